@@ -1,0 +1,8 @@
+.PHONY: help demo test lint bench fuzz
+
+help:   ; @sed -n 's/^\([a-z]*\): .* [#] /make \1\t/p' Makefile
+demo:   ; @bash tools/demo.sh           # the main job on a small lake that Spark writes
+test:   ; @bash tools/test.sh           # what the tests need, the build, and the tests
+lint:   ; @bash tools/lint.sh           # style, types, stubs, shell scripts
+bench:  ; @bash tools/bench.sh          # benchmarks against peers
+fuzz:   ; @bash tools/test.sh -m fuzz   # the fuzz tests

@@ -1,0 +1,31 @@
+"""Bloom filters for data lakes: embed them into Parquet files that exist, read them, and skip what cannot match."""
+
+from . import errors
+from .file.embed import EmbedReport, embed
+from .file.reader import BloomFile, ChunkFilter, open
+from .file.verify import VerifyReport, verify
+from .file.write import write_table
+from .filter import SplitBlockBloomFilter
+from .hashing.arrays import hash_values
+from .prune.plan import prune
+from .prune.read import read_table
+from .prune.report import PruneReport
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BloomFile",
+    "ChunkFilter",
+    "EmbedReport",
+    "PruneReport",
+    "SplitBlockBloomFilter",
+    "VerifyReport",
+    "embed",
+    "errors",
+    "hash_values",
+    "open",
+    "prune",
+    "read_table",
+    "verify",
+    "write_table",
+]

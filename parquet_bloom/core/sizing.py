@@ -1,0 +1,82 @@
+"""How large a filter must be: the exact false-positive model of a split-block Bloom filter.
+
+A filter of `z` blocks that holds `ndv` distinct keys has a Poisson-distributed number of keys in each block, with mean
+`lam = ndv / z`. A block with i keys answers "maybe" to an absent one with probability (1 - (31/32)^i)^8. Their mixture
+is the model (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007); the closed formula that
+most writers use leaves out that keys fall unevenly into blocks, and undersizes.
+"""
+
+from __future__ import annotations
+
+import math
+
+MIN_BYTES = 32
+MAX_BYTES = 128 * 1024 * 1024
+BLOCK_BYTES = 32
+WORDS = 8
+WORD_BITS = 32
+
+_MISS = 1.0 - 1.0 / WORD_BITS  # the chance that one key leaves a given bit of a word unset
+
+
+def fpp_for(ndv: float, num_bytes: int) -> float:
+    """False-positive probability of a filter of `num_bytes` bytes that holds `ndv` distinct keys."""
+    if num_bytes < BLOCK_BYTES:
+        raise ValueError(f"a filter has at least {BLOCK_BYTES} bytes, not {num_bytes}")
+    if ndv < 0:
+        raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
+    lam = ndv / (num_bytes // BLOCK_BYTES)
+    if lam >= 64:
+        # (1 - q^i)^8 expanded; E[q^(k i)] of a Poisson variable is exp(-lam (1 - q^k)). Exact, and free of loss here,
+        # where the result is not tiny against its terms.
+        return math.fsum((-1) ** k * math.comb(WORDS, k) * math.exp(-lam * (1 - _MISS**k)) for k in range(WORDS + 1))
+    term = math.exp(-lam)
+    terms = []
+    for keys in range(1, int(lam + 12 * math.sqrt(lam) + 40)):
+        term *= lam / keys
+        terms.append(term * (1 - _MISS**keys) ** WORDS)
+    return math.fsum(terms)
+
+
+def size_for(ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> int:
+    """The smallest filter, in bytes, that holds `ndv` distinct keys at `fpp` or better.
+
+    Parameters
+    ----------
+    ndv : number of distinct values, 0 or more.
+    fpp : wanted false-positive probability, between 0 and 1.
+    power_of_two : True for the smallest power of two (what every reader takes), False for the smallest multiple of 32.
+
+    Returns
+    -------
+    Between 32 bytes and 128 MiB, the largest size that readers accept: with more keys the filter is as large as it
+    may be and its real fpp is `fpp_for(ndv, size)`.
+    """
+    if not 0 < fpp < 1:
+        raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
+    if ndv < 0:
+        raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
+    size = MIN_BYTES
+    while size < MAX_BYTES and fpp_for(ndv, size) > fpp:
+        size *= 2
+    if power_of_two or size == MIN_BYTES or fpp_for(ndv, size) > fpp:
+        return size
+    too_small, enough = size // 2 // BLOCK_BYTES, size // BLOCK_BYTES
+    while enough - too_small > 1:
+        middle = (too_small + enough) // 2
+        if fpp_for(ndv, middle * BLOCK_BYTES) > fpp:
+            too_small = middle
+        else:
+            enough = middle
+    return enough * BLOCK_BYTES
+
+
+def ndv_for(num_set_bits: int, num_bytes: int) -> float:
+    """Estimate how many distinct keys set `num_set_bits` bits of a filter of `num_bytes` bytes; inf when it is full.
+
+    The expected share of set bits after n keys is 1 - exp(-n / (32 z)): each key sets one bit of 32 in each word of one
+    of z blocks.
+    """
+    num_blocks = num_bytes // BLOCK_BYTES
+    unset = 1 - num_set_bits / (num_blocks * BLOCK_BYTES * 8)
+    return -WORD_BITS * num_blocks * math.log(unset) if unset > 0 else math.inf

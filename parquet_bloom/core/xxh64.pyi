@@ -1,0 +1,16 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Keys:
+    def __len__(self) -> int: ...
+    @staticmethod
+    def fixed(values: Any, width: int, length: int, offset: int = 0, validity: Any = None) -> Keys: ...
+    @staticmethod
+    def variable(
+        offsets: Any, data: Any, length: int, offset: int = 0, validity: Any = None, wide: bool = False
+    ) -> Keys: ...
+
+def hash_keys(keys: Keys) -> NDArray[np.uint64]: ...
+def hash_one(value: bytes | memoryview) -> int: ...

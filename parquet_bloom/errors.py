@@ -1,0 +1,151 @@
+"""Every exception of parquet_bloom: all are ParquetBloomErrors, and what builtin fits where one does."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+class ParquetBloomError(Exception):
+    """The root of all errors; says on one line where the problem is and what it is.
+
+    Parameters
+    ----------
+    problem : what is wrong, without the place.
+    path : file concerned, as the caller named it.
+    row_group : ordinal of the row group in the file, from 0.
+    column : dotted path of the column.
+
+    Attributes
+    ----------
+    problem, path, row_group, column : as given; None where not concerned.
+
+    Examples
+    --------
+    >>> str(ParquetBloomError("the bitset is cut short", path="a.parquet", row_group=3, column="user.id"))
+    "a.parquet: row group 3, column 'user.id': the bitset is cut short"
+    """
+
+    problem: str
+    path: str | None
+    row_group: int | None
+    column: str | None
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        row_group: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path = None if path is None else os.fsdecode(path)
+        self.row_group = row_group
+        self.column = column
+
+    def __str__(self) -> str:
+        place = []
+        if self.row_group is not None:
+            place.append(f"row group {self.row_group}")
+        if self.column is not None:
+            place.append(f"column '{self.column}'")
+        parts = [self.path, ", ".join(place), " ".join(self.problem.split())]
+        return _printable(": ".join(part for part in parts if part))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # BaseException would call the class with `args` alone, and OSError with arguments of its own.
+        return _restore, (type(self), self.problem, self._fields()), self.__dict__
+
+    def _fields(self) -> dict[str, Any]:
+        return {"path": self.path, "row_group": self.row_group, "column": self.column}
+
+
+class NotParquetError(ParquetBloomError, ValueError):
+    """The file does not begin and end as a Parquet file does."""
+
+
+class TruncatedFileError(ParquetBloomError, ValueError):
+    """Bytes were asked for that the file does not have: it is cut short, or a place in it is wrong."""
+
+
+class MalformedFooterError(ParquetBloomError, ValueError):
+    """The footer is there, but it cannot be what a Parquet writer meant."""
+
+
+class EncryptedFileError(ParquetBloomError):
+    """The footer, or the column concerned, is encrypted or signed."""
+
+
+class UnknownColumnError(ParquetBloomError, LookupError):
+    """The file has no leaf column of that dotted path."""
+
+
+class UnsupportedTypeError(ParquetBloomError, TypeError):
+    """The column's type cannot have a filter."""
+
+
+class BrokenFilterError(ParquetBloomError, ValueError):
+    """A filter's header, place or bitset is not what the format asks for."""
+
+
+class MissingFilterError(ParquetBloomError, LookupError):
+    """The column chunk has no filter."""
+
+
+class UnreadableColumnError(ParquetBloomError, ValueError):
+    """A column chunk's pages cannot be decoded, or hold values that its type does not have."""
+
+
+class ManagedTableError(ParquetBloomError):
+    """The path belongs to a table or a streaming sink that keeps its own books on its files."""
+
+
+class ConcurrentChangeError(ParquetBloomError):
+    """The file is no longer the one that was read: another writer changed, replaced or removed it."""
+
+
+class StorageError(ParquetBloomError, OSError):
+    """The file system said no. `errno` tells why, where the system gave a number."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        row_group: int | None = None,
+        column: str | None = None,
+        errno: int | None = None,
+    ) -> None:
+        super().__init__(problem, path=path, row_group=row_group, column=column)
+        self.errno = errno
+        self.filename = self.path
+        self.strerror = None if errno is None else os.strerror(errno)
+
+    @classmethod
+    def wrap(cls, error: Exception, action: str, path: str | os.PathLike[str]) -> StorageError:
+        """The error of the system or of a file-system library, as one of ours: `path: action: reason`."""
+        number = getattr(error, "errno", None)
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return cls(f"{action}: {reason}", path=path, errno=number)
+
+    def _fields(self) -> dict[str, Any]:
+        return {**super()._fields(), "errno": self.errno}
+
+
+class PredicateError(ParquetBloomError, ValueError):
+    """The predicate cannot be understood, or is not one that filters can answer."""
+
+
+class FilterTypeError(ParquetBloomError, TypeError):
+    """The values given to a filter do not have the type that it was built over."""
+
+
+def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any]) -> ParquetBloomError:
+    return cls(problem, **fields)
+
+
+def _printable(text: str) -> str:
+    """Escape line breaks, control characters and undecodable bytes: a file's name may hold any of them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

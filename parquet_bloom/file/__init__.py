@@ -1,0 +1,1 @@
+"""One Parquet file: its filters read, embedded and verified."""

@@ -1,0 +1,306 @@
+"""Filters embedded into a Parquet file that exists: its data copied as it is, filters and the new footer put behind it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import (
+    BrokenFilterError,
+    EncryptedFileError,
+    MalformedFooterError,
+    ManagedTableError,
+    ParquetBloomError,
+    UnreadableColumnError,
+)
+from ..metadata.filter_header import write_header
+from ..metadata.footer import MAGIC, Footer
+from ..storage import Rewrite, managed_table, open_source, rewrite
+from .build import BuiltFilter, build_filter
+from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
+from .reader import BloomFile
+from .values import ColumnReader
+
+Progress = Callable[[int, int], None]
+"""Called with (column chunks done, column chunks in all)."""
+
+
+@dataclass(frozen=True)
+class EmbeddedFilter:
+    """One filter that was written.
+
+    Attributes
+    ----------
+    row_group, column : the column chunk.
+    ndv : distinct values counted in it; None when the caller gave a number.
+    num_bytes : size of the bitset.
+    fpp : false-positive probability by the exact model.
+    """
+
+    row_group: int
+    column: str
+    ndv: int | None
+    num_bytes: int
+    fpp: float
+
+
+@dataclass
+class EmbedReport:
+    """What `embed` did.
+
+    Attributes
+    ----------
+    path, output : the file read and the file written; equal when it was replaced.
+    changed : whether a file was written: False when there was nothing to add.
+    old_size, new_size : bytes of the file before and after.
+    filters : those that were written.
+    kept : number of filters of the chosen columns that were there and stayed.
+    dead_bytes : bytes of replaced filters that could not be cut off and stay in the file unused.
+    seconds : time taken.
+    """
+
+    path: str
+    output: str
+    changed: bool = False
+    old_size: int = 0
+    new_size: int = 0
+    filters: list[EmbeddedFilter] = field(default_factory=list)
+    kept: int = 0
+    dead_bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def num_filters(self) -> int:
+        """Number of filters written."""
+        return len(self.filters)
+
+    @property
+    def bytes_added(self) -> int:
+        """How much larger the file became."""
+        return self.new_size - self.old_size
+
+    def __str__(self) -> str:
+        if not self.changed:
+            return f"{self.path}: nothing to add, {self.kept} filters are there"
+        text = f"{self.output}: {self.num_filters} filters, {self.bytes_added:+,} bytes"
+        return text + (f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else "")
+
+
+def embed(
+    path: Any,
+    columns: Columns,
+    *,
+    fpp: float = 0.01,
+    power_of_two: bool = True,
+    output: Any = None,
+    replace: bool = False,
+    filesystem: Any = None,
+    progress: Progress | None = None,
+) -> EmbedReport:
+    """Embed Bloom filters into a Parquet file; its data pages and all other metadata stay byte for byte.
+
+    Parameters
+    ----------
+    path : the file.
+    columns : dotted paths of leaf columns: a list, `{"user.id": 0.001}` for a column's own fpp, or
+        `{"trace": {"fpp": 0.01, "ndv": 1_000_000}}` to give the number of distinct values instead of counting them.
+    fpp : false-positive probability wanted of each filter.
+    power_of_two : False takes the smallest sufficient multiple of 32 bytes; not every reader accepts that.
+    output : file to write; None replaces the file itself, atomically.
+    replace : build filters anew where there are some; by default those that exist are kept.
+    filesystem : pyarrow or fsspec file system of both paths; on another than the local one an `output` is needed.
+    progress : called after each column chunk with (done, in all).
+
+    Returns
+    -------
+    EmbedReport
+
+    Raises
+    ------
+    ParquetBloomError
+        One of its subclasses, with nothing changed: unknown or BOOLEAN column, encrypted or signed footer, not a
+        Parquet file, truncated file, a table's file, a broken filter in a chosen column (without `replace`), pages that
+        cannot be decoded, a file changed meanwhile, no permission, no space.
+
+    Notes
+    -----
+    Filters are sized from the data: distinct hashes are counted in each row group, and the exact model gives the size.
+    Memory: the hashes of one column chunk's distinct values, its filter, and what pyarrow needs to decode the chunk.
+    """
+    started = time.perf_counter()
+    asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    for place in (path, output) if filesystem is None else ():
+        refuse_managed(place)
+    with open_source(path, filesystem) as source:
+        file = BloomFile(source)
+        try:
+            job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace)
+            same = output is None or _same_place(path, output, filesystem)
+            report = EmbedReport(file.path, file.path if same else os.fspath(output), old_size=source.size)
+            report.kept, report.dead_bytes = job.kept, job.dead_bytes
+            if not job.todo and same:
+                report.new_size = source.size
+            else:
+                with rewrite(source, None if same else output, filesystem) as new:
+                    job.write(new, report, progress)
+                    new.commit()
+                report.changed = True
+        except ParquetBloomError as error:
+            error.path = error.path or file.path
+            raise
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def refuse_managed(path: Any) -> None:
+    """Raise ManagedTableError for a file that a table format or a streaming sink keeps books on."""
+    reason = None if path is None else managed_table(path)
+    if reason:
+        raise ManagedTableError(
+            f"{reason}; its files' sizes are recorded there, so write new files and commit them through the table",
+            path=path,
+        )
+
+
+def _same_place(path: Any, output: Any, filesystem: Any) -> bool:
+    if filesystem is not None:
+        return os.fspath(path) == os.fspath(output)
+    return os.path.realpath(path) == os.path.realpath(output)
+
+
+def refuse_uneditable(footer: Footer, plans: list[ColumnPlan]) -> None:
+    """Raise for files whose footer cannot be changed, or whose chosen columns' data is not in them."""
+    if footer.encrypted:
+        raise EncryptedFileError("the footer is signed, or columns are encrypted: it cannot be changed without the keys")
+    for plan in plans:
+        for row_group in range(footer.num_row_groups):
+            record = footer.chunk(row_group, plan.leaf)
+            place = {"row_group": row_group, "column": plan.leaf.name}
+            if record["encrypted"]:
+                raise EncryptedFileError("the column is encrypted", **place)
+            if record["external"]:
+                raise UnreadableColumnError("the column chunk's data is in another file", **place)
+
+
+class _Embedding:
+    """Which filters are built, which stay, and where they come to stand.
+
+    Attributes
+    ----------
+    todo : (row group, plan) of each filter to be built, in file order.
+    kept : number of filters of the chosen columns that stay as they are.
+    cut : how much of the file is copied: to the footer, or to the filters at its tail that are written anew.
+    moved : (row group, leaf index) -> (offset, length) of filters behind `cut` that are copied as they are.
+    dead_bytes : bytes of filters before `cut` that nothing will point to any more.
+    """
+
+    def __init__(self, file: BloomFile, plans: list[ColumnPlan], replace: bool):
+        self.file = file
+        self.footer = file.footer
+        self.replace = replace
+        self.kept = 0
+        self.todo: list[tuple[int, ColumnPlan]] = []
+        refuse_uneditable(self.footer, plans)
+        for row_group in range(self.footer.num_row_groups):
+            for plan in plans:
+                if self._wanted(row_group, plan):
+                    self.todo.append((row_group, plan))
+        self.cut = self.footer.start
+        self.moved: dict[tuple[int, int], tuple[int, int]] = {}
+        self.dead_bytes = 0
+        if replace and self.todo:
+            self._cut_tail({(row_group, plan.leaf.index) for row_group, plan in self.todo})
+
+    def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
+        record = self.footer.chunk(row_group, plan.leaf)
+        if record["num_values"] == 0:
+            return False  # no rows, nothing to find
+        chunk = self.file.chunk(row_group, plan.leaf)
+        if chunk is None or self.replace:
+            return True
+        if chunk.problem and self.file.has_values(row_group, plan.leaf) is not False:
+            raise BrokenFilterError(
+                f"{chunk.problem}; replace it to have it built anew", row_group=row_group, column=plan.leaf.name
+            )
+        self.kept += 1
+        return False
+
+    def _cut_tail(self, replaced: set[tuple[int, int]]) -> None:
+        """Find the filters that stand, without a gap, right before the footer: those replaced go, the others move."""
+        spans: dict[tuple[int, int], tuple[int, int]] = {}
+        doubtful = 0
+        for chunk in self.file.chunks():
+            if chunk.header_problem:
+                doubtful = max(doubtful, chunk.offset)  # nothing that it may mean is moved
+                continue
+            total = chunk.header.header_bytes + chunk.num_bytes
+            spans[chunk.row_group, self.file.leaf(chunk.column).index] = (chunk.offset, total)
+        for (offset, length), owner in sorted(((span, owner) for owner, span in spans.items()), reverse=True):
+            if offset + length == self.cut and offset > doubtful:
+                self.cut = offset
+            elif owner in replaced:
+                self.dead_bytes += length
+        self.moved = {
+            owner: span for owner, span in spans.items() if span[0] >= self.cut and owner not in replaced
+        }
+
+    def write(self, new: Rewrite, report: EmbedReport, progress: Progress | None) -> None:
+        """Write the whole new file."""
+        new.copy_prefix(self.cut)
+        places: dict[tuple[int, int], tuple[int, int] | None] = {}
+        build = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
+        readers: dict[int, ColumnReader] = {}
+        try:
+            for owner in sorted(build.keys() | self.moved.keys()):
+                offset = new.tell()
+                if owner in self.moved:
+                    new.write(self.file.source.read_at(*self.moved[owner]))
+                else:
+                    self._write_filter(new, owner[0], build[owner], readers, report)
+                places[owner] = (offset, new.tell() - offset)
+                if progress:
+                    progress(report.num_filters, len(self.todo))
+        finally:
+            for reader in readers.values():
+                reader.close()
+        write_footer(new, self.footer, places)
+        report.new_size = new.tell()
+
+    def _write_filter(
+        self, new: Rewrite, row_group: int, plan: ColumnPlan, readers: dict[int, ColumnReader], report: EmbedReport
+    ) -> None:
+        leaf = plan.leaf
+        if leaf.index not in readers:
+            readers[leaf.index] = ColumnReader(self.file.source, self.footer, leaf)
+        built = build_filter(readers[leaf.index].checked_batches(row_group), plan.column_type, plan.options)
+        write_filter(new, built, row_group, leaf.name, report)
+
+
+def write_filter(new: Rewrite, built: BuiltFilter, row_group: int, column: str, report: EmbedReport) -> None:
+    """Append header and bitset, and note them in the report."""
+    new.write(write_header(built.filter.num_bytes))
+    new.write(built.filter)
+    report.filters.append(EmbeddedFilter(row_group, column, built.ndv, built.filter.num_bytes, built.fpp))
+
+
+def write_footer(new: Rewrite, footer: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:
+    """Append the footer with the filters' new places; it is read back first, as nothing may be wrong with it."""
+    data = footer.splice(places)
+    check_splice(footer, Footer(data, new.tell()), places)
+    new.write(data)
+    new.write(len(data).to_bytes(4, "little"))
+    new.write(MAGIC)
+
+
+def check_splice(old: Footer, new: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:
+    """Raise MalformedFooterError unless `new` says what `old` says, but for the places of filters."""
+    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
+    if len(old.chunks) != len(new.chunks) or any((old.chunks[name] != new.chunks[name]).any() for name in same):
+        raise MalformedFooterError("metadata: the new footer does not say what the old one does; nothing was written")
+    for (row_group, column), place in places.items():
+        record = new.chunks[int(new.row_groups["first_chunk"][row_group]) + column]
+        if (record["filter_offset"], record["filter_length"]) != (place or (-1, -1)):
+            raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")

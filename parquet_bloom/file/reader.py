@@ -1,0 +1,369 @@
+"""A Parquet file's filters: where the footer says they are, whether that can be true, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import BrokenFilterError, MissingFilterError, ParquetBloomError, UnknownColumnError
+from ..filter import SplitBlockBloomFilter
+from ..hashing.physical import ColumnType
+from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_header
+from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
+from ..storage import Source, open_source
+from .columns import find_leaf, type_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_FIRST_READ = 64 * 1024  # most footers fit, so that one read is enough
+
+
+def read_footer(source: Source) -> Footer:
+    """The footer of an opened file.
+
+    Raises
+    ------
+    NotParquetError, EncryptedFileError, TruncatedFileError, MalformedFooterError
+    """
+    try:
+        tail = source.read_at(max(0, source.size - _FIRST_READ), min(source.size, _FIRST_READ))
+        start, length = footer_span(tail, source.size)
+        inside = len(tail) - TAIL_BYTES - length
+        data = tail[inside:-TAIL_BYTES] if inside >= 0 else source.read_at(start, length)
+        return Footer(data, start)
+    except ParquetBloomError as error:
+        error.path = error.path or source.name
+        raise
+
+
+class ChunkFilter:
+    """The filter of one column chunk, as the footer points to it. Nothing is read before it is asked for.
+
+    Attributes
+    ----------
+    row_group, column : which chunk; `column` is the dotted path.
+    column_type : type of the column.
+    offset : where the filter's header begins in the file, by the footer.
+    length : bytes of header and bitset, by the footer; None where it does not say.
+    """
+
+    def __init__(self, file: BloomFile, row_group: int, leaf: Leaf, record: np.void):
+        self._file = file
+        self._record = record
+        self.row_group = row_group
+        self.column = leaf.name
+        self.column_type: ColumnType = type_of(leaf)
+        self.offset = int(record["filter_offset"])
+        self.length = None if record["filter_length"] == -1 else int(record["filter_length"])
+
+    def __repr__(self) -> str:
+        return f"<ChunkFilter row group {self.row_group}, column '{self.column}', offset {self.offset}>"
+
+    def _broken(self, problem: str) -> BrokenFilterError:
+        return BrokenFilterError(problem, path=self._file.path, row_group=self.row_group, column=self.column)
+
+    @cached_property
+    def location_problem(self) -> str | None:
+        """What is wrong with the place that the footer gives, or None. Found without reading the file."""
+        record, start = self._record, self._file.footer.start
+        if record["external"]:
+            return "the column chunk's data is in another file"
+        if record["encrypted"]:
+            return "the column is encrypted"
+        if record["filter_fields"] > 2:
+            return "the footer gives the filter's place twice, or not as a number"
+        if not len(MAGIC) <= self.offset < start:
+            return f"the filter is said to begin at byte {self.offset}; the footer begins at {start}"
+        if self.length is not None and not 0 < self.length <= start - self.offset:
+            return f"the filter is said to have {self.length} bytes; {start - self.offset} are left before the footer"
+        end = self.offset + (self.length or 1)
+        ranges = self._file._data_ranges
+        if ((ranges[:, 0] < end) & (ranges[:, 1] > self.offset)).any():
+            return f"the filter is said to begin at byte {self.offset}, which is inside pages or page indexes"
+        return None
+
+    @cached_property
+    def _header(self) -> FilterHeader | BrokenFilterError:
+        if self.location_problem:
+            return self._broken(self.location_problem)
+        room = self._file.footer.start - self.offset
+        try:
+            return read_header(self._file.source.read_at(self.offset, min(self.length or room, room, MAX_HEADER_BYTES)))
+        except BrokenFilterError as error:
+            return self._broken(error.problem)
+
+    @property
+    def header(self) -> FilterHeader:
+        """The header in front of the bitset.
+
+        Raises
+        ------
+        BrokenFilterError
+            The place is impossible, or there is no header at it.
+        """
+        if isinstance(self._header, BrokenFilterError):
+            raise self._header
+        return self._header
+
+    @cached_property
+    def header_problem(self) -> str | None:
+        """What is wrong with place or header, or None. Reads the header, not the bitset."""
+        if isinstance(self._header, BrokenFilterError):
+            return self._header.problem
+        header = self._header
+        if header.problem:
+            return header.problem
+        total = header.header_bytes + header.num_bytes
+        if self.length is not None and self.length != total:
+            left = self.length - header.header_bytes
+            return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"
+        end, start = self.offset + total, self._file.footer.start
+        if end > start:
+            return f"header says {header.num_bytes} bytes, {start - self.offset - header.header_bytes} are left before the footer"
+        ranges = self._file._data_ranges
+        if ((ranges[:, 0] < end) & (ranges[:, 1] > self.offset)).any():
+            return f"header says {header.num_bytes} bytes, which reach into pages or page indexes"
+        return self._shared(end)
+
+    def _shared(self, end: int) -> str | None:
+        offsets, owners = self._file._filter_offsets
+        first, last = np.searchsorted(offsets, (self.offset, end))
+        for other in owners[first:last]:
+            row_group, column = self._file._owner(int(other))
+            if (row_group, column) != (self.row_group, self.column):
+                return f"its bytes are also those of the filter of row group {row_group}, column '{column}'"
+        return None
+
+    @cached_property
+    def _bitset(self) -> bytes:
+        if self.header_problem:
+            raise self._broken(self.header_problem)
+        header = self.header
+        return self._file.source.read_at(self.offset + header.header_bytes, header.num_bytes)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why the filter cannot be used, or None when it can. Reads the whole filter."""
+        if self.header_problem:
+            return self.header_problem
+        try:
+            empty = self._bitset.count(0) == len(self._bitset)
+        except ParquetBloomError as error:
+            return error.problem
+        if empty and self._file.has_values(self.row_group, self.column) is not False:
+            return "no bit is set, yet the column chunk may hold values"
+        return None
+
+    @cached_property
+    def filter(self) -> SplitBlockBloomFilter:
+        """The filter, bound to the column's type.
+
+        Raises
+        ------
+        BrokenFilterError
+            It cannot be used; `problem` says why.
+        """
+        if self.problem:
+            raise self._broken(self.problem)
+        return SplitBlockBloomFilter.from_bitset(self._bitset, self.column_type)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the bitset, by the header."""
+        return self.header.num_bytes
+
+    @property
+    def num_blocks(self) -> int:
+        """Whole blocks of 32 bytes."""
+        return self.num_bytes // 32
+
+    @property
+    def fill(self) -> float:
+        """Share of set bits."""
+        return self.filter.fill
+
+    @property
+    def fpp(self) -> float:
+        """False-positive probability, from the set bits."""
+        return self.filter.fpp
+
+    @property
+    def ndv_estimate(self) -> float:
+        """Estimated number of distinct values, from the set bits."""
+        return self.filter.ndv_estimate
+
+
+class BloomFile:
+    """A Parquet file opened for its filters. Use `parquet_bloom.open`; close it, or use it as a context manager.
+
+    Attributes
+    ----------
+    path : as the caller gave it.
+    footer : the parsed footer.
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.path = source.name
+        self.footer: Footer = read_footer(source)
+
+    def close(self) -> None:
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<BloomFile {self.path!r}: {self.num_row_groups} row groups, {len(self.columns)} columns>"
+
+    @property
+    def num_row_groups(self) -> int:
+        return self.footer.num_row_groups
+
+    @property
+    def row_groups(self) -> range:
+        """The ordinals of the row groups."""
+        return range(self.num_row_groups)
+
+    @cached_property
+    def leaves(self) -> list[Leaf]:
+        try:
+            return self.footer.leaves
+        except ParquetBloomError as error:
+            raise self._placed(error) from error
+
+    @property
+    def columns(self) -> list[str]:
+        """Dotted paths of the leaf columns, in schema order."""
+        return [leaf.name for leaf in self.leaves]
+
+    def leaf(self, column: str) -> Leaf:
+        """The leaf that a name means.
+
+        Raises
+        ------
+        UnknownColumnError
+        """
+        return find_leaf(self.leaves, column, self.path)
+
+    def column_type(self, column: str) -> ColumnType:
+        """The type of a column."""
+        return type_of(self.leaf(column))
+
+    def _placed(self, error: ParquetBloomError) -> ParquetBloomError:
+        error.path = error.path or self.path
+        return error
+
+    def record(self, row_group: int, leaf: Leaf) -> np.void:
+        """The footer's record of a column chunk (see `metadata.compact.CHUNK_DTYPE`)."""
+        if not 0 <= row_group < self.num_row_groups:
+            raise UnknownColumnError(f"no row group {row_group}: the file has {self.num_row_groups}", path=self.path)
+        try:
+            return self.footer.chunk(row_group, leaf)
+        except ParquetBloomError as error:
+            raise self._placed(error) from None
+
+    def chunk(self, row_group: int, column: str | Leaf) -> ChunkFilter | None:
+        """The filter of a column chunk as the footer points to it; None where it points to none."""
+        leaf = self.leaf(column) if isinstance(column, str) else column
+        record = self.record(row_group, leaf)
+        there = record["filter_offset"] != -1 or record["filter_fields"] > 0
+        return ChunkFilter(self, row_group, leaf, record) if there else None
+
+    def chunks(
+        self, row_groups: Iterable[int] | None = None, columns: Iterable[str] | None = None
+    ) -> Iterator[ChunkFilter]:
+        """The filters of the file (of some row groups, some columns), by row group and then in schema order."""
+        leaves = self.leaves
+        if columns is not None:
+            wanted = {self.leaf(name).index for name in columns}
+            leaves = [leaf for leaf in leaves if leaf.index in wanted]
+        for row_group in self.row_groups if row_groups is None else row_groups:
+            for leaf in leaves:
+                found = self.chunk(row_group, leaf)
+                if found is not None:
+                    yield found
+
+    def filter(self, row_group: int, column: str) -> SplitBlockBloomFilter:
+        """The filter of a column chunk, bound to the column's type.
+
+        Raises
+        ------
+        MissingFilterError
+            The chunk has none.
+        BrokenFilterError
+            It has one that cannot be used.
+        UnknownColumnError
+            There is no such column or row group.
+        """
+        leaf = self.leaf(column)
+        found = self.chunk(row_group, leaf)
+        if found is None:
+            raise MissingFilterError("no filter", path=self.path, row_group=row_group, column=leaf.name)
+        return found.filter
+
+    def has_values(self, row_group: int, column: str | Leaf) -> bool | None:
+        """Whether a column chunk holds a value that is not null; None where the footer does not say."""
+        leaf = self.leaf(column) if isinstance(column, str) else column
+        record = self.record(row_group, leaf)
+        num_values = int(record["num_values"])
+        null_count = self.footer.statistics(record).null_count
+        if num_values == 0 or null_count == num_values:
+            return False
+        return None if null_count is None else True
+
+    @cached_property
+    def _data_ranges(self) -> np.ndarray:
+        return self.footer.data_ranges()
+
+    @cached_property
+    def _filter_offsets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets of all filters, ascending, and the chunk number of each."""
+        offsets = self.footer.chunks["filter_offset"]
+        owners = np.flatnonzero(offsets != -1)
+        order = np.argsort(offsets[owners], kind="stable")
+        return offsets[owners][order], owners[order]
+
+    def _owner(self, number: int) -> tuple[int, str]:
+        record: Any = self.footer.chunks[number]
+        column = int(record["column"])
+        return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
+
+
+def open(path: Any, filesystem: Any = None) -> BloomFile:
+    """Open a Parquet file for its filters, by whichever writer.
+
+    Parameters
+    ----------
+    path : str or path-like.
+    filesystem : pyarrow or fsspec file system that `path` belongs to; None for the local one.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be opened.
+    NotParquetError, TruncatedFileError, EncryptedFileError, MalformedFooterError
+        It is not a Parquet file whose footer can be read.
+
+    Examples
+    --------
+    >>> with parquet_bloom.open("events.parquet") as file:  # doctest: +SKIP
+    ...     file.filter(0, "user.id").check(pa.array([42]))
+    array([ True])
+    """
+    source = open_source(path, filesystem)
+    try:
+        return BloomFile(source)
+    except BaseException:
+        source.close()
+        raise

@@ -1,0 +1,99 @@
+"""A column chunk's stored values, streamed as hashes.
+
+pyarrow decodes the pages, but through a footer of ours that shows the column without its annotations (see
+`Footer.physical_view`): what arrives are the stored bytes, whatever a decode to dates, decimals or nanoseconds would
+have hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..errors import ParquetBloomError, UnreadableColumnError
+from ..hashing import arrays
+from ..hashing.physical import NANOS_PER_DAY, ColumnType, Kind, integer_range
+from ..metadata.footer import Footer, Leaf
+from ..storage import Source
+from .columns import type_of
+
+BATCH_ROWS = 1 << 16
+
+
+class ColumnReader:
+    """Reads one column of a file as storage arrays (see `hashing.arrays`).
+
+    Parameters
+    ----------
+    source, footer : the file.
+    leaf : the column.
+    """
+
+    def __init__(self, source: Source, footer: Footer, leaf: Leaf):
+        self.leaf = leaf
+        self.column_type = type_of(leaf)
+        self._name = source.name
+        view = footer.physical_view(leaf)
+        try:
+            metadata = pq.read_metadata(pa.BufferReader(view))
+            self._file = pq.ParquetFile(source.arrow_file(), metadata=metadata, pre_buffer=False)
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception, row_group: int | None = None) -> ParquetBloomError:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return UnreadableColumnError(
+            f"cannot be read: {reason}", path=self._name, row_group=row_group, column=self.leaf.name
+        )
+
+    def close(self) -> None:
+        self._file.close(force=True)
+
+    def batches(self, row_group: int) -> Iterator[pa.Array]:
+        """The values of a row group in file order, 65,536 rows at a time; those of lists one behind the other.
+
+        Raises
+        ------
+        UnreadableColumnError
+            The pages cannot be decoded.
+        """
+        try:
+            for batch in self._file.iter_batches(BATCH_ROWS, row_groups=[row_group], use_threads=False):
+                yield arrays.leaf_values(batch.column(0))
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error, row_group) from error
+
+    def checked_batches(self, row_group: int) -> Iterator[pa.Array]:
+        """The same values, each checked to be one of its type: what filters are built from.
+
+        Raises
+        ------
+        UnreadableColumnError
+            The pages cannot be decoded, or a value is outside its type, so that readers would show another one.
+        """
+        for array in self.batches(row_group):
+            problem = outside_type(array, self.column_type)
+            if problem:
+                raise self._unreadable(ValueError(problem), row_group)
+            yield array
+
+
+def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
+    """Why some stored values are none of their type, or None: a filter over them would not find what readers show."""
+    if column_type.kind is Kind.INTEGER and (column_type.bits or 64) < 32:
+        low, high = integer_range(column_type)
+        ends = pc.min_max(array).as_py()
+        if ends["min"] is not None and not (low <= ends["min"] and ends["max"] <= high):
+            return f"it holds {ends['min']} to {ends['max']}, outside its type"
+    if column_type.physical == "INT96":
+        nanos = np.frombuffer(array.buffers()[1], np.uint8, 12 * len(array), 12 * array.offset) if len(array) else None
+        if nanos is not None:
+            nanos = nanos.reshape(-1, 12)[:, :8].copy().view(np.int64)[:, 0]
+            valid = array.is_valid().to_numpy(zero_copy_only=False)
+            if ((nanos < 0) | (nanos >= NANOS_PER_DAY))[valid].any():
+                return "it holds INT96 timestamps whose time of day is not within a day"
+    return None

@@ -1,0 +1,129 @@
+"""Is every filter of a file what it should be: well placed, well formed, and without a false negative?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.sbbf import check_keys
+from ..errors import ParquetBloomError
+from ..hashing import arrays
+from .embed import Progress
+from .reader import BloomFile, ChunkFilter, open
+from .values import ColumnReader
+
+
+@dataclass
+class ChunkVerdict:
+    """What was found of one filter.
+
+    Attributes
+    ----------
+    path, row_group, column : which.
+    problem : what is wrong with it; None when nothing is.
+    note : what is unusual and yet right.
+    num_values : values of the column that were probed; None when they were not.
+    num_missing : how many of them the filter denies: false negatives.
+    """
+
+    path: str
+    row_group: int
+    column: str
+    problem: str | None = None
+    note: str | None = None
+    num_values: int | None = None
+    num_missing: int = 0
+
+    def __str__(self) -> str:
+        found = self.problem or self.note or "good"
+        return str(ParquetBloomError(found, path=self.path, row_group=self.row_group, column=self.column))
+
+
+@dataclass
+class VerifyReport:
+    """What `verify` found; `chunks` has one entry a filter."""
+
+    path: str
+    chunks: list[ChunkVerdict] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[ChunkVerdict]:
+        """The filters that something is wrong with; `str()` of each is one line."""
+        return [chunk for chunk in self.chunks if chunk.problem]
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong with any filter."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        bad = len(self.problems)
+        return f"{self.path}: {len(self.chunks)} filters, " + (f"{bad} of them bad" if bad else "all good")
+
+
+def verify(
+    path: Any,
+    data: bool = False,
+    columns: Iterable[str] | None = None,
+    filesystem: Any = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Check the filters of a file.
+
+    Parameters
+    ----------
+    path : the file.
+    data : also read the columns and probe every value: a filter must not deny one.
+    columns : dotted paths; None for all.
+    filesystem : pyarrow or fsspec file system; None for the local one.
+    progress : called after each filter with (done, in all).
+
+    Raises
+    ------
+    ParquetBloomError
+        The file cannot be read, or its footer. What is wrong with a filter is not raised, but reported.
+    """
+    with open(path, filesystem) as file:
+        report = VerifyReport(file.path)
+        chunks = list(file.chunks(columns=columns))
+        readers: dict[str, ColumnReader] = {}
+        try:
+            for done, chunk in enumerate(chunks):
+                report.chunks.append(_verify_chunk(file, chunk, readers if data else None))
+                if progress:
+                    progress(done + 1, len(chunks))
+        finally:
+            for reader in readers.values():
+                reader.close()
+        return report
+
+
+def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[str, ColumnReader] | None) -> ChunkVerdict:
+    verdict = ChunkVerdict(file.path, chunk.row_group, chunk.column)
+    try:
+        verdict.problem = chunk.problem
+        if verdict.problem:
+            return verdict
+        if chunk.num_bytes % 32:
+            verdict.note = f"{chunk.num_bytes} bytes are no multiple of 32; the last {chunk.num_bytes % 32} are unused"
+        elif chunk.fill > 0.9:
+            verdict.note = f"saturated: {chunk.fill:.0%} of the bits are set, {chunk.fpp:.0%} of absent keys pass"
+        if readers is not None and chunk.column_type.hashable:
+            if chunk.column not in readers:
+                readers[chunk.column] = ColumnReader(file.source, file.footer, file.leaf(chunk.column))
+            _probe_all(chunk, readers[chunk.column], verdict)
+    except ParquetBloomError as error:
+        verdict.problem = error.problem
+    return verdict
+
+
+def _probe_all(chunk: ChunkFilter, reader: ColumnReader, verdict: ChunkVerdict) -> None:
+    bitset = memoryview(chunk.filter)
+    verdict.num_values = 0
+    for array in reader.batches(chunk.row_group):
+        found = check_keys(bitset, arrays.keys_of(array))
+        verdict.num_values += len(array) - array.null_count
+        verdict.num_missing += len(found) - int(found.sum())
+    if verdict.num_missing:
+        verdict.problem = f"the filter denies {verdict.num_missing:,} of the column's {verdict.num_values:,} values"

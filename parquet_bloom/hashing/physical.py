@@ -1,0 +1,313 @@
+"""One table: a column's physical and logical type -> how its values stand in the file, and so how they are hashed.
+
+Every other module asks here. A value has three faces:
+
+- its *domain value*, what literals and statistics are compared as: an int for integers, dates, times, timestamps (in the
+  column's unit) and decimals (unscaled), a float for floats, bytes for everything that is stored as bytes;
+- its *stored bytes*, the format's plain encoding without length prefix: what the hash is taken of;
+- its Arrow form, which `arrays.py` turns into stored bytes.
+
+Source: the Parquet format's LogicalTypes.md and Encodings.md (PLAIN).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import UnsupportedTypeError
+
+Domain = int | float | bytes | bool
+
+NANOS_PER_DAY = 86_400_000_000_000
+JULIAN_EPOCH_DAY = 2_440_588  # the Julian day number of 1970-01-01, which INT96 counts from
+UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+class Kind(Enum):
+    """What a column's values mean."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    FLOAT = "float"
+    STRING = "string"
+    BYTES = "bytes"
+    UUID = "uuid"
+    UNKNOWN = "unknown"  # an annotation that came after this table: stored bytes are hashed, literals are not understood
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """The type of a column as its file stores it.
+
+    Attributes
+    ----------
+    physical : INT32, INT64, INT96, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY or BOOLEAN.
+    kind : meaning of the values.
+    length : bytes a value; None for BYTE_ARRAY and BOOLEAN.
+    bits, signed : width and sign of integers (an INT32 may hold 8-bit values).
+    precision, scale : of decimals.
+    unit : "ms", "us" or "ns" of times and timestamps.
+    utc : True when a timestamp is an instant, False when it is a wall clock, None for INT96, which does not say.
+    name : the annotation as it is shown.
+    """
+
+    physical: str
+    kind: Kind
+    length: int | None = None
+    bits: int | None = None
+    signed: bool = True
+    precision: int | None = None
+    scale: int = 0
+    unit: str | None = None
+    utc: bool | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        width = f"({self.length})" if self.physical == "FIXED_LEN_BYTE_ARRAY" else ""
+        return f"{self.physical}{width} {self.name}".rstrip()
+
+    @property
+    def hashable(self) -> bool:
+        """Whether a filter can stand on the column: all but BOOLEAN."""
+        return self.physical != "BOOLEAN"
+
+    @property
+    def signed_zero(self) -> bool:
+        """Whether two different encodings, of +0.0 and -0.0, are equal values."""
+        return self.kind is Kind.FLOAT
+
+
+_WIDTH = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_UNIT_MEMBERS = {1: "ms", 2: "us", 3: "ns"}
+
+# ConvertedType number -> the LogicalType that replaced it, as {union member: parameters}. Times and timestamps of that
+# age are UTC-adjusted. INTERVAL (21) has no successor: its 12 bytes have no meaning as one value.
+_CONVERTED: dict[int, dict[int, Any]] = {
+    0: {1: {}},
+    4: {4: {}},
+    6: {6: {}},
+    7: {7: {1: True, 2: {1: {}}}},
+    8: {7: {1: True, 2: {2: {}}}},
+    9: {8: {1: True, 2: {1: {}}}},
+    10: {8: {1: True, 2: {2: {}}}},
+    11: {10: {1: 8, 2: False}},
+    12: {10: {1: 16, 2: False}},
+    13: {10: {1: 32, 2: False}},
+    14: {10: {1: 64, 2: False}},
+    15: {10: {1: 8, 2: True}},
+    16: {10: {1: 16, 2: True}},
+    17: {10: {1: 32, 2: True}},
+    18: {10: {1: 64, 2: True}},
+    19: {12: {}},
+    20: {13: {}},
+}
+
+
+def from_parquet(
+    physical: str,
+    length: int | None = None,
+    converted: int | None = None,
+    logical: Mapping[int, Any] | None = None,
+    scale: int | None = None,
+    precision: int | None = None,
+) -> ColumnType:
+    """The type of a column, from its schema element (raw annotations, see `metadata.footer.Leaf`).
+
+    An annotation that does not fit its physical type, or that is not known here, gives `Kind.UNKNOWN`: its stored bytes
+    can be hashed, but no literal is understood as one of its values.
+    """
+    length = _WIDTH.get(physical, length if physical == "FIXED_LEN_BYTE_ARRAY" else None)
+    if not logical:
+        if converted == 5:
+            logical = {5: {1: scale or 0, 2: precision}}
+        elif converted is not None:
+            logical = _CONVERTED.get(converted, {-1: {}})
+    if logical:
+        member, parameters = next(iter(logical.items())) if len(logical) == 1 else (-1, {})
+        parameters = parameters if isinstance(parameters, dict) else {}
+        known = _annotated(physical, length, member, parameters)
+        return known or ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
+    return _plain(physical, length)
+
+
+def _plain(physical: str, length: int | None) -> ColumnType:
+    if physical == "INT96":
+        return ColumnType(physical, Kind.TIMESTAMP, length, unit="ns")
+    if physical in ("INT32", "INT64"):
+        return ColumnType(physical, Kind.INTEGER, length, bits=32 if physical == "INT32" else 64)
+    kinds = {"BOOLEAN": Kind.BOOLEAN, "FLOAT": Kind.FLOAT, "DOUBLE": Kind.FLOAT}
+    return ColumnType(physical, kinds.get(physical, Kind.BYTES), length)
+
+
+def _annotated(physical: str, length: int | None, member: int, parameters: Mapping[int, Any]) -> ColumnType | None:
+    """The type under a LogicalType's union member; None when the two do not belong together."""
+    whole = {"INT32": 32, "INT64": 64}.get(physical)
+    if member in (1, 4, 12, 13) and physical == "BYTE_ARRAY":
+        kind = Kind.BYTES if member == 13 else Kind.STRING
+        return ColumnType(physical, kind, name={1: "STRING", 4: "ENUM", 12: "JSON", 13: "BSON"}[member])
+    if member == 5:
+        scale, precision = parameters.get(1, 0), parameters.get(2)
+        if physical in ("INT32", "INT64", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") and isinstance(precision, int):
+            name = f"DECIMAL({precision},{scale})"
+            return ColumnType(physical, Kind.DECIMAL, length, precision=precision, scale=scale, name=name)
+    if member == 6 and physical == "INT32":
+        return ColumnType(physical, Kind.DATE, length, name="DATE")
+    if member in (7, 8) and whole:
+        unit = next(iter(parameters[2]), None) if isinstance(parameters.get(2), dict) else None
+        if unit in _UNIT_MEMBERS and (whole == 64) == (member == 8 or unit != 1):
+            utc = parameters.get(1) is True
+            kind = Kind.TIME if member == 7 else Kind.TIMESTAMP
+            name = f"{kind.name}({_UNIT_MEMBERS[unit]}{',UTC' if utc else ''})"
+            return ColumnType(physical, kind, length, unit=_UNIT_MEMBERS[unit], utc=utc, name=name)
+    if member == 10 and whole:
+        bits, signed = parameters.get(1), parameters.get(2) is True
+        if isinstance(bits, int) and bits in (8, 16, 32, 64) and bits <= whole and (bits == 64) == (whole == 64):
+            name = f"{'' if signed else 'U'}INT_{bits}"
+            return ColumnType(physical, Kind.INTEGER, length, bits=bits, signed=signed, name=name)
+    if member == 11:  # UNKNOWN: every value is null
+        return ColumnType(physical, Kind.UNKNOWN, length, name="NULL")
+    if member == 14 and physical == "FIXED_LEN_BYTE_ARRAY" and length == 16:
+        return ColumnType(physical, Kind.UUID, length, name="UUID")
+    if member == 15 and physical == "FIXED_LEN_BYTE_ARRAY" and length == 2:
+        return ColumnType(physical, Kind.FLOAT, length, name="FLOAT16")
+    return None
+
+
+def decimal_length(precision: int) -> int:
+    """Bytes that a FIXED_LEN_BYTE_ARRAY decimal of this precision takes at least."""
+    return (10**precision - 1).bit_length() // 8 + 1
+
+
+def from_arrow(arrow_type: pa.DataType) -> ColumnType:
+    """The type that pyarrow's writer stores an Arrow type as, by default.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        Parquet has no such values, or they have several leaves (lists, maps, structs).
+    """
+    types = pa.types
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        if isinstance(arrow_type, pa.UuidType):
+            return from_parquet("FIXED_LEN_BYTE_ARRAY", 16, logical={14: {}})
+        return from_arrow(arrow_type.storage_type)
+    if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
+        return from_arrow(arrow_type.value_type)
+    if types.is_boolean(arrow_type):
+        return from_parquet("BOOLEAN")
+    if types.is_integer(arrow_type):
+        bits, signed = arrow_type.bit_width, types.is_signed_integer(arrow_type)
+        return from_parquet("INT64" if bits == 64 else "INT32", logical={10: {1: bits, 2: signed}})
+    if types.is_float16(arrow_type):
+        return from_parquet("FIXED_LEN_BYTE_ARRAY", 2, logical={15: {}})
+    if types.is_floating(arrow_type):
+        return from_parquet("FLOAT" if arrow_type.bit_width == 32 else "DOUBLE")
+    if types.is_decimal(arrow_type):
+        annotation = {5: {1: arrow_type.scale, 2: arrow_type.precision}}
+        return from_parquet("FIXED_LEN_BYTE_ARRAY", decimal_length(arrow_type.precision), logical=annotation)
+    if types.is_date(arrow_type):
+        return from_parquet("INT32", logical={6: {}})
+    if types.is_time(arrow_type) or types.is_timestamp(arrow_type):
+        unit = {"us": 2, "ns": 3}.get(arrow_type.unit, 1)  # seconds are stored as milliseconds
+        if types.is_time(arrow_type):
+            return from_parquet("INT32" if unit == 1 else "INT64", logical={7: {1: False, 2: {unit: {}}}})
+        return from_parquet("INT64", logical={8: {1: arrow_type.tz is not None, 2: {unit: {}}}})
+    if types.is_duration(arrow_type):
+        return from_parquet("INT64")
+    if types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_string_view(arrow_type):
+        return from_parquet("BYTE_ARRAY", logical={1: {}})
+    if types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_binary_view(arrow_type):
+        return from_parquet("BYTE_ARRAY")
+    if types.is_fixed_size_binary(arrow_type):
+        return from_parquet("FIXED_LEN_BYTE_ARRAY", arrow_type.byte_width)
+    if types.is_null(arrow_type):
+        return from_parquet("INT32", logical={11: {}})
+    raise UnsupportedTypeError(f"values of Arrow type {arrow_type} have no plain encoding of their own")
+
+
+def integer_range(column_type: ColumnType) -> tuple[int, int]:
+    """Smallest and largest domain value that the column's stored integers can hold."""
+    if column_type.kind is Kind.INTEGER:
+        bits = column_type.bits or 64
+        return (-(1 << bits - 1), (1 << bits - 1) - 1) if column_type.signed else (0, (1 << bits) - 1)
+    if column_type.physical == "INT96":
+        day = 1 << 31
+        return (-day - JULIAN_EPOCH_DAY) * NANOS_PER_DAY, (day - JULIAN_EPOCH_DAY) * NANOS_PER_DAY - 1
+    if column_type.physical == "BYTE_ARRAY":
+        return -(1 << 255), (1 << 255) - 1
+    bits = 8 * (column_type.length or 0)
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
+# A BYTE_ARRAY decimal may be stored longer than it needs; no reader takes more than 32 bytes (decimal256).
+_LONGEST_DECIMAL = 32
+
+_FLOAT_FORMAT = {2: "<e", 4: "<f", 8: "<d"}
+
+
+def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
+    """All stored forms that a domain value may have: one, but for zero (two signs) and BYTE_ARRAY decimals (padding).
+
+    `value` must lie in the column's range (`literals.coerce` sees to it).
+    """
+    kind, length = column_type.kind, column_type.length
+    if isinstance(value, bytes):
+        return [value]
+    if kind is Kind.FLOAT:
+        plain = struct.pack(_FLOAT_FORMAT[length or 8], value)
+        return [struct.pack(_FLOAT_FORMAT[length or 8], zero) for zero in (0.0, -0.0)] if value == 0 else [plain]
+    if isinstance(value, float):
+        raise TypeError(f"a float is no value of {column_type}")
+    if column_type.physical == "INT96":
+        days, nanos = divmod(value, NANOS_PER_DAY)
+        return [struct.pack("<qi", nanos, days + JULIAN_EPOCH_DAY)]
+    if kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
+        shortest = (value if value >= 0 else ~value).bit_length() // 8 + 1
+        return [value.to_bytes(size, "big", signed=True) for size in range(shortest, _LONGEST_DECIMAL + 1)]
+    if kind is Kind.DECIMAL and column_type.physical == "FIXED_LEN_BYTE_ARRAY":
+        return [value.to_bytes(length or 0, "big", signed=True)]
+    return [(value & ((1 << 8 * (length or 0)) - 1)).to_bytes(length or 0, "little")]
+
+
+def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
+    """The domain value of stored bytes (of a statistic, say); None when they are no value of the type."""
+    kind, length = column_type.kind, column_type.length
+    if kind is Kind.BOOLEAN:
+        return bool(stored[0]) if len(stored) == 1 else None
+    if length is not None and len(stored) != length:
+        return None
+    if kind is Kind.FLOAT:
+        return float(struct.unpack(_FLOAT_FORMAT[length or 8], stored)[0])
+    if kind is Kind.DECIMAL and column_type.physical in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
+        return int.from_bytes(stored, "big", signed=True) if stored else None
+    if column_type.physical == "INT96":
+        nanos, day = struct.unpack("<qi", stored)
+        return (day - JULIAN_EPOCH_DAY) * NANOS_PER_DAY + nanos
+    if column_type.physical in ("INT32", "INT64"):
+        return int.from_bytes(stored, "little", signed=column_type.signed)
+    return stored
+
+
+def ordered(column_type: ColumnType) -> bool:
+    """Whether min_value and max_value of such a column bound its domain values."""
+    return column_type.physical != "INT96" and column_type.kind is not Kind.UNKNOWN
+
+
+def legacy_ordered(column_type: ColumnType) -> bool:
+    """Whether the deprecated min and max, which compare signed, bound such a column's domain values."""
+    return column_type.signed and column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE") and ordered(column_type)
+
+
+def is_nan(value: Domain) -> bool:
+    return isinstance(value, float) and math.isnan(value)

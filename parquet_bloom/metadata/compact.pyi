@@ -1,0 +1,33 @@
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TRUE: int
+FALSE: int
+BYTE: int
+I16: int
+I32: int
+I64: int
+DOUBLE: int
+BINARY: int
+LIST: int
+SET: int
+MAP: int
+STRUCT: int
+UUID: int
+CHUNK_DTYPE: np.dtype[np.void]
+ROW_GROUP_DTYPE: np.dtype[np.void]
+
+def read_struct(buffer: Any, start: int = 0) -> tuple[dict[int, Any], int]: ...
+def read_value(footer: Any, start: int, type: int) -> Any: ...
+def write_struct(fields: Iterable[tuple[int, int, Any]]) -> bytes: ...
+def index_footer(footer: Any) -> tuple[dict[Any, int], NDArray[np.void], NDArray[np.void]]: ...
+def splice_filters(
+    footer: Any,
+    meta_starts: NDArray[np.int64],
+    meta_ends: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> bytes: ...

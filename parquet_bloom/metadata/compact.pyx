@@ -1,0 +1,588 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A bounded cursor over the Thrift compact protocol, and what is done with it to a Parquet footer.
+
+Nothing here trusts the bytes: every length, count and depth is checked against what is left of the buffer before it is
+used, so that malformed input ends in MalformedFooterError and never in an over-read, a huge allocation or a hang.
+
+Source: thrift-compact-protocol.md of Apache Thrift; parquet.thrift for the field numbers.
+"""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+import struct as _struct
+
+import numpy as np
+
+from ..errors import MalformedFooterError
+
+# Compact protocol type numbers.
+cpdef enum:
+    TRUE = 1
+    FALSE = 2
+    BYTE = 3
+    I16 = 4
+    I32 = 5
+    I64 = 6
+    DOUBLE = 7
+    BINARY = 8
+    LIST = 9
+    SET = 10
+    MAP = 11
+    STRUCT = 12
+    UUID = 13
+
+cdef enum:
+    MAX_DEPTH = 64  # the format nests eight deep at most; unknown fields get room, the C stack stays safe
+
+
+cdef struct Field:
+    int64_t id
+    int type
+    Py_ssize_t start    # of the field header
+    Py_ssize_t value    # of the value: behind the header
+    bint long_form      # the id was written out, not as a difference to the field before
+
+
+cdef class Cursor:
+    """A position in a buffer; every read checks the buffer's end first."""
+
+    cdef object owner
+    cdef const uint8_t* data
+    cdef Py_ssize_t pos
+    cdef Py_ssize_t end
+
+    def __cinit__(self, const uint8_t[::1] buffer not None, Py_ssize_t start=0):
+        if start < 0 or start > buffer.shape[0]:
+            raise MalformedFooterError(f"a structure is said to begin at byte {start} of {buffer.shape[0]}")
+        self.owner = buffer
+        self.data = &buffer[0] if buffer.shape[0] else NULL
+        self.pos = start
+        self.end = buffer.shape[0]
+
+    cdef int fail(self, str problem) except -1:
+        raise MalformedFooterError(f"metadata: {problem} at byte {self.pos} of {self.end}")
+
+    cdef int need(self, uint64_t num_bytes) except -1:
+        if num_bytes > <uint64_t>(self.end - self.pos):
+            self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} are left")
+        return 0
+
+    cdef uint64_t varint(self) except? 0xFFFFFFFFFFFFFFFF:
+        cdef uint64_t value = 0
+        cdef int shift = 0
+        cdef uint8_t byte
+        while shift < 70:
+            if self.pos >= self.end:
+                self.fail("a number is cut off")
+            byte = self.data[self.pos]
+            self.pos += 1
+            if shift < 64:
+                value |= <uint64_t>(byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        self.fail("a number of more than ten bytes")
+
+    cdef int64_t integer(self) except? -9223372036854775807:
+        cdef uint64_t value = self.varint()
+        return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+
+    cdef bint next_field(self, Field* field) except -1:
+        """Read a field header; False at the end of the struct. `field.id` holds the id before it on entry."""
+        cdef uint8_t byte
+        self.need(1)
+        field.start = self.pos
+        byte = self.data[self.pos]
+        self.pos += 1
+        field.type = byte & 0x0F
+        if byte == 0:
+            return False
+        if field.type < TRUE or field.type > UUID:
+            self.fail(f"field type {field.type} does not exist")
+        field.long_form = byte >> 4 == 0
+        if field.long_form:
+            field.id = self.integer()
+            if field.id < -32768 or field.id > 32767:
+                self.fail(f"field number {field.id} does not exist")
+        else:
+            field.id += byte >> 4
+        field.value = self.pos
+        return True
+
+    cdef uint64_t list_header(self, int* element_type) except? 0xFFFFFFFFFFFFFFFF:
+        cdef uint64_t count
+        cdef uint8_t byte
+        self.need(1)
+        byte = self.data[self.pos]
+        self.pos += 1
+        element_type[0] = byte & 0x0F
+        count = byte >> 4
+        if count == 15:
+            count = self.varint()
+        if count and (element_type[0] < TRUE or element_type[0] > UUID):
+            self.fail(f"element type {element_type[0]} does not exist")
+        self.need(count)  # no element takes less than a byte
+        return count
+
+    cdef int skip(self, int type, int depth, bint element=False) except -1:
+        """Pass over a value. A boolean field lives in its header, a boolean element takes a byte."""
+        cdef uint64_t count
+        cdef uint64_t i
+        cdef int element_type = 0
+        cdef int kinds
+        cdef Field field
+        if depth > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} levels of nesting")
+        if type == TRUE or type == FALSE:
+            if element:
+                self.need(1)
+                self.pos += 1
+        elif type == BYTE:
+            self.need(1)
+            self.pos += 1
+        elif type == I16 or type == I32 or type == I64:
+            self.varint()
+        elif type == DOUBLE:
+            self.need(8)
+            self.pos += 8
+        elif type == UUID:
+            self.need(16)
+            self.pos += 16
+        elif type == BINARY:
+            count = self.varint()
+            self.need(count)
+            self.pos += count
+        elif type == LIST or type == SET:
+            count = self.list_header(&element_type)
+            for i in range(count):
+                self.skip(element_type, depth + 1, True)
+        elif type == MAP:
+            count = self.varint()
+            if count:
+                self.need(1)
+                kinds = self.data[self.pos]
+                self.pos += 1
+                if not TRUE <= kinds >> 4 <= UUID or not TRUE <= kinds & 0x0F <= UUID:
+                    self.fail("a map of types that do not exist")
+                self.need(count)
+                for i in range(count):
+                    self.skip(kinds >> 4, depth + 1, True)
+                    self.skip(kinds & 0x0F, depth + 1, True)
+        elif type == STRUCT:
+            field.id = 0
+            while self.next_field(&field):
+                self.skip(field.type, depth + 1)
+        else:
+            self.fail(f"type {type} does not exist")
+        return 0
+
+    cdef object value(self, int type, int depth, bint element=False):
+        """A value as Python sees it: int, float, bool, bytes, list, dict of field id -> value."""
+        cdef uint64_t count
+        cdef uint64_t i
+        cdef int element_type = 0
+        cdef Py_ssize_t start = self.pos
+        cdef Field field
+        if depth > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} levels of nesting")
+        if type == I16 or type == I32 or type == I64:
+            return self.integer()
+        if type == TRUE or type == FALSE:
+            if not element:
+                return type == TRUE
+            self.need(1)
+            self.pos += 1
+            return self.data[start] == TRUE
+        if type == BINARY:
+            count = self.varint()
+            self.need(count)
+            start = self.pos
+            self.pos += count
+            return PyBytes_FromStringAndSize(<const char*>self.data + start, count)
+        if type == LIST or type == SET:
+            count = self.list_header(&element_type)
+            return [self.value(element_type, depth + 1, True) for i in range(count)]
+        if type == STRUCT:
+            found = {}
+            field.id = 0
+            while self.next_field(&field):
+                found[field.id] = self.value(field.type, depth + 1)
+            return found
+        self.skip(type, depth, element)
+        if type == DOUBLE:
+            return _struct.unpack("<d", PyBytes_FromStringAndSize(<const char*>self.data + start, 8))[0]
+        if type == BYTE:
+            return <signed char>self.data[start]
+        return PyBytes_FromStringAndSize(<const char*>self.data + start, self.pos - start)  # uuid and map: raw
+
+
+def read_struct(const uint8_t[::1] buffer not None, Py_ssize_t start=0):
+    """Read one struct: ({field id: value}, position behind it). The last of duplicate fields stands."""
+    cursor = Cursor(buffer, start)
+    return cursor.value(STRUCT, 0), cursor.pos
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+cdef int _put_bytes(bytearray out, const uint8_t* data, Py_ssize_t count) except -1:
+    cdef Py_ssize_t old = PyByteArray_GET_SIZE(out)
+    if count:
+        PyByteArray_Resize(out, old + count)
+        memcpy(PyByteArray_AS_STRING(out) + old, data, count)
+    return 0
+
+
+cdef int _put_varint(bytearray out, uint64_t value) except -1:
+    while value > 0x7F:
+        out.append(<uint8_t>(value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(<uint8_t>value)
+    return 0
+
+
+cdef int _put_integer(bytearray out, int64_t value) except -1:
+    return _put_varint(out, (<uint64_t>value << 1) ^ <uint64_t>(value >> 63))
+
+
+cdef int _put_field(bytearray out, int64_t last_id, int64_t id, int type) except -1:
+    if 0 < id - last_id <= 15:
+        out.append((<uint8_t>(id - last_id) << 4) | <uint8_t>type)
+    else:
+        out.append(<uint8_t>type)
+        _put_integer(out, id)
+    return 0
+
+
+cdef int _put_value(bytearray out, int type, value) except -1:
+    if type == STRUCT:
+        _put_struct(out, value)
+    elif type == LIST:
+        element_type, elements = value
+        if len(elements) < 15:
+            out.append((len(elements) << 4) | <int>element_type)
+        else:
+            out.append(0xF0 | <int>element_type)
+            _put_varint(out, len(elements))
+        for element in elements:
+            _put_value(out, element_type, element)
+    elif type == BINARY:
+        _put_varint(out, len(value))
+        out += value
+    elif type == BYTE:
+        out.append(value & 0xFF)
+    elif type == I16 or type == I32 or type == I64:
+        _put_integer(out, value)
+    else:
+        raise ValueError(f"type {type} is not written")
+    return 0
+
+
+cdef int _put_struct(bytearray out, fields) except -1:
+    cdef int64_t last_id = 0
+    for id, type, value in fields:
+        _put_field(out, last_id, id, type)
+        _put_value(out, type, value)
+        last_id = id
+    out.append(0)
+    return 0
+
+
+def write_struct(fields):
+    """Encode a struct given as (field id, type, value) triples; a list's value is (element type, elements)."""
+    out = bytearray()
+    _put_struct(out, fields)
+    return bytes(out)
+
+
+# ---------------------------------------------------------------------------------------------------- the footer
+
+# One record a column chunk. Everything is int64, -1 where the file says nothing; spans are byte positions in the
+# footer. The order is that of the C struct below.
+CHUNK_DTYPE = np.dtype([(name, np.int64) for name in (
+    "row_group", "column", "start", "meta_start", "meta_end", "physical_type", "num_values", "compressed_size",
+    "data_page_offset", "dictionary_page_offset", "path_start", "statistics_start", "filter_offset", "filter_length",
+    "filter_fields", "offset_index_offset", "offset_index_length", "column_index_offset", "column_index_length",
+    "encrypted", "external")])
+
+ROW_GROUP_DTYPE = np.dtype([(name, np.int64) for name in ("start", "num_rows", "num_columns", "first_chunk")])
+
+
+cdef struct Chunk:
+    int64_t row_group
+    int64_t column
+    int64_t start               # of the ColumnChunk struct
+    int64_t meta_start          # of its ColumnMetaData; -1 when it has none
+    int64_t meta_end
+    int64_t physical_type
+    int64_t num_values
+    int64_t compressed_size
+    int64_t data_page_offset
+    int64_t dictionary_page_offset
+    int64_t path_start          # value of path_in_schema: a list
+    int64_t statistics_start    # value of statistics: a struct
+    int64_t filter_offset
+    int64_t filter_length
+    int64_t filter_fields       # how many times fields 14 and 15 stand there: more than 2 is a doubt
+    int64_t offset_index_offset
+    int64_t offset_index_length
+    int64_t column_index_offset
+    int64_t column_index_length
+    int64_t encrypted           # 1 when crypto_metadata or encrypted_column_metadata is there
+    int64_t external            # 1 when the data stands in another file
+
+
+cdef struct RowGroup:
+    int64_t start
+    int64_t num_rows
+    int64_t num_columns
+    int64_t first_chunk
+
+
+cdef struct Records:
+    char* data
+    Py_ssize_t count
+    Py_ssize_t room
+
+
+cdef void* _append(Records* records, Py_ssize_t size) except NULL:
+    cdef char* data
+    cdef Py_ssize_t room
+    if records.count == records.room:
+        room = 2 * records.room + 64
+        data = <char*>realloc(records.data, room * size)
+        if data == NULL:
+            raise MemoryError
+        records.data = data
+        records.room = room
+    records.count += 1
+    return records.data + (records.count - 1) * size
+
+
+cdef object _to_array(Records* records, dtype):
+    raw = PyBytes_FromStringAndSize(records.data, records.count * dtype.itemsize)
+    return np.frombuffer(raw, dtype=dtype)
+
+
+cdef inline bint _is_int(int type) noexcept nogil:
+    return type == I64 or type == I32 or type == I16
+
+
+cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
+    cdef Field field
+    cdef int64_t value
+    field.id = 0
+    chunk.meta_start = cursor.pos
+    while cursor.next_field(&field):
+        if field.id == 14 or field.id == 15:
+            chunk.filter_fields += 1
+            if not _is_int(field.type):
+                chunk.filter_fields += 3  # not what it should be: a doubt like a duplicate
+        if _is_int(field.type):
+            value = cursor.integer()
+            if field.id == 1:
+                chunk.physical_type = value
+            elif field.id == 5:
+                chunk.num_values = value
+            elif field.id == 7:
+                chunk.compressed_size = value
+            elif field.id == 9:
+                chunk.data_page_offset = value
+            elif field.id == 11:
+                chunk.dictionary_page_offset = value
+            elif field.id == 14:
+                # -1 stands for "none": another negative number must not pass for it
+                chunk.filter_offset = value if value != -1 else -2
+            elif field.id == 15:
+                chunk.filter_length = value if value != -1 else -2
+            continue
+        if field.id == 3 and field.type == LIST:
+            chunk.path_start = cursor.pos
+        elif field.id == 12 and field.type == STRUCT:
+            chunk.statistics_start = cursor.pos
+        cursor.skip(field.type, 3)
+    chunk.meta_end = cursor.pos
+    return 0
+
+
+cdef int _index_chunk(Cursor cursor, Chunk* chunk) except -1:
+    cdef Field field
+    cdef int64_t value
+    field.id = 0
+    chunk.start = cursor.pos
+    while cursor.next_field(&field):
+        if field.id == 3 and field.type == STRUCT:
+            _index_meta(cursor, chunk)
+            continue
+        if 4 <= field.id <= 7 and _is_int(field.type):
+            value = cursor.integer()
+            if field.id == 4:
+                chunk.offset_index_offset = value
+            elif field.id == 5:
+                chunk.offset_index_length = value
+            elif field.id == 6:
+                chunk.column_index_offset = value
+            else:
+                chunk.column_index_length = value
+            continue
+        if field.id == 1:
+            chunk.external = 1
+        elif field.id == 8 or field.id == 9:
+            chunk.encrypted = 1
+        cursor.skip(field.type, 2)
+    return 0
+
+
+cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Records* chunks) except -1:
+    cdef RowGroup* row_group = <RowGroup*>_append(row_groups, sizeof(RowGroup))
+    cdef Chunk* chunk
+    cdef Chunk blank
+    cdef Field field
+    cdef uint64_t count, i
+    cdef int element_type = 0
+    cdef int64_t* words = <int64_t*>&blank
+    for i in range(sizeof(Chunk) // 8):
+        words[i] = -1
+    blank.filter_fields = blank.encrypted = blank.external = 0
+    blank.row_group = number
+    row_group.start = cursor.pos
+    row_group.num_rows = -1
+    row_group.num_columns = 0
+    row_group.first_chunk = chunks.count
+    field.id = 0
+    while cursor.next_field(&field):
+        if field.id == 1 and field.type == LIST:
+            if row_group.num_columns:
+                cursor.fail("a row group lists its columns twice")
+            count = cursor.list_header(&element_type)
+            if count and element_type != STRUCT:
+                cursor.fail("column chunks are not structs")
+            row_group.num_columns = count
+            for i in range(count):
+                chunk = <Chunk*>_append(chunks, sizeof(Chunk))
+                chunk[0] = blank
+                chunk.column = i
+                _index_chunk(cursor, chunk)
+        elif field.id == 3 and _is_int(field.type):
+            row_group.num_rows = cursor.integer()
+        else:
+            cursor.skip(field.type, 2)
+    return 0
+
+
+def index_footer(const uint8_t[::1] footer not None):
+    """Walk a footer once and note where everything stands.
+
+    Returns
+    -------
+    (file, row_groups, chunks) : dict of field id -> position of the value (plus "version", "num_rows"), an array of
+        ROW_GROUP_DTYPE, an array of CHUNK_DTYPE in file order.
+
+    Raises
+    ------
+    MalformedFooterError
+    """
+    cdef Cursor cursor = Cursor(footer)
+    cdef Records row_groups
+    cdef Records chunks
+    cdef Field field
+    cdef uint64_t count, i
+    cdef int element_type = 0
+    row_groups.data = chunks.data = NULL
+    row_groups.count = row_groups.room = chunks.count = chunks.room = 0
+    found = {}
+    try:
+        field.id = 0
+        while cursor.next_field(&field):
+            if field.id == 4 and 4 in found:
+                cursor.fail("the row groups are listed twice")
+            found[field.id] = cursor.pos
+            if field.id == 4 and field.type == LIST:
+                count = cursor.list_header(&element_type)
+                if count and element_type != STRUCT:
+                    cursor.fail("row groups are not structs")
+                for i in range(count):
+                    _index_row_group(cursor, i, &row_groups, &chunks)
+            elif field.id == 3 and _is_int(field.type):
+                found["num_rows"] = cursor.integer()
+            else:
+                cursor.skip(field.type, 1)
+        found["end"] = cursor.pos
+        return found, _to_array(&row_groups, ROW_GROUP_DTYPE), _to_array(&chunks, CHUNK_DTYPE)
+    finally:
+        free(row_groups.data)
+        free(chunks.data)
+
+
+def read_value(const uint8_t[::1] footer not None, Py_ssize_t start, int type):
+    """One value of a type at a position that `index_footer` noted."""
+    return Cursor(footer, start).value(type, 1)
+
+
+cdef int _splice_meta(Cursor cursor, bytearray out, int64_t offset, int64_t length) except -1:
+    """Copy a ColumnMetaData from the cursor to `out` with fields 14 and 15 replaced (left out when `offset` < 0).
+
+    Every other field keeps its bytes. Only a header that encodes its id as a difference to a field before it that has
+    changed is written anew, with the same id.
+    """
+    cdef Field field
+    cdef int64_t last_read = 0      # id before this field, as read
+    cdef int64_t last_written = 0   # id before this field, as written
+    cdef Py_ssize_t run = cursor.pos   # start of what is to be copied as it is
+    cdef bint pending = offset >= 0
+    cdef bint more = True
+    field.id = 0
+    while more:
+        last_read = field.id
+        more = cursor.next_field(&field)
+        if more:
+            cursor.skip(field.type, 3)
+        if pending and (not more or field.id > 15):
+            _put_bytes(out, cursor.data + run, field.start - run)
+            run = field.start
+            _put_field(out, last_written, 14, I64)
+            _put_integer(out, offset)
+            _put_field(out, 14, 15, I32)
+            _put_integer(out, length)
+            last_written = 15
+            pending = False
+        if not more:
+            break
+        if field.id == 14 or field.id == 15:
+            _put_bytes(out, cursor.data + run, field.start - run)
+            run = cursor.pos
+            continue
+        if last_written != last_read and not field.long_form:
+            _put_bytes(out, cursor.data + run, field.start - run)
+            _put_field(out, last_written, field.id, field.type)
+            run = field.value
+        last_written = field.id
+    _put_bytes(out, cursor.data + run, cursor.pos - run)
+    return 0
+
+
+def splice_filters(const uint8_t[::1] footer not None, const int64_t[::1] meta_starts not None,
+                   const int64_t[::1] meta_ends not None, const int64_t[::1] offsets not None,
+                   const int64_t[::1] lengths not None):
+    """A footer with other filter locations in some of its column chunks, all else byte for byte.
+
+    `meta_starts` and `meta_ends` are ascending spans of ColumnMetaData structs; an offset below 0 takes the filter out.
+    """
+    cdef bytearray out = bytearray()
+    cdef Cursor cursor = Cursor(footer)
+    cdef Py_ssize_t i
+    cdef Py_ssize_t copied = 0
+    for i in range(meta_starts.shape[0]):
+        if meta_starts[i] < copied or meta_ends[i] < meta_starts[i] or meta_ends[i] > cursor.end:
+            raise ValueError("spans must ascend inside the footer")
+        _put_bytes(out, cursor.data + copied, meta_starts[i] - copied)
+        cursor.pos = meta_starts[i]
+        _splice_meta(cursor, out, offsets[i], lengths[i])
+        if cursor.pos != meta_ends[i]:
+            raise ValueError("a span is not that of a struct")
+        copied = meta_ends[i]
+    _put_bytes(out, cursor.data + copied, cursor.end - copied)
+    return bytes(out)

@@ -1,0 +1,332 @@
+"""A Parquet footer as bytes: where its parts stand, what they say, and the same footer with other filter locations.
+
+The footer is never re-encoded from a schema of ours: `index_footer` notes positions, parts are decoded when they are
+asked for, and `Footer.splice` writes fields 14 and 15 of chosen column chunks and copies everything else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import EncryptedFileError, MalformedFooterError, NotParquetError, TruncatedFileError
+from .compact import BINARY, I32, I64, LIST, STRUCT, index_footer, read_struct, read_value, splice_filters, write_struct
+
+MAGIC = b"PAR1"
+ENCRYPTED_MAGIC = b"PARE"
+TAIL_BYTES = 8  # footer length and magic
+
+PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+_INT96, _FIXED = PHYSICAL_TYPES.index("INT96"), PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
+
+
+def footer_span(tail: bytes, file_size: int) -> tuple[int, int]:
+    """Where the footer of a file lies, from the file's last bytes: (start, length).
+
+    Raises
+    ------
+    NotParquetError, EncryptedFileError, TruncatedFileError
+    """
+    if file_size < len(MAGIC) + TAIL_BYTES or len(tail) < TAIL_BYTES:
+        raise NotParquetError(f"not a Parquet file: {file_size} bytes are too few")
+    if tail[-4:] == ENCRYPTED_MAGIC:
+        raise EncryptedFileError("the footer is encrypted")
+    if tail[-4:] != MAGIC:
+        raise NotParquetError("not a Parquet file, or one cut off: it does not end in PAR1")
+    length = int.from_bytes(tail[-8:-4], "little")
+    start = file_size - TAIL_BYTES - length
+    if start < len(MAGIC):
+        raise TruncatedFileError(f"the footer is said to be {length} bytes long, the file has {file_size}")
+    return start, length
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A column that holds values: a leaf of the schema.
+
+    Attributes
+    ----------
+    index : its number in schema order, which is that of the row groups' column chunks.
+    path : its names from below the root down; `name` is the same, dotted.
+    physical : name of the physical type; `length` its width in bytes when FIXED_LEN_BYTE_ARRAY.
+    converted, logical, scale, precision : raw annotations (ConvertedType number, LogicalType {member: parameters}).
+    repeated : whether a list, a map or a bare repeated field stands in the path, so that a row may hold many values.
+    """
+
+    index: int
+    path: tuple[str, ...]
+    physical: str
+    length: int | None
+    converted: int | None
+    logical: Mapping[int, Any] | None
+    scale: int | None
+    precision: int | None
+    repeated: bool
+    nodes: tuple[Mapping[int, Any], ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A column chunk's statistics as stored; None where absent. `min_value` and `max_value` are plain-encoded."""
+
+    null_count: int | None
+    min_value: bytes | None
+    max_value: bytes | None
+    legacy_min: bytes | None
+    legacy_max: bytes | None
+
+
+class Footer:
+    """The footer of one file.
+
+    Parameters
+    ----------
+    data : the footer's bytes, without length and magic.
+    start : where it begins in the file.
+
+    Raises
+    ------
+    MalformedFooterError
+    """
+
+    def __init__(self, data: bytes, start: int):
+        self.data = data
+        self.start = start
+        self._positions, self.row_groups, self.chunks = index_footer(data)
+        for number, what in ((2, "schema"), (3, "num_rows"), (4, "row groups")):
+            if number not in self._positions:
+                raise MalformedFooterError(f"metadata: the footer has no {what}")
+
+    @property
+    def num_row_groups(self) -> int:
+        return len(self.row_groups)
+
+    @property
+    def num_rows(self) -> int:
+        return self._positions.get("num_rows", 0)
+
+    @property
+    def encrypted(self) -> bool:
+        """True for a plaintext footer that is signed, or whose file has encrypted columns."""
+        return 8 in self._positions or 9 in self._positions
+
+    @cached_property
+    def created_by(self) -> str | None:
+        if 6 not in self._positions:
+            return None
+        value = read_value(self.data, self._positions[6], BINARY)
+        return str(value, "utf-8", "replace")
+
+    @cached_property
+    def key_value_metadata(self) -> dict[bytes, bytes]:
+        if 5 not in self._positions:
+            return {}
+        pairs = read_value(self.data, self._positions[5], LIST)
+        return {pair.get(1, b""): pair.get(2, b"") for pair in pairs if isinstance(pair, dict)}
+
+    @cached_property
+    def type_ordered(self) -> frozenset[int]:
+        """Leaves whose min_value and max_value follow the order that the format defines for their type."""
+        if 7 not in self._positions:
+            return frozenset()
+        orders = read_value(self.data, self._positions[7], LIST)
+        return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
+
+    # ------------------------------------------------------------------------------------------------- schema
+
+    @cached_property
+    def schema(self) -> list[dict[int, Any]]:
+        elements = read_value(self.data, self._positions[2], LIST)
+        if not elements or not all(isinstance(element, dict) for element in elements):
+            raise MalformedFooterError("metadata: the schema is not a list of structs")
+        return list(elements)
+
+    @cached_property
+    def leaves(self) -> list[Leaf]:
+        leaves: list[Leaf] = []
+        # Nodes still to be filled, as [children left, names, elements, repeated]. No recursion: the depth is the file's.
+        open_nodes: list[list[Any]] = []
+        for position, element in enumerate(self.schema):
+            num_children = element.get(5, 0)
+            name = element.get(4)
+            if not isinstance(name, bytes) or not isinstance(num_children, int):
+                raise MalformedFooterError(f"metadata: schema element {position} lacks its name")
+            if position == 0:
+                open_nodes.append([num_children, (), (), False])
+                continue
+            while open_nodes and open_nodes[-1][0] == 0:
+                open_nodes.pop()
+            if not open_nodes:
+                raise MalformedFooterError("metadata: the schema has more elements than its groups announce")
+            parent = open_nodes[-1]
+            parent[0] -= 1
+            path = (*parent[1], str(name, "utf-8", "replace"))
+            nodes = (*parent[2], element)
+            repeated = parent[3] or element.get(3, _REQUIRED) == _REPEATED
+            if 1 not in element:
+                open_nodes.append([num_children, path, nodes, repeated])
+                continue
+            kind = element[1]
+            if not isinstance(kind, int) or not 0 <= kind < len(PHYSICAL_TYPES):
+                raise MalformedFooterError(f"metadata: physical type {kind} does not exist", column=".".join(path))
+            leaves.append(
+                Leaf(
+                    index=len(leaves),
+                    path=path,
+                    physical=PHYSICAL_TYPES[kind],
+                    length=element.get(2) if kind == _FIXED else None,
+                    converted=element.get(6),
+                    logical=element.get(10),
+                    scale=element.get(7),
+                    precision=element.get(8),
+                    repeated=repeated,
+                    nodes=nodes,
+                )
+            )
+        if any(node[0] for node in open_nodes):
+            raise MalformedFooterError("metadata: the schema has fewer elements than its groups announce")
+        return leaves
+
+    # ------------------------------------------------------------------------------------------------- chunks
+
+    def num_rows_of(self, row_group: int) -> int:
+        return int(self.row_groups["num_rows"][row_group])
+
+    def chunk(self, row_group: int, leaf: Leaf) -> np.void:
+        """The record (CHUNK_DTYPE) of a column chunk.
+
+        Raises
+        ------
+        MalformedFooterError
+            The chunk is missing, has no metadata, or is another column's by its own path or type.
+        """
+        place = {"row_group": row_group, "column": leaf.name}
+        group = self.row_groups[row_group]
+        if group["num_columns"] != len(self.leaves):
+            raise MalformedFooterError(
+                f"metadata: {group['num_columns']} column chunks for {len(self.leaves)} columns", **place
+            )
+        record = self.chunks[int(group["first_chunk"]) + leaf.index]
+        if record["meta_start"] < 0:
+            problem = "metadata: the column chunk is encrypted" if record["encrypted"] else "metadata: missing"
+            raise MalformedFooterError(problem, **place)
+        if record["path_start"] >= 0:
+            path = read_value(self.data, int(record["path_start"]), LIST)
+            if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != list(leaf.path):
+                raise MalformedFooterError("metadata: the column chunk names another column", **place)
+        if PHYSICAL_TYPES[int(record["physical_type"])] != leaf.physical:
+            raise MalformedFooterError("metadata: the column chunk has another type than the schema", **place)
+        return record
+
+    def statistics(self, record: np.void) -> Statistics:
+        """The statistics of a column chunk, given by its record."""
+        start = int(record["statistics_start"])
+        found = read_struct(self.data, start)[0] if start >= 0 else {}
+
+        def of(number: int, kind: type) -> Any:
+            value = found.get(number)
+            return value if type(value) is kind else None
+
+        return Statistics(of(3, int), of(6, bytes), of(5, bytes), of(2, bytes), of(1, bytes))
+
+    def data_ranges(self) -> np.ndarray:
+        """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end)."""
+        chunks = self.chunks
+        starts = np.where(
+            chunks["dictionary_page_offset"] > 0,
+            np.minimum(chunks["dictionary_page_offset"], chunks["data_page_offset"]),
+            chunks["data_page_offset"],
+        )
+        ranges = [(starts, chunks["compressed_size"])]
+        ranges += [(chunks[f"{index}_offset"], chunks[f"{index}_length"]) for index in ("offset_index", "column_index")]
+        spans = [np.stack([start, start + size], axis=1)[(start > 0) & (size > 0)] for start, size in ranges]
+        return np.concatenate(spans)
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    def splice(self, filters: Mapping[tuple[int, int], tuple[int, int] | None]) -> bytes:
+        """This footer with other filter locations.
+
+        Parameters
+        ----------
+        filters : {(row group, leaf index): (offset, length with header) or None to take the filter out}.
+
+        Returns
+        -------
+        The new footer's bytes, without length and magic. Outside fields 14 and 15 of the named chunks every byte is the
+        old one, but for field headers that count from a field which came or went.
+        """
+        numbers = sorted(int(self.row_groups["first_chunk"][group]) + column for group, column in filters)
+        chunks = self.chunks[numbers]
+        places = [filters[int(chunk["row_group"]), int(chunk["column"])] or (-1, -1) for chunk in chunks]
+        locations = np.array(places, dtype=np.int64).reshape(-1, 2)
+        return splice_filters(
+            self.data,
+            np.ascontiguousarray(chunks["meta_start"]),
+            np.ascontiguousarray(chunks["meta_end"]),
+            np.ascontiguousarray(locations[:, 0]),
+            np.ascontiguousarray(locations[:, 1]),
+        )
+
+    def physical_view(self, leaf: Leaf) -> bytes:
+        """A small Parquet file (no pages, all offsets into this one) that shows one column as its stored values.
+
+        Annotations are left out, so that a reader hands out what is stored: INT32 and not dates, bytes and not decimals.
+        INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are plain-encoded
+        alike.
+        """
+        root = [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
+        elements = [root]
+        for node in leaf.nodes[:-1]:
+            elements.append([(3, I32, node.get(3, _REQUIRED)), (4, BINARY, node[4]), (5, I32, 1)])
+        last = leaf.nodes[-1]
+        stored: list[tuple[int, int, Any]] = [(1, I32, last[1])]
+        if leaf.physical == "INT96":
+            stored = [(1, I32, _FIXED), (2, I32, 12)]
+        elif leaf.length is not None:
+            stored.append((2, I32, leaf.length))
+        elements.append([*stored, (3, I32, last.get(3, _REQUIRED)), (4, BINARY, last[4])])
+        groups = [self._physical_row_group(number, leaf) for number in range(self.num_row_groups)]
+        fields = [
+            (1, I32, 2),
+            (2, LIST, (STRUCT, elements)),
+            (3, I64, self.num_rows),
+            (4, LIST, (STRUCT, groups)),
+        ]
+        if self.created_by is not None:
+            fields.append((6, BINARY, self.created_by.encode()))  # readers know some writers' quirks by it
+        footer = write_struct(fields)
+        return MAGIC + footer + struct.pack("<I", len(footer)) + MAGIC
+
+    def _physical_row_group(self, row_group: int, leaf: Leaf) -> list[tuple[int, int, Any]]:
+        record = self.chunk(row_group, leaf)
+        found = read_struct(self.data, int(record["meta_start"]))[0]
+        kind = _FIXED if leaf.physical == "INT96" else found.get(1)
+        numbers = {1: kind, **{number: found.get(number) for number in (4, 5, 6, 7, 9, 11)}}
+        wanted = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
+        meta: list[tuple[int, int, Any]] = []
+        for number, type_ in wanted.items():
+            if number == 2:
+                meta.append((2, LIST, (I32, found.get(2, []))))
+            elif number == 3:
+                meta.append((3, LIST, (BINARY, [node[4] for node in leaf.nodes])))
+            elif numbers[number] is not None:
+                meta.append((number, type_, numbers[number]))
+            elif number != 11:
+                raise MalformedFooterError(
+                    f"metadata: the column chunk lacks field {number}", row_group=row_group, column=leaf.name
+                )
+        size = int(record["compressed_size"])
+        chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
+        return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, self.num_rows_of(row_group))]
+

@@ -1,0 +1,36 @@
+"""Predicates: one tree (`tree`), two notations (`sql`, `dnf`), and the exact row filter (`evaluate`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import PredicateError
+from .dnf import parse_dnf
+from .sql import parse_sql
+from .tree import And, Equal, In, Node, Or, columns
+
+__all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", "parse_sql"]
+
+
+def parse(where: Any, dialect: str | None = None) -> Node:
+    """The predicate tree of a condition in any notation.
+
+    Parameters
+    ----------
+    where : SQL text, pyarrow's `filters=` form, or a tree, which is returned as it is.
+    dialect : of SQL text; see `parse_sql`.
+
+    Raises
+    ------
+    PredicateError
+        It is none of them, or not understood.
+    """
+    if isinstance(where, Node):
+        return where
+    if isinstance(where, str):
+        return parse_sql(where, dialect)
+    if isinstance(where, list | tuple):
+        return parse_dnf(where)
+    raise PredicateError(
+        f"a condition is SQL text or a list of (column, op, value) tuples, not {type(where).__name__}"
+    )

@@ -1,0 +1,447 @@
+"""Literals: the Python types a predicate may hold (see `tree`), what is turned into them, and how they are written.
+
+Nothing is rounded on the way in: a value that has no exact form here is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+import sys
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, cast
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import PredicateError
+from ..hashing.literals import parse_date, parse_time, parse_timestamp
+
+_Plain: TypeAlias = (
+    bool | int | float | decimal.Decimal | str | bytes | uuid.UUID | dt.date | dt.time | dt.datetime | None
+)
+Literal: TypeAlias = _Plain | pa.Scalar
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_NANOS = {"W": 604_800 * 10**9, "D": 86_400 * 10**9, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6}
+_NANOS |= {"us": 1_000, "ns": 1}
+_INT64 = 1 << 63
+
+# Types whose values are literals whatever they are, and those of which some are not.
+_ALWAYS = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
+_PLAIN = _ALWAYS | {decimal.Decimal, dt.time}
+
+
+def check(values: Iterable[Any]) -> None:
+    """Raise PredicateError unless every value is a literal."""
+    values = tuple(values)
+    if _ALWAYS.issuperset(map(type, values)):
+        return
+    for value in values:
+        if type(value) in _PLAIN:
+            _check_plain(value)
+        elif not (isinstance(value, pa.Scalar) and value.is_valid and _is_moment(value.type)):
+            raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+
+
+def _check_plain(value: Any) -> None:
+    if isinstance(value, decimal.Decimal) and not value.is_finite():
+        raise PredicateError(f"{value} is no decimal number; NaN and the infinities are written as floats")
+    if isinstance(value, dt.time) and value.tzinfo is not None:
+        raise PredicateError(f"a time with a zone ({value}) has no counterpart in Parquet")
+
+
+def _is_moment(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(arrow_type) or pa.types.is_time(arrow_type))
+
+
+def key(value: Literal) -> tuple[Any, ...]:
+    """What a literal's identity is: its type too, for in Python True == 1 == 1.0."""
+    return (float, "nan") if isinstance(value, float) and math.isnan(value) else (type(value), value)
+
+
+def _shown(value: object) -> str:
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+# ------------------------------------------------------------------------------- from Python, numpy, pandas and Arrow
+
+
+def from_python(value: Any) -> Literal:
+    """The literal of a Python, numpy, pandas or Arrow scalar.
+
+    Raises
+    ------
+    PredicateError
+        It is no scalar, or has no exact form.
+    """
+    if type(value) in _PLAIN:
+        _check_plain(value)
+        return cast(_Plain, value)
+    if isinstance(value, pa.Scalar):
+        return _from_arrow(value)
+    if isinstance(value, np.datetime64):
+        return _from_datetime64(value)
+    if isinstance(value, np.timedelta64):
+        raise PredicateError(f"{_shown(value)}: durations cannot be compared")
+    if isinstance(value, np.generic | np.ndarray):
+        return _from_numpy(value)
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own NULLs
+        return None
+    if isinstance(value, dt.datetime):
+        return _from_datetime(value)
+    if isinstance(value, dt.date):
+        return dt.date(value.year, value.month, value.day)
+    if isinstance(value, uuid.UUID):  # database drivers have their own
+        return uuid.UUID(int=value.int)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    # Subclasses (enums, tagged strings) stand for the value of the plain type that they are.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes.__getitem__(value, slice(None))
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+
+
+def from_collection(values: Any) -> tuple[Literal, ...]:
+    """The literals of any collection: list, set, range, numpy array, pandas or polars Series, Arrow array."""
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _iterable(values):
+        raise PredicateError(f"'in' takes a collection of literals, not {_shown(values)} ({type(values).__name__})")
+    if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
+        values = pa.array(values)
+    elif hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array(values)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise PredicateError(f"'in' takes an array of one dimension, not of {values.ndim}")
+        # tolist() is exact for these, and far faster than a scalar at a time.
+        values = values.tolist() if values.dtype.char in "?bBhHiIlLqQefdUS" else list(values)
+    elif isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_pylist() if _same_in_python(values.type) else list(values)
+    items: tuple[Any, ...] = tuple(values)
+    return items if _ALWAYS.issuperset(map(type, items)) else tuple(map(from_python, items))
+
+
+def _iterable(values: Any) -> bool:
+    try:
+        iter(values)
+    except TypeError:
+        return False
+    return True
+
+
+def _same_in_python(arrow_type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_integer(arrow_type)
+        or types.is_floating(arrow_type)
+        or types.is_boolean(arrow_type)
+        or types.is_decimal(arrow_type)
+        or types.is_string(arrow_type)
+        or types.is_large_string(arrow_type)
+        or types.is_binary(arrow_type)
+        or types.is_large_binary(arrow_type)
+        or types.is_fixed_size_binary(arrow_type)
+    )
+
+
+def _from_numpy(value: Any) -> Literal:
+    if value.ndim:
+        raise PredicateError(f"{_shown(value)}: an array is no single literal; 'in' takes one")
+    if isinstance(value, np.ndarray):
+        return from_python(value[()])
+    plain = value.item()
+    if isinstance(value, np.longdouble):
+        plain = float(value)
+        if value == value and np.longdouble(plain) != value:
+            raise PredicateError(f"{_shown(value)} has more digits than a double")
+    if type(plain) not in _PLAIN:
+        raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+    return from_python(plain)
+
+
+def _from_datetime64(value: np.datetime64) -> Literal:
+    if np.isnat(value):
+        return None
+    unit, step = np.datetime_data(value.dtype)
+    count = int(value.astype(np.int64)) * step
+    if unit in ("Y", "M"):
+        months = count * (12 if unit == "Y" else 1)
+        year, month = divmod(months, 12)
+        try:
+            return dt.date(1970 + year, month + 1, 1)
+        except ValueError:
+            raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+    if unit in ("W", "D"):
+        return _date(count * (7 if unit == "W" else 1))
+    if unit in _NANOS:
+        return _moment(count * _NANOS[unit], zoned=False)
+    per_nano = {"ps": 10**3, "fs": 10**6, "as": 10**9}.get(unit)
+    if per_nano is None or count % per_nano:
+        raise PredicateError(f"{_shown(value)} has no exact form in nanoseconds")
+    return _moment(count // per_nano, zoned=False)
+
+
+def _from_datetime(value: Any) -> Literal:
+    """Of a subclass of datetime; pandas' has nanoseconds."""
+    try:
+        plain = dt.datetime(
+            *(value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond),
+            tzinfo=value.tzinfo,
+            fold=value.fold,
+        )
+    except ValueError:
+        raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+    below = getattr(value, "nanosecond", 0)
+    if not below:
+        return plain
+    zoned = plain.utcoffset() is not None
+    return _moment(_nanos(plain) + below, zoned)
+
+
+def _from_arrow(value: pa.Scalar) -> Literal:
+    if not value.is_valid:
+        return None
+    kind = value.type
+    if isinstance(kind, pa.UuidType):
+        return uuid.UUID(bytes=value.value.as_py())
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+        return _from_arrow(value.value)
+    if pa.types.is_timestamp(kind):
+        return _moment(value.value * _NANOS[kind.unit], kind.tz is not None)
+    if pa.types.is_time(kind):
+        return _time(value.value * _NANOS[kind.unit])
+    if pa.types.is_date32(kind):
+        return _date(value.value)
+    if pa.types.is_date64(kind) and value.value % 86_400_000 == 0:
+        return _date(value.value // 86_400_000)
+    plain = value.as_py() if not (pa.types.is_nested(kind) or pa.types.is_temporal(kind)) else None
+    if type(plain) not in _PLAIN or plain is None:
+        raise PredicateError(f"{_shown(value)} ({kind}) cannot be a literal")
+    return from_python(plain)
+
+
+# --------------------------------------------------------------------------------- dates and times, counted exactly
+
+
+def _date(days: int) -> dt.date:
+    try:
+        return dt.date.fromordinal(_EPOCH.toordinal() + days)
+    except (ValueError, OverflowError):
+        raise PredicateError(f"the date {days} days from 1970-01-01 lies outside of the years 1 to 9999") from None
+
+
+def _time(nanos: int) -> Literal:
+    if not 0 <= nanos < _NANOS["D"]:
+        raise PredicateError(f"{nanos} nanoseconds after midnight is no time of a day")
+    if nanos % 1_000:
+        return pa.scalar(nanos, pa.time64("ns"))
+    return (_EPOCH + dt.timedelta(microseconds=nanos // 1_000)).time()
+
+
+def _nanos(moment: dt.datetime) -> int:
+    """Nanoseconds from 1970, of an instant or a wall clock."""
+    offset = moment.utcoffset() or dt.timedelta()
+    passed = moment.replace(tzinfo=None) - _EPOCH - offset
+    return (passed // dt.timedelta(microseconds=1)) * 1_000
+
+
+def _moment(nanos: int, zoned: bool) -> Literal:
+    """A timestamp as a datetime, or, where that cannot hold it, as an Arrow scalar of the finest unit that can."""
+    if nanos % 1_000 == 0:
+        try:
+            moment = _EPOCH + dt.timedelta(microseconds=nanos // 1_000)
+            return moment.replace(tzinfo=dt.UTC) if zoned else moment
+        except OverflowError:
+            pass
+    for unit in ("ns", "us", "ms", "s"):
+        count, rest = divmod(nanos, _NANOS[unit])
+        if not rest and -_INT64 <= count < _INT64:
+            return pa.scalar(count, pa.timestamp(unit, tz="UTC" if zoned else None))
+    raise PredicateError(f"the timestamp {nanos} nanoseconds from 1970 cannot be held exactly")
+
+
+# ------------------------------------------------------------------------------------------------ from SQL's texts
+
+_INTEGER = re.compile(r"[0-9]+")
+_DECIMAL = re.compile(r"[0-9]+\.[0-9]*|\.[0-9]+")
+_FLOAT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
+_DOUBLE = re.compile(r"([+-]?)(?:(nan)|(inf(?:inity)?)|([0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CLOCK = re.compile(r"([0-9]{2}:[0-9]{2}:[0-9]{2})\.([0-9]+)")
+_STAMP = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T](?P<clock>[0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:(?<=:[0-9]{2}:[0-9]{2})\.(?P<fraction>[0-9]+))?"
+    r"(?: ?(?P<offset>Z|z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)| (?P<zone>[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+))?)?"
+)
+
+
+def number(text: str, *, negative: bool = False) -> Literal:
+    """The number that an unsigned SQL numeral means: an int, a Decimal (with a point), a float (with an exponent)."""
+    if _INTEGER.fullmatch(text):
+        try:
+            return -int(text) if negative else int(text)
+        except ValueError:
+            raise PredicateError(f"a whole number of {len(text):,} digits is beyond any column") from None
+    if _DECIMAL.fullmatch(text):
+        exact = decimal.Decimal(text)
+        return exact.copy_negate() if negative else exact  # unary minus would round to the context's precision
+    if _FLOAT.fullmatch(text):
+        value = float(text)
+        if math.isinf(value):
+            raise PredicateError(f"{text} is beyond the range of a double")
+        return -value if negative else value
+    raise PredicateError(f"{text!r} is no number")
+
+
+def hexadecimal(text: str) -> bytes:
+    """The bytes of X'...'."""
+    if len(text) % 2 or not re.fullmatch("[0-9a-fA-F]*", text):
+        raise PredicateError(f"X'{text}' is no pair of hexadecimal digits for each byte")
+    return bytes.fromhex(text)
+
+
+def typed(kind: str, text: str) -> Literal:
+    """The literal that a typed text means, `DATE '2026-01-31'` for one.
+
+    Parameters
+    ----------
+    kind : date, time, timestamp (with or without a zone in the text), wallclock (a timestamp that must not have one),
+        uuid or double.
+    """
+    value = _TYPED[kind](text)
+    if value is None:
+        name = "timestamp without time zone" if kind == "wallclock" else kind
+        raise PredicateError(f"{text!r} is no {name} in ISO form")
+    return value
+
+
+def _typed_time(text: str) -> Literal:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        return parse_time(text)
+    whole = parse_time(match[1])
+    return None if whole is None else _time(_nanos(dt.datetime.combine(_EPOCH, whole)) + _fraction(match[2]))
+
+
+def _typed_wallclock(text: str) -> Literal:
+    match = _STAMP.fullmatch(text)
+    return None if match is None or match["offset"] or match["zone"] else _typed_timestamp(text)
+
+
+def _typed_timestamp(text: str) -> Literal:
+    match = _STAMP.fullmatch(text)
+    if match is None:
+        return None
+    offset = {None: "", "z": "Z", "UTC": "Z", "GMT": "Z"}.get(match["offset"], match["offset"])
+    moment = parse_timestamp(f"{match['day']} {match['clock'] or '00:00'}{offset}")
+    if moment is None:
+        return None
+    if match["zone"]:
+        moment = _in_zone(moment, match["zone"])
+    fraction = _fraction(match["fraction"] or "0")
+    if fraction % 1_000:
+        return _moment(_nanos(moment) + fraction, moment.tzinfo is not None)
+    return moment.replace(microsecond=fraction // 1_000)
+
+
+def _fraction(digits: str) -> int:
+    """Nanoseconds of a second's decimals."""
+    if digits[9:].strip("0"):
+        raise PredicateError(f"a second's fraction of .{digits} is finer than nanoseconds")
+    return int(digits[:9].ljust(9, "0"))
+
+
+def _in_zone(moment: dt.datetime, name: str) -> dt.datetime:
+    try:
+        zone = ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise PredicateError(f"{name!r} is no time zone known here") from None
+    first, second = moment.replace(tzinfo=zone), moment.replace(tzinfo=zone, fold=1)
+    offset = first.utcoffset()
+    if offset is None or offset != second.utcoffset():
+        raise PredicateError(f"{moment} is skipped or comes twice in {name}, where clocks are set")
+    return moment.replace(tzinfo=dt.timezone(offset))
+
+
+def _typed_double(text: str) -> Literal:
+    match = _DOUBLE.fullmatch(text)
+    value = None if match is None else float(text)
+    return None if value is not None and math.isinf(value) and match and match[4] else value
+
+
+_TYPED = {
+    "date": lambda text: parse_date(text) if text == text.strip() else None,
+    "time": lambda text: _typed_time(text) if text == text.strip() else None,
+    "timestamp": _typed_timestamp,
+    "wallclock": _typed_wallclock,
+    "uuid": lambda text: uuid.UUID(text) if _UUID.fullmatch(text) else None,
+    "double": _typed_double,
+}
+
+
+# --------------------------------------------------------------------------------------------------- to SQL's texts
+
+
+def to_text(value: Literal, *, brief: bool = False) -> str:
+    """The literal in SQL; `brief` cuts long ones and escapes what cannot be printed on one line."""
+    if brief and isinstance(value, str):
+        value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    text = _to_text(value)
+    return text if not brief or len(text) <= 60 else text[:40] + "..." + text[-10:]
+
+
+def _to_text(value: Literal) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int):
+        limit = sys.get_int_max_str_digits() or math.inf
+        return str(value) if value.bit_length() < 3 * limit else hex(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return f"CAST('{'NaN' if math.isnan(value) else value}' AS DOUBLE)"
+        return repr(value) if "e" in repr(value) else repr(value) + "e0"
+    if isinstance(value, decimal.Decimal):
+        exponent = value.as_tuple().exponent
+        text = format(value, "f") if isinstance(exponent, int) and abs(exponent) < 1_000 else str(value)
+        return text if "." in text or "E" in text else text + "."
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    if isinstance(value, uuid.UUID):
+        return f"UUID '{value}'"
+    if isinstance(value, dt.datetime):
+        offset = value.utcoffset()
+        if offset is not None and offset % dt.timedelta(minutes=1):
+            return _arrow_text(_nanos(value), zoned=True)  # a zone's old local mean time
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value}'"
+    if isinstance(value, dt.time):
+        return f"TIME '{value}'"
+    nanos = value.value * _NANOS[value.type.unit]
+    if pa.types.is_time(value.type):
+        return "TIME " + _arrow_text(nanos, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
+    return _arrow_text(nanos, zoned=value.type.tz is not None)
+
+
+def _arrow_text(nanos: int, zoned: bool) -> str:
+    seconds, below = divmod(nanos, 10**9)
+    try:
+        whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
+    except OverflowError:
+        return f"<timestamp {nanos} ns from 1970{' UTC' if zoned else ''}>"
+    return f"TIMESTAMP '{whole}.{below:09}{'+00:00' if zoned else ''}'"

@@ -1,0 +1,290 @@
+"""The predicate tree: what every front end makes of its own notation, and all that pruning and filtering look at.
+
+Leaves compare one column with literals, connectives join them. SQL's three-valued logic holds: a comparison is true,
+false or null, and only true selects a row.
+
+A **column** is a dotted path, as Parquet writes it: `user.id` is the leaf `id` of the struct `user`. A name that itself
+has a dot in it is carried as it is, so the column `a.b` and the leaf `b` of the struct `a` are both "a.b"; a table that
+has both cannot be filtered by either.
+
+A **literal** has one of these types, exactly (no subclass; `dnf.parse_dnf` turns numpy's and Arrow's values into
+them):
+
+- `None`: NULL. `x = NULL` is null for each row, and a NULL inside IN matches nothing: consumers take it as equal to
+  no value.
+- `bool`, `int` (of any size), `float` (NaN and the infinities too; NaN equals NaN), `decimal.Decimal` (finite), `str`,
+  `bytes`, `uuid.UUID`.
+- `datetime.date`, `datetime.time` (without zone), `datetime.datetime` (with or without).
+- `pyarrow.Scalar`, a valid timestamp or time: only for what Python's own types cannot hold, such as nanoseconds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..errors import PredicateError
+from . import literal
+
+T = TypeVar("T")
+
+_SHOWN = 8  # literals of an IN list, and terms of an AND or OR, that str() shows
+
+
+class Node(ABC):
+    """A predicate. Two are equal when they say the same in the same order, literal types included (1 is not TRUE)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _key(self) -> tuple[Any, ...]:
+        """What equality and the hash are taken of; flat, so that no depth of nesting is too deep for it."""
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Node) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        return to_text(self, shown=_SHOWN)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+
+class Leaf(Node):
+    """A predicate on one column."""
+
+    __slots__ = ()
+
+    column: str
+
+    @property
+    @abstractmethod
+    def literals(self) -> tuple[literal.Literal, ...]:
+        """The literals that the column is compared with."""
+
+    def _key(self) -> tuple[Any, ...]:
+        return (type(self), self.column, tuple(map(literal.key, self.literals)))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Equal(Leaf):
+    """`column = value`."""
+
+    column: str
+    value: literal.Literal
+
+    def __post_init__(self) -> None:
+        _check_column(self.column)
+        literal.check((self.value,))
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class In(Leaf):
+    """`column IN (values)`: a chain of `=` joined by OR. Without values it is false for every row."""
+
+    column: str
+    values: tuple[literal.Literal, ...]
+
+    def __post_init__(self) -> None:
+        _check_column(self.column)
+        if not isinstance(self.values, tuple):
+            raise PredicateError("the literals of IN form a tuple", column=self.column)
+        literal.check(self.values)
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return self.values
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Connective(Node):
+    """Predicates joined by one operator; a child of the same kind is replaced by its own children."""
+
+    children: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        flat: list[Node] = []
+        for child in self.children:
+            if not isinstance(child, Node):
+                raise PredicateError(f"{type(self).__name__} joins predicates, not {type(child).__name__}")
+            if isinstance(child, Connective) and type(child) is type(self):
+                flat.extend(child.children)
+            else:
+                flat.append(child)
+        if not flat:
+            raise PredicateError(f"{type(self).__name__} without any predicate says nothing")
+        object.__setattr__(self, "children", tuple(flat))
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(node._key() if isinstance(node, Node) else node for node in _postfix(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickle would descend into the children, and a predicate may be nested deeper than the interpreter's stack.
+        return _from_postfix, (_postfix(self),)
+
+
+class And(Connective):
+    """All children hold."""
+
+    __slots__ = ()
+
+
+class Or(Connective):
+    """At least one child holds."""
+
+    __slots__ = ()
+
+
+def all_of(children: Iterable[Node]) -> Node:
+    """The children joined by AND; a single child stays as it is."""
+    nodes = tuple(children)
+    return nodes[0] if len(nodes) == 1 else And(nodes)
+
+
+def any_of(children: Iterable[Node]) -> Node:
+    """The children joined by OR; a single child stays as it is.
+
+    Comparisons of one column are gathered into one IN at the first one's place, so that `a = 1 OR a = 2 OR ...` costs
+    one look-up whatever its length.
+    """
+    nodes: list[Node] = []
+    for child in children:
+        nodes.extend(child.children if isinstance(child, Or) else (child,))
+    gathered: dict[str, list[Leaf]] = {}
+    for node in nodes:
+        if isinstance(node, Equal | In):
+            gathered.setdefault(node.column, []).append(node)
+    kept: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Equal | In):
+            leaves = gathered.pop(node.column, [])
+            if len(leaves) > 1:
+                kept.append(In(node.column, tuple(value for leaf in leaves for value in leaf.literals)))
+            else:
+                kept.extend(leaves)
+        else:
+            kept.append(node)
+    return kept[0] if len(kept) == 1 else Or(tuple(kept))
+
+
+def leaves(node: Node) -> Iterator[Leaf]:
+    """The leaves of a predicate, from left to right."""
+    return (item for item in _postfix(node) if isinstance(item, Leaf))
+
+
+def columns(node: Node) -> set[str]:
+    """The dotted paths of all columns that a predicate looks at."""
+    return {leaf.column for leaf in leaves(node)}
+
+
+def fold(node: Node, leaf: Callable[[Leaf], T], join: Callable[[Connective, list[T]], T]) -> T:
+    """Reduce a predicate from its leaves up, without recursion.
+
+    Parameters
+    ----------
+    leaf : gives a leaf's result.
+    join : gives a connective's result from those of its children.
+    """
+    results: list[T] = []
+    pending: list[tuple[Connective, int]] = []  # connectives being reduced, and how many results stood before theirs
+    stack: list[Node | None] = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Connective):
+            pending.append((top, len(results)))
+            stack.append(None)
+            stack.extend(reversed(top.children))
+        elif isinstance(top, Leaf):
+            results.append(leaf(top))
+        else:
+            connective, start = pending.pop()
+            results[start:] = [join(connective, results[start:])]
+    return results[0]
+
+
+def to_text(node: Node, *, shown: int | None = None) -> str:
+    """A predicate as SQL text, which `sql.parse_sql` reads back to an equal one.
+
+    Parameters
+    ----------
+    shown : for people: so many literals of a list and so many terms at most, and no long or unprintable text.
+    """
+
+    def leaf(item: Leaf) -> str:
+        name = _name(item.column)
+        if isinstance(item, Equal):
+            return f"{name} = {literal.to_text(item.value, brief=shown is not None)}"
+        some = item.literals[:shown]
+        texts = [literal.to_text(value, brief=shown is not None) for value in some]
+        if len(some) < len(item.literals):
+            texts.append(f"... {len(item.literals) - len(some):,} more")
+        return f"{name} IN ({', '.join(texts)})"
+
+    def join(item: Connective, texts: list[str]) -> str:
+        word = f" {type(item).__name__.upper()} "
+        parts = [
+            f"({text})" if isinstance(child, Connective) else text
+            for child, text in zip(item.children[:shown], texts, strict=False)
+        ]
+        if len(parts) < len(texts):
+            parts.append(f"... {len(texts) - len(parts):,} more")
+        return word.join(parts)
+
+    return fold(node, leaf, join)
+
+
+def _postfix(node: Node) -> tuple[Any, ...]:
+    """A predicate as a flat sequence: leaves, and after its children each connective as (class, number of children)."""
+    flat: list[Any] = []
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Connective):
+            flat.append((type(top), len(top.children)))
+            stack.extend(top.children)
+        else:
+            flat.append(top)
+    return tuple(reversed(flat))
+
+
+def _from_postfix(flat: tuple[Any, ...]) -> Node:
+    stack: list[Node] = []
+    for item in flat:
+        if isinstance(item, Node):
+            stack.append(item)
+        else:
+            kind, count = item
+            stack[len(stack) - count :] = [kind(tuple(stack[len(stack) - count :]))]
+    return stack[0]
+
+
+def _check_column(column: object) -> None:
+    if type(column) is not str or not column:
+        raise PredicateError(f"a column is named by its dotted path, not by {column!r}")
+
+
+# Names that SQL would take for something else, when they stand bare.
+# fmt: off
+_RESERVED = frozenset({
+    "ALL", "AND", "ANY", "AS", "BETWEEN", "CASE", "CAST", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP",
+    "CURRENT_USER", "DATE", "DISTINCT", "ELSE", "END", "EXISTS", "FALSE", "FROM", "GROUP", "HAVING", "IN",
+    "INTERVAL", "IS", "JOIN", "LIKE", "LIMIT", "NOT", "NULL", "ON", "OR", "ORDER", "SELECT", "SOME", "THEN",
+    "TIME", "TIMESTAMP", "TRUE", "UNION", "UUID", "VALUES", "WHEN", "WHERE", "WITH",
+})
+# fmt: on
+
+
+def _name(column: str) -> str:
+    parts = column.split(".")
+    if all(part.isidentifier() and part.isascii() and part.upper() not in _RESERVED for part in parts):
+        return column
+    return '"' + column.replace('"', '""') + '"'

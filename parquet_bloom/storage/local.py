@@ -1,0 +1,212 @@
+"""Writing on the local file system: atomically, and without harm to whoever else writes there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from ..errors import ConcurrentChangeError, StorageError
+from . import atomic, checksums, copying, temporary
+from .rewrite import Rewrite
+from .source import FileIdentity, LocalSource, Source
+
+
+class LocalRewrite(Rewrite):
+    """On the local file system, in place or to another path.
+
+    In place, the new file is exchanged with the old one, which then stands under the temporary name and shows
+    whether it is the one that was read. Where names cannot be exchanged, the target is looked at just before
+    it is replaced; a writer who replaces it between these two system calls is not noticed and loses.
+
+    Symbolic links are followed: the file that they lead to is replaced. Other hard links keep the old file.
+    """
+
+    def __init__(self, source: Source | None, target: str | None) -> None:
+        held = None if source is None else source.path
+        path = target or (source.name if source else "")
+        super().__init__(source, path)
+        # Without a target it is the opened file, wherever the link that led to it may point by now.
+        self._real = held if target is None and held else os.path.realpath(path)
+        self._in_place = self._real == held
+        self._descriptor = -1
+        self._temporary = ""
+        self._ours = (0, 0)
+        paths = dict.fromkeys(map(checksums.beside, (self._real, os.path.abspath(path))))
+        self._sidecars = [checksums.Sidecar(path) for path in paths]
+
+    def _begin(self) -> None:
+        folder = os.path.dirname(self._real)
+        if not os.path.isdir(folder):
+            raise StorageError(f"there is no folder {folder}", path=self.path, errno=errno.ENOENT)
+        _require_writable(folder, "its folder", os.stat(folder), self.path)
+        old = self._old_target()
+        mode = 0o600  # nobody else sees anything before the old file's mode and access lists hold
+        if old is None:
+            mode = 0o666
+            if isinstance(self._source, LocalSource):
+                mode = stat.S_IMODE(os.fstat(self._source.fileno()).st_mode) & 0o777
+        self._descriptor, self._temporary = temporary.make(self._real, mode)
+        status = os.fstat(self._descriptor)
+        self._ours = (status.st_dev, status.st_ino)
+        if old is not None:
+            temporary.keep_attributes(old, self._descriptor)
+
+    def _old_target(self) -> int | str | None:
+        """The file to be replaced: its descriptor or its path."""
+        try:
+            status = os.lstat(self._real)
+        except FileNotFoundError:
+            if self._in_place:
+                raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            raise StorageError("it is not a regular file", path=self.path, errno=errno.EINVAL)
+        _require_writable(self._real, "it", status, self.path)
+        if self._in_place and isinstance(self._source, LocalSource):
+            return self._source.fileno()
+        return self._real
+
+    def _copy(self, source: Source, length: int) -> None:
+        copying.copy_prefix(source, self._descriptor, length)
+
+    def _write(self, data: memoryview) -> None:
+        copying.write_at(self._descriptor, data, self._position)
+
+    def _commit(self) -> None:
+        os.fsync(self._descriptor)
+        for sidecar in self._sidecars:
+            sidecar.prepare(self._old_checksums(sidecar), self._prefix, self._descriptor, self._position)
+        self._check_source()
+        for sidecar in self._sidecars:
+            sidecar.set_aside()
+        if self._in_place and self._exchange():
+            _flush(os.path.dirname(self._real))
+            return
+        os.replace(self._temporary, self._real)
+        try:
+            _flush(os.path.dirname(self._real))
+        except OSError as error:
+            # There is no way back from here that would not itself be a change.
+            action = "it was replaced, but its folder cannot be flushed"
+            raise StorageError.wrap(error, action, self.path) from error
+
+    def _old_checksums(self, sidecar: checksums.Sidecar) -> checksums.Checksums | None:
+        """The checksums whose front the new file shares."""
+        if self._source is None or self._source.path is None:
+            return None
+        path = sidecar.path if self._in_place else checksums.beside(self._source.path)
+        return checksums.read(path, self._source.size)
+
+    def _check_source(self) -> None:
+        """Refuse if what was copied may be a mixture of two states, or is not what stands there now."""
+        if self._source is None:
+            return
+        self._source.check_unchanged()
+        if not self._in_place:
+            return
+        try:
+            now = FileIdentity.of(os.lstat(self._real))
+        except FileNotFoundError:
+            raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
+        if now != self._source.identity:
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=self.path)
+
+    def _exchange(self) -> bool:
+        """Exchange the new file with the old one; False where that cannot be done."""
+        try:
+            atomic.exchange(self._temporary, self._real)
+        except OSError as error:
+            self._check_source()
+            if error.errno in atomic.UNSUPPORTED:
+                return False
+            raise
+        if not self._is_source(self._temporary):
+            raise ConcurrentChangeError("another writer replaced it meanwhile", path=self.path)
+        return True
+
+    def _is_source(self, path: str) -> bool:
+        """Whether the file at `path` is the one that was read. Being renamed changed its `changed_ns`."""
+        identity = None if self._source is None else self._source.identity
+        try:
+            found = FileIdentity.of(os.lstat(path))
+        except OSError:
+            return False
+        return isinstance(identity, FileIdentity) and found.same_bytes(identity)
+
+    def _undo(self) -> None:
+        try:
+            if self._temporary:
+                self._put_back()
+                with suppress(OSError):
+                    os.unlink(self._temporary)
+        finally:
+            unchanged = self._is_source(self._real) if self._in_place else not self._is_ours()
+            for sidecar in self._sidecars:
+                sidecar.put_back(self._real, unchanged)
+                sidecar.discard()
+            self._close()
+
+    def _put_back(self) -> None:
+        """If the exchange took place, undo it: what stands under the temporary name goes back.
+
+        A file that comes out in return and is neither ours nor the one put in before is newer still, and goes
+        back in turn.
+        """
+        last = self._ours
+        try:
+            while True:
+                status = os.lstat(self._temporary)
+                found = (status.st_dev, status.st_ino)
+                if found in (last, self._ours):
+                    return
+                atomic.exchange(self._temporary, self._real)
+                last = found
+        except FileNotFoundError:
+            return  # replaced without an exchange, or removed meanwhile by somebody who wanted it gone
+        except OSError as error:
+            kept, self._temporary = self._temporary, ""
+            raise StorageError.wrap(error, f"cannot be cleared up, see {kept}", self.path) from error
+
+    def _is_ours(self) -> bool:
+        """Whether the new file stands in its place."""
+        try:
+            status = os.lstat(self._real)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._ours
+
+    def _tidy(self) -> None:
+        for sidecar in self._sidecars:
+            sidecar.place(self._is_ours)
+            sidecar.discard()
+        with suppress(OSError):
+            os.unlink(self._temporary)  # the old file, after an exchange
+        self._close()
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+def _require_writable(path: str, what: str, status: os.stat_result, name: str) -> None:
+    """Refuse what this user may not write, and what nobody may: root, too, should be asked first."""
+    problem = None
+    if not status.st_mode & 0o222:
+        problem = f"no write permission: the mode of {what} is {stat.S_IMODE(status.st_mode):04o}"
+    elif not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        problem = f"no write permission: {what} may not be written by this user"
+    if problem:
+        raise StorageError(problem, path=name, errno=errno.EACCES)
+
+
+def _flush(folder: str) -> None:
+    """Make the names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

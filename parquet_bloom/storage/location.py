@@ -1,0 +1,52 @@
+"""What a caller's path and file system mean: a local path, or a path on a pyarrow file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from urllib.parse import unquote
+
+from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
+
+from ..errors import StorageError
+
+_FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
+    """The pyarrow file system that is meant; None means the local one, for which plain Python is used."""
+    if filesystem is None or isinstance(filesystem, LocalFileSystem):
+        return None
+    if isinstance(filesystem, FileSystem):
+        return filesystem
+    fsspec = sys.modules.get("fsspec")  # whoever has an object of it has imported it
+    if fsspec is not None and isinstance(filesystem, fsspec.AbstractFileSystem):
+        protocol = filesystem.protocol
+        if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
+            return None
+        return PyFileSystem(FSSpecHandler(filesystem))
+    raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec")
+
+
+def plain(path: str | os.PathLike[str]) -> str:
+    """The path as a string, fit to be handed to a system call."""
+    text = os.fsdecode(path)
+    if "\0" in text:
+        raise StorageError("the path holds a null character", path=text, errno=errno.EINVAL)
+    return text
+
+
+def local(path: str | os.PathLike[str]) -> str:
+    """The local path meant by a path or by a `file:` URI, as Spark names its input files."""
+    text = plain(path)
+    if ":" not in text or os.path.lexists(text):
+        return text
+    uri = _FILE_URI.match(text)
+    if uri:
+        return plain(unquote(text[uri.end() :]))
+    if _URL.match(text):
+        raise StorageError("a URL needs a file system: pass filesystem=", path=text, errno=errno.ENOENT)
+    return text

@@ -1,0 +1,140 @@
+"""Writing: a new file beside the old one, which takes its place whole or not at all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError, StorageError
+from .source import Source
+
+
+class Rewrite(ABC):
+    """A file being written, in a `with` statement; when that is left without `commit`, nothing has happened.
+
+    Attributes
+    ----------
+    path : the file that comes to be, as the caller named it.
+    """
+
+    path: str
+
+    def __init__(self, source: Source | None, path: str) -> None:
+        self.path = path
+        self._source = source
+        self._position = 0
+        self._prefix = 0
+        self._state = "new"  # then open; at last committed, failed or abandoned
+
+    def copy_prefix(self, length: int) -> None:
+        """Begin with the first `length` bytes of the source; only before anything was written, and once.
+
+        Raises
+        ------
+        TruncatedFileError
+            if the source has fewer bytes.
+        StorageError
+            if they cannot be read or written, for example because the disk is full.
+        """
+        if self._source is None or self._position:
+            raise self._misuse("a prefix is copied from a source, before all else")
+        with self._working("cannot write the new file"):
+            self._copy(self._source, length)
+        self._position = self._prefix = length
+
+    def write(self, data: Any) -> int:
+        """Append any contiguous bytes-like object; returns its length in bytes."""
+        view = memoryview(data)
+        with self._working("cannot write the new file"):
+            if view.nbytes:
+                self._write(view.cast("B"))
+        self._position += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        """Bytes in the new file so far."""
+        return self._position
+
+    def commit(self) -> None:
+        """Put the new file in its place.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            if the file is not the one any more that the source read; what stands there now is kept.
+        StorageError
+            if the file system refuses; the old file still stands.
+        """
+        try:
+            with self._working("cannot put the new file in its place"):
+                self._commit()
+                self._state = "committed"
+        finally:
+            self._end()
+
+    def __enter__(self) -> Self:
+        if self._state != "new":
+            raise self._misuse("it was begun before")
+        self._state = "open"
+        try:
+            with self._working("cannot write beside it"):
+                self._begin()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @contextmanager
+    def _working(self, action: str) -> Iterator[None]:
+        """One step. After a failed one no other is done: a file with a hole must not be committed."""
+        if self._state != "open":
+            raise self._misuse(f"it is {self._state}")
+        try:
+            yield
+        except BaseException as error:
+            if self._state == "open":
+                self._state = "failed"
+            if isinstance(error, ParquetBloomError) or not isinstance(error, (OSError, pa.ArrowException)):
+                raise
+            raise StorageError.wrap(error, action, self.path) from error
+
+    def _misuse(self, problem: str) -> StorageError:
+        return StorageError(f"the rewrite cannot go on: {problem}", path=self.path)
+
+    def _end(self) -> None:
+        """Clear up; does nothing more the second time."""
+        if self._state in ("open", "failed"):
+            self._state = "abandoned"
+            self._undo()
+        elif self._state == "committed":
+            self._tidy()
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _copy(self, source: Source, length: int) -> None: ...
+
+    @abstractmethod
+    def _write(self, data: memoryview) -> None: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _undo(self) -> None:
+        """Leave everything as it was."""
+
+    @abstractmethod
+    def _tidy(self) -> None:
+        """Remove what is not needed after a commit; may be called again."""

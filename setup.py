@@ -1,0 +1,104 @@
+"""The extensions and their build switches; everything else about the package stands in pyproject.toml.
+
+Switches, read from the environment (set to anything but 0):
+    PARQUET_BLOOM_DEBUG     no optimisation, debug symbols, C assertions, bounds checks even where a module has none
+    PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer; CONTRIBUTING.md says how to run them
+    PARQUET_BLOOM_COVERAGE  line tracing, so that coverage's Cython plugin sees the compiled modules
+"""
+
+import multiprocessing
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from Cython.Compiler import Options
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+PACKAGE = "parquet_bloom"
+
+# Flags of single modules, above those that all share: {"parquet_bloom.core.name": ["-mflag"]}. One module, one
+# instruction set: it is imported only after the processor was asked, so nothing else may be compiled with its flags.
+MODULE_FLAGS: dict[str, list[str]] = {}
+
+
+def switch(name: str) -> bool:
+    return os.environ.get(f"PARQUET_BLOOM_{name}", "0") not in ("", "0")
+
+
+DEBUG, SANITIZE, COVERAGE = switch("DEBUG"), switch("SANITIZE"), switch("COVERAGE")
+
+compile_flags = ["-O3", "-g0"]  # no -march: the base modules must run on every processor of the platform
+link_flags: list[str] = []
+macros: list[tuple[str, str | None]] = []
+directives: dict[str, object] = {"language_level": 3}
+
+if DEBUG or SANITIZE:
+    compile_flags = ["-O0" if DEBUG else "-O1", "-g", "-fno-omit-frame-pointer", "-UNDEBUG"]
+if DEBUG:
+    directives |= {"boundscheck": True, "initializedcheck": True}
+if SANITIZE:
+    sanitizers = ["-fsanitize=address,undefined"]
+    compile_flags += sanitizers
+    link_flags += sanitizers
+if COVERAGE:
+    directives["linetrace"] = True
+    macros += [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+
+
+def extensions() -> list[Extension]:
+    sources = sorted(Path(PACKAGE).glob("**/*.pyx"))
+    if not sources:
+        raise SystemExit(f"no .pyx below {PACKAGE}/: run setup.py in the project's folder, on complete sources")
+    names = [".".join(source.with_suffix("").parts) for source in sources]
+    if unknown := MODULE_FLAGS.keys() - set(names):
+        raise SystemExit(f"MODULE_FLAGS names modules that do not exist: {', '.join(sorted(unknown))}")
+    return [
+        Extension(
+            name,
+            [source.as_posix()],
+            extra_compile_args=compile_flags + MODULE_FLAGS.get(name, []),
+            extra_link_args=link_flags,
+            define_macros=macros,
+        )
+        for name, source in zip(names, sources, strict=True)
+    ]
+
+
+class BuildModules(build_ext):
+    """Builds on all cores, and everything anew when the last build had other switches: by their times it looks done."""
+
+    last_build = Path("build", "switches")
+    switches = f"debug={DEBUG} sanitize={SANITIZE} coverage={COVERAGE}\n"
+
+    @classmethod
+    def is_stale(cls) -> bool:
+        return not cls.last_build.is_file() or cls.last_build.read_text() != cls.switches
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+        self.force = self.force or self.is_stale()
+
+    def run(self) -> None:
+        self.last_build.unlink(missing_ok=True)
+        super().run()
+        self.last_build.parent.mkdir(exist_ok=True)
+        self.last_build.write_text(self.switches)
+
+
+def main() -> None:
+    # A Cython warning is an error. The setting is a global that only a forked worker inherits.
+    Options.warning_errors = True
+    forks = multiprocessing.get_start_method() == "fork"
+    modules = cythonize(
+        extensions(),
+        nthreads=(os.cpu_count() or 1) if forks else 0,
+        compiler_directives=directives,
+        force=True if BuildModules.is_stale() else None,
+    )
+    setup(ext_modules=modules, cmdclass={"build_ext": BuildModules})
+
+
+if __name__ == "__main__":
+    main()

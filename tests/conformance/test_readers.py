@@ -1,0 +1,192 @@
+"""Files embedded into by us, read by Arrow C++, DuckDB, DataFusion and Spark.
+
+A needle is found; with the filter's bits cleared its row vanishes, which shows that the engine asked our filter. For
+columns that an engine does not ask filters about, the row stays (so the table in `peers` is exact, too).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import oracle
+import peers
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+
+COLUMNS = [name for name in peers.VALUES if name not in ("bool", "nothing", *peers.NESTED)] + ["st.a", "st.b.c"]
+FLBA_DECIMALS = {"d4", "d9", "d18", "d38"}
+ENGINES = [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in peers.READERS]
+
+
+class Haystack:
+    """A file with our filters, the same with cleared filters, and needles that stand in one row group each."""
+
+    def __init__(self, folder: Path, name: str, columns: list[str], **options: Any):
+        plain = folder / f"{name}-plain.parquet"
+        tops = list(dict.fromkeys(column.split(".")[0] for column in columns))
+        pq.write_table(peers.arrow_table(tops), plain, row_group_size=peers.DISTINCT, use_dictionary=False, **options)
+        self.path = folder / f"{name}.parquet"
+        parquet_bloom.embed(plain, columns, output=self.path)
+        self.cleared = peers.with_zeroed_filters(self.path, folder / f"{name}-cleared.parquet")
+        rows = {top: peers.column_rows(top) for top in tops}
+        self.file = peers.PeerFile("pyarrow", name, self.path, rows, "parquet_bloom.embed")
+
+    def needle(self, column: str) -> tuple[Any, int, pa.DataType]:
+        """A value that every reader takes (finite, no zero, no extreme), and how many rows hold it."""
+        values = [value for group in range(peers.GROUPS) for value in self.file.values(group, column)]
+        common = peers.VALUES[column.split(".")[0]].always if "." not in column else [0, 7, "", -(2**31), 2**31 - 1]
+        value = next(
+            value
+            for value in values
+            if value is not None
+            and value not in [item for item in common if item is not None]
+            and not (isinstance(value, float) and (math.isnan(value) or math.isinf(value) or value == 0))
+            and not (isinstance(value, str) and (len(value) > 60 or value == "\U0010fffd"))
+        )
+        return value, values.count(value), self.file.array(0, column).type
+
+
+@pytest.fixture(scope="module")
+def haystacks(tmp_path_factory) -> dict[str, Haystack]:
+    folder = tmp_path_factory.mktemp("haystacks")
+    readable = [column for column in COLUMNS if column not in peers.UNREADABLE["spark"]]
+    return {
+        "all": Haystack(folder, "all", COLUMNS),
+        "spark": Haystack(folder, "spark", readable),  # Spark refuses a file with one column that it cannot read
+        "integers": Haystack(folder, "integers", ["d4", "d9", "d18"], store_decimal_as_integer=True),
+        "int96": Haystack(folder, "int96", ["ts_ns"], use_deprecated_int96_timestamps=True),
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_needles_are_found_and_vanish_with_the_bits(engine, haystacks, ask):
+    haystack = haystacks["spark" if engine == "spark" else "all"]
+    columns = [column for column in COLUMNS if column not in peers.UNREADABLE.get(engine, ())]
+    found, consulted = {}, set()
+    for column in columns:
+        value, count, arrow = haystack.needle(column)
+        found[column] = (ask(engine, haystack.path, column, value, arrow), count)
+        left = ask(engine, haystack.cleared, column, value, arrow)
+        assert left in (0, count), column
+        if left == 0:
+            consulted.add(column)
+    assert {column: got for column, (got, count) in found.items() if got != count} == {}
+    expected = peers.CONSULTED[engine] - (FLBA_DECIMALS if engine == "duckdb" else set())
+    assert consulted == expected & set(columns)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_decimals_stored_as_integers(engine, haystacks, ask):
+    haystack = haystacks["integers"]
+    for column in ("d4", "d9", "d18"):
+        value, count, arrow = haystack.needle(column)
+        assert ask(engine, haystack.path, column, value, arrow) == count
+        assert ask(engine, haystack.cleared, column, value, arrow) == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_int96_is_read_by_none_but_arrow(engine, haystacks, ask):
+    haystack = haystacks["int96"]
+    value, count, arrow = haystack.needle("ts_ns")
+    if engine in ("duckdb", "spark"):  # they read INT96 as microseconds
+        rows = haystack.file.rows["ts_ns"]
+        assert parquet_bloom.verify(haystack.path, data=True).ok
+        assert len(rows) == peers.GROUPS * peers.DISTINCT
+        return
+    assert ask(engine, haystack.path, "ts_ns", value, arrow) == count
+    assert ask(engine, haystack.cleared, "ts_ns", value, arrow) == (0 if engine == "pyarrow" else count)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Zeros, NaN, float16
+# ------------------------------------------------------------------------------------------------------------
+
+FLOATS = {"f32": pa.float32(), "f64": pa.float64()}
+
+
+@pytest.fixture(scope="module")
+def zeros(tmp_path_factory) -> dict[str, Path]:
+    """Columns that hold but one of the zeros, between -1 and 1: with pyarrow's filters, and with ours."""
+    folder = tmp_path_factory.mktemp("zeros")
+    columns = {}
+    for name, arrow in FLOATS.items():
+        columns[f"{name}_minus"] = pa.array([-1.0, -0.0, 1.0, math.nan], arrow)
+        columns[f"{name}_plus"] = pa.array([-1.0, 0.0, 1.0, math.nan], arrow)
+    table = pa.table(columns)
+    paths = {name: folder / f"{name}.parquet" for name in ("plain", "pyarrow", "ours")}
+    pq.write_table(table, paths["plain"], use_dictionary=False)
+    bloom = {name: {"ndv": 100, "fpp": 0.0001} for name in columns}
+    pq.write_table(table, paths["pyarrow"], use_dictionary=False, bloom_filter_options=bloom)
+    parquet_bloom.embed(paths["plain"], dict.fromkeys(columns, 0.0001), output=paths["ours"])
+    return paths
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "pyarrow"])
+def test_both_zeros_are_found(engine, zeros, ask):
+    for name, arrow in FLOATS.items():
+        for column in (f"{name}_minus", f"{name}_plus"):
+            for value in (0.0, -0.0):
+                assert ask(engine, zeros["ours"], column, value, arrow) == 1, (column, value)
+
+
+@pytest.mark.parametrize("engine", ["datafusion", pytest.param("spark", marks=pytest.mark.spark)])
+def test_engines_lose_a_zero_to_other_filters(engine, zeros, ask):
+    """Why `embed` inserts both: the day this fails, the rule can go."""
+    assert ask(engine, zeros["pyarrow"], "f64_minus", 0.0, pa.float64()) == 0
+
+
+@pytest.mark.spark
+def test_nan_is_found_by_spark(zeros, ask):
+    path = zeros["ours"]
+    for name, arrow in FLOATS.items():
+        for column in (f"{name}_minus", f"{name}_plus"):
+            assert ask("spark", path, column, math.nan, arrow) == 1
+
+
+def test_float16_is_found_by_duckdb(tmp_path, ask):
+    """DuckDB reads float16 as float32 and hashes four bytes: it loses rows to a filter of two-byte hashes."""
+    table = pa.table({"h": pa.array([-8.0, 1.5, 0.0, 8.0], pa.float16())})
+    theirs, plain, ours = (tmp_path / f"{name}.parquet" for name in ("theirs", "plain", "ours"))
+    pq.write_table(table, theirs, use_dictionary=False, bloom_filter_options={"h": {"ndv": 50, "fpp": 0.0001}})
+    pq.write_table(table, plain, use_dictionary=False)
+    parquet_bloom.embed(plain, {"h": 0.0001}, output=ours)
+    assert ask("duckdb", theirs, "h", 1.5, pa.float32()) == 0
+    for value in (1.5, 0.0, -0.0):
+        assert ask("duckdb", ours, "h", value, pa.float32()) == 1
+    assert ask("pyarrow", ours, "h", 1.5, pa.float16()) == 1
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Arrow C++
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_arrow_reads_the_bits_that_we_wrote(haystacks, arrow_probe):
+    path = haystacks["all"].path
+    for (row_group, leaf), stored in oracle.filters(path).items():
+        index = haystacks["all"].file.leaves[leaf].index
+        assert arrow_probe.bitset(path, row_group, index) == stored.bitset
+
+
+def test_arrow_finds_every_value(haystacks, arrow_probe):
+    haystack = haystacks["all"]
+    for (row_group, leaf), stored in oracle.filters(haystack.path).items():
+        index = haystack.file.leaves[leaf].index
+        theirs = arrow_probe.bitset(haystack.path, row_group, index)
+        filled = oracle.OracleFilter(len(stored.bitset), theirs)
+        assert all(filled.check(plain) for plain in haystack.file.plain(row_group, leaf))
+        some = sorted(haystack.file.plain(row_group, leaf))[::40]
+        assert {arrow_probe(haystack.path, row_group, index, plain) for plain in some} == {"maybe"}
+
+
+def test_arrow_says_absent(haystacks, arrow_probe):
+    haystack = haystacks["all"]
+    index = haystack.file.leaves["i64"].index
+    answers = [arrow_probe(haystack.path, 0, index, struct.pack("<q", 10**15 + i)) for i in range(200)]
+    assert answers.count("absent") >= 185

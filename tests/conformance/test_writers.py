@@ -1,0 +1,287 @@
+"""Filters by pyarrow, DuckDB, DataFusion and Spark, read by us; and files of theirs, embedded into by us."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import oracle
+import peers
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from oracle import OracleFilter
+
+import parquet_bloom
+from parquet_bloom import SplitBlockBloomFilter
+
+BY_PEERS = [pytest.param(name, marks=pytest.mark.spark if "spark" in name else ()) for name in peers.NAMES]
+
+# Filters that are not what `SplitBlockBloomFilter` makes of the same values; all others are, bit for bit.
+EXCEPTIONS = {
+    ("spark-all", "bool"): "empty: parquet-java inserts no BOOLEAN values",
+    ("datafusion-all", "bool"): "good, of one byte a value: but we make none of BOOLEAN columns",
+}
+
+# Columns that we write no filters for, whoever wrote the file.
+NOT_EMBEDDED = {"bool"}
+
+
+def unbound(stored: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
+    """An empty filter of the size and column type of another; odd bytes at its end are left out."""
+    num_bytes = 32 * stored.num_blocks
+    empty = SplitBlockBloomFilter.from_bitset(bytes(num_bytes), stored.column_type)
+    return SplitBlockBloomFilter(num_bytes).merge(empty)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Theirs, read by us
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_filters_are_found_where_they_stand(name, peer_file):
+    file = peer_file(name)
+    stored = oracle.filters(file.path)
+    with parquet_bloom.open(file.path) as opened:
+        assert opened.num_row_groups == peers.GROUPS
+        assert opened.columns == list(file.leaves)
+        chunks = {(chunk.row_group, chunk.column): chunk for chunk in opened.chunks()}
+        assert chunks.keys() == stored.keys()
+        for key, chunk in chunks.items():
+            theirs = stored[key]
+            assert (chunk.offset, chunk.length) == (theirs.offset, theirs.length), key
+            assert chunk.num_bytes == chunk.header.num_bytes == len(theirs.bitset), key
+            if EXCEPTIONS.get((name, chunk.column), "").startswith("empty"):
+                assert chunk.problem is not None
+                continue
+            assert chunk.problem is None, (key, chunk.problem)
+            assert chunk.filter.to_bytes() == theirs.bitset, key
+            exact = OracleFilter(len(theirs.bitset), theirs.bitset)
+            assert chunk.fill == pytest.approx(exact.fill, abs=1e-12), key
+            assert chunk.fpp == pytest.approx(exact.fpp, rel=1e-9), key
+            assert chunk.ndv_estimate == pytest.approx(len(file.plain(*key)), rel=0.3, abs=3), key
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_no_value_is_denied(name, peer_file):
+    """Values in the types that they were given in, coerced to what the file holds."""
+    file = peer_file(name)
+    with parquet_bloom.open(file.path) as opened:
+        for row_group, leaf in oracle.filters(file.path):
+            if (name, leaf) in EXCEPTIONS:
+                continue
+            found = opened.filter(row_group, leaf).check(file.array(row_group, leaf))
+            values = file.values(row_group, leaf)
+            assert len(found) == len(values)
+            denied = [value for value, maybe in zip(values, found, strict=True) if not maybe]
+            assert not denied, (row_group, leaf)
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_absent_values_are_denied(name, peer_file):
+    """The values of other row groups: a probe that always said "maybe" would pass every other test."""
+    file = peer_file(name)
+    asked = 0
+    with parquet_bloom.open(file.path) as opened:
+        for row_group, leaf in oracle.filters(file.path):
+            stored = opened.chunk(row_group, leaf)
+            plain = file.plain(row_group, leaf)
+            if (name, leaf) in EXCEPTIONS or stored.fpp > 0.2:
+                continue
+            other = (row_group + 1) % peers.GROUPS
+            encode = file.leaves[leaf].plain
+            found = stored.filter.check(file.array(other, leaf))
+            answers = {
+                encode(value): bool(maybe)
+                for value, maybe in zip(file.values(other, leaf), found, strict=True)
+                if value is not None and encode(value) not in plain
+            }
+            # A NaN is never denied, and some are found by chance.
+            assert sum(answers.values()) <= 4 + 3 * stored.fpp * len(answers), (row_group, leaf)
+            asked += len(answers)
+    assert asked > 100
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_bits_are_those_of_our_filter(name, peer_file):
+    file = peer_file(name)
+    compared = 0
+    with parquet_bloom.open(file.path) as opened:
+        for (row_group, leaf), theirs in oracle.filters(file.path).items():
+            if (name, leaf) in EXCEPTIONS:
+                continue
+            ours = unbound(opened.filter(row_group, leaf))
+            ours.insert(file.array(row_group, leaf))
+            assert ours.to_bytes() == theirs.bitset[: ours.num_bytes], (row_group, leaf)
+            assert not any(theirs.bitset[ours.num_bytes :])
+            compared += 1
+    assert compared >= peers.GROUPS
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_verify_finds_nothing_but_the_exceptions(name, peer_file):
+    file = peer_file(name)
+    report = parquet_bloom.verify(file.path, data=True)
+    assert {(chunk.row_group, chunk.column) for chunk in report.chunks} == oracle.filters(file.path).keys()
+    wrong = {chunk.column for chunk in report.problems}
+    assert wrong == {
+        leaf for (file_name, leaf), why in EXCEPTIONS.items() if file_name == name and why.startswith("empty")
+    }
+    assert report.ok == (not wrong)
+
+
+def test_verify_sees_a_single_missing_bit(peer_file, tmp_path):
+    """One bit of one value, in each column: what a filter that is not the column's own looks like at the least."""
+    file = peer_file("pyarrow-all")
+    data = bytearray(file.path.read_bytes())
+    tampered = set()
+    for (row_group, leaf), stored in oracle.filters(file.path).items():
+        position = next((i for i, byte in enumerate(stored.bitset) if byte), None)
+        if row_group != 1 or position is None:
+            continue
+        data[stored.offset + stored.header_size + position] &= stored.bitset[position] - 1
+        tampered.add((row_group, leaf))
+    path = tmp_path / "tampered.parquet"
+    path.write_bytes(data)
+    assert parquet_bloom.verify(path).ok
+    report = parquet_bloom.verify(path, data=True)
+    assert {(chunk.row_group, chunk.column) for chunk in report.problems} == tampered
+
+
+@pytest.mark.parametrize("name", [name for name in BY_PEERS if "all" in str(name)])
+def test_a_column_of_booleans_loses_no_row(name, peer_file):
+    file = peer_file(name)
+    everywhere = list(range(peers.GROUPS))
+    for value in ("true", "false"):
+        assert parquet_bloom.prune(file.path, f"bool = {value}").selected == {str(file.path): everywhere}
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Theirs, embedded into by us
+# ------------------------------------------------------------------------------------------------------------
+
+
+def twice_hashed(physical: str, logical: str, plain: set[bytes]) -> set[bytes]:
+    """What `embed` inserts for a chunk's values: both zeros where there is one, and float16 as float32, too."""
+    formats = {"FLOAT": "<f", "DOUBLE": "<d", "FIXED_LEN_BYTE_ARRAY": "<e"}
+    if physical in ("FLOAT", "DOUBLE") or logical == "Float16":
+        zeros = {struct.pack(formats[physical], 0.0), struct.pack(formats[physical], -0.0)}
+        plain = plain | (zeros if zeros & plain else set())
+    if logical == "Float16":
+        plain = plain | {struct.pack("<f", *struct.unpack("<e", value)) for value in plain}
+    return plain
+
+
+def without_filters(footer: oracle.Struct) -> oracle.Struct:
+    for group in footer.value(oracle.ROW_GROUPS).items:
+        for chunk in group.value(oracle.COLUMNS).items:
+            metadata = chunk.value(oracle.META_DATA)
+            metadata.pop(oracle.OFFSET, None)
+            metadata.pop(oracle.LENGTH, None)
+    return footer
+
+
+def bits_of(table: pa.Table) -> list[Any]:
+    """A table's columns as what compares by bits: NaN equals itself, and zeros differ by their sign."""
+    widths = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        whole = column.combine_chunks()
+        columns.append((name, whole.view(widths[whole.type]) if whole.type in widths else whole))
+    return columns
+
+
+def assert_only_filters_changed(before: Any, after: Any) -> None:
+    old, new = before.read_bytes(), after.read_bytes()
+    start = oracle.footer_start(old)
+    assert new[:start] == old[:start]
+    assert without_filters(oracle.read_footer(after)) == without_filters(oracle.read_footer(before))
+    old_table, new_table = pq.read_table(before), pq.read_table(after)
+    assert new_table.schema.equals(old_table.schema, check_metadata=True)
+    assert bits_of(new_table) == bits_of(old_table)
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_embedding_changes_nothing_but_filters(name, plain_file, tmp_path):
+    file = plain_file(name)
+    assert not oracle.filters(file.path)
+    columns = [leaf for leaf in file.leaves if leaf not in NOT_EMBEDDED]
+    output = tmp_path / "embedded.parquet"
+    report = parquet_bloom.embed(file.path, columns, output=output)
+    assert_only_filters_changed(file.path, output)
+    stored = oracle.filters(output)
+    assert report.num_filters == len(stored) == peers.GROUPS * len(columns)
+    assert report.bytes_added == output.stat().st_size - file.path.stat().st_size
+    for (row_group, leaf), ours in stored.items():
+        described = file.leaves[leaf]
+        plain = twice_hashed(described.physical, described.logical, file.plain(row_group, leaf))
+        assert ours.header == oracle.filter_header(len(ours.bitset))
+        assert ours.length == ours.header_size + len(ours.bitset)
+        assert ours.bitset == OracleFilter.of(len(ours.bitset), plain).to_bytes(), (row_group, leaf)
+        assert len(ours.bitset) == oracle.smallest_num_bytes(len(plain), 0.01), (row_group, leaf)
+    assert parquet_bloom.verify(output, data=True).ok
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_embedding_keeps_the_filters_that_are_there(name, peer_file, tmp_path):
+    file = peer_file(name)
+    before = oracle.filters(file.path)
+    columns = [leaf for leaf in file.leaves if leaf not in NOT_EMBEDDED]
+    output = tmp_path / "embedded.parquet"
+    report = parquet_bloom.embed(file.path, columns, output=output)
+    assert_only_filters_changed(file.path, output)
+    after = oracle.filters(output)
+    wanted = {(group, leaf) for group in range(peers.GROUPS) for leaf in columns}
+    assert after.keys() == before.keys() | wanted
+    assert report.num_filters == len(wanted - before.keys())
+    for key, theirs in before.items():
+        assert after[key].bitset == theirs.bitset, key
+    problems = {chunk.column for chunk in parquet_bloom.verify(output, data=True).problems}
+    assert problems <= NOT_EMBEDDED
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_replacing_builds_all_filters_anew(name, peer_file, plain_file, tmp_path):
+    """The filters of a file that had others are those of one that had none."""
+    file = peer_file(name)
+    columns = [leaf for leaf in file.leaves if leaf not in NOT_EMBEDDED]
+    replaced, fresh = tmp_path / "replaced.parquet", tmp_path / "fresh.parquet"
+    parquet_bloom.embed(file.path, columns, output=replaced, replace=True)
+    parquet_bloom.embed(plain_file(name).path, columns, output=fresh)
+    ours, others = oracle.filters(replaced), oracle.filters(fresh)
+    for key, stored in others.items():
+        assert ours[key].bitset == stored.bitset, key
+    # Old filters at the tail are gone; those between row groups (DataFusion's) stay as dead bytes.
+    kept_start = max(end for end in data_ends(file.path))
+    assert replaced.read_bytes()[:kept_start] == file.path.read_bytes()[:kept_start]
+    assert bits_of(pq.read_table(replaced)) == bits_of(pq.read_table(file.path))
+    problems = {chunk.column for chunk in parquet_bloom.verify(replaced, data=True).problems}
+    assert problems <= NOT_EMBEDDED
+
+
+def data_ends(path: Any) -> list[int]:
+    """Where the column chunks of a file end."""
+    metadata = pq.read_metadata(path)
+    ends = []
+    for row_group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(row_group).column(index)
+            offsets = [column.data_page_offset, column.dictionary_page_offset or column.data_page_offset]
+            ends.append(min(offsets) + column.total_compressed_size)
+    return ends
+
+
+def test_written_tables_carry_the_same_filters(plain_file, tmp_path):
+    """`write_table` makes the file that pyarrow writes and `embed` completes."""
+    table = pq.read_table(plain_file("pyarrow-all").path)
+    columns = [leaf for leaf in plain_file("pyarrow-all").leaves if leaf not in NOT_EMBEDDED]
+    plain, embedded, written = (tmp_path / f"{name}.parquet" for name in ("plain", "embedded", "written"))
+    pq.write_table(table, plain, row_group_size=peers.DISTINCT)
+    parquet_bloom.embed(plain, columns, output=embedded)
+    parquet_bloom.write_table(table, written, columns, row_group_size=peers.DISTINCT)
+    theirs, ours = oracle.filters(embedded), oracle.filters(written)
+    assert ours.keys() == theirs.keys()
+    assert all(ours[key].bitset == theirs[key].bitset for key in theirs)
+    assert bits_of(pq.read_table(written)) == bits_of(table)
+    assert parquet_bloom.verify(written, data=True).ok

@@ -1,0 +1,136 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Tests import oracle, peers and malformed by these names.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+# Spark asks the environment as soon as it is imported.
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def missing(what: str) -> None:
+    """Skip a test whose peer is not here, but never in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is missing, and CI runs every test")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of files from other projects' test suites (``PARQUET_BLOOM_CORPUS``, or beside the project)."""
+    folder = Path(os.environ.get("PARQUET_BLOOM_CORPUS") or PROJECT.parent / "shared" / "corpus")
+    if not folder.is_dir():
+        pytest.skip(f"no corpus at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Spark session for the whole run: two threads, no web page, no noise."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        missing("Java")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            missing("pyspark")
+        folder = tmp_path_factory.mktemp("spark")
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": "1g",
+            "spark.local.dir": str(folder / "local"),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.log.level": "ERROR",
+            # Years before 1900 as they stand: the default is an exception.
+            "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+            "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+            "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+            "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+        }
+        builder = SparkSession.builder.master("local[2]").appName("parquet_bloom tests")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def arrow_probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Arrow C++'s own filter reader: ``arrow_probe(path, row_group, column_index, plain_value)``."""
+    import peers
+
+    try:
+        probe = peers.ArrowProbe(tmp_path_factory.mktemp("arrow_probe"))
+    except FileNotFoundError as error:
+        missing(str(error))
+    yield probe
+    probe.close()
+
+
+class Written:
+    """Files by the four writers, written when first asked for: ``peer_file("spark-all")``."""
+
+    def __init__(self, request: pytest.FixtureRequest, folders: pytest.TempPathFactory, filters: bool):
+        self.request, self.folders, self.filters = request, folders, filters
+        self.files: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        import peers
+
+        if name not in self.files:
+            writer = name.split("-")[0]
+            folder = self.folders.mktemp(writer)
+            session = [self.request.getfixturevalue("spark")] if writer == "spark" else []
+            files = getattr(peers, f"by_{writer}")(*session, folder, filters=self.filters)
+            self.files.update({str(file): file for file in files})
+        return self.files[name]
+
+
+@pytest.fixture(scope="session")
+def peer_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """Files with filters by the four writers; tests copy what they change."""
+    return Written(request, tmp_path_factory, filters=True)
+
+
+@pytest.fixture(scope="session")
+def plain_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """The same files without filters."""
+    return Written(request, tmp_path_factory, filters=False)
+
+
+@pytest.fixture(scope="session")
+def ask(request: pytest.FixtureRequest) -> Callable[..., int]:
+    """`peers.needle`, with what the engine needs: ``ask(engine, path, column, value, arrow_type)``."""
+    import peers
+
+    needs = {"spark": {"spark": "spark"}, "pyarrow": {"probe": "arrow_probe"}}
+
+    def rows(engine: str, *question: Any) -> int:
+        helpers = {key: request.getfixturevalue(name) for key, name in needs.get(engine, {}).items()}
+        return peers.needle(engine, *question, **helpers)
+
+    return rows

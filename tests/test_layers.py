@@ -1,0 +1,264 @@
+"""The layers hold: modules import only from lower layers or from their own folder, and some things stand in one place.
+
+Imports and cimports are read from the sources, not run, so that one in a function or under TYPE_CHECKING counts too.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "parquet_bloom"
+
+# A unit is a module or folder directly below the package. errors may be imported by all; the package itself, which
+# holds the public names, stands above everything and is imported by no module of its own.
+LAYERS = {
+    "errors": 0,
+    "core": 1,
+    "metadata": 2,
+    "hashing": 2,
+    "storage": 2,
+    "filter": 3,
+    "predicate": 3,
+    "file": 4,
+    "orc": 5,
+    "zones": 5,
+    "lake": 5,
+    "prune": 6,
+    "spark": 7,
+    "cli": 8,
+    "__init__": 9,
+}
+
+# What opens a file by its path, by the name it is imported from. Only the unit `storage` calls these.
+OPENERS = {
+    "open",
+    "builtins.open",
+    "codecs.open",
+    "gzip.open",
+    "io.FileIO",
+    "io.open",
+    "io.open_code",
+    "mmap.mmap",
+    "os.fdopen",
+    "os.open",
+    "pyarrow.OSFile",
+    "pyarrow.input_stream",
+    "pyarrow.memory_map",
+    "pyarrow.output_stream",
+    "tempfile.NamedTemporaryFile",
+    "tempfile.SpooledTemporaryFile",
+    "tempfile.TemporaryFile",
+    "tempfile.mkstemp",
+}
+OPENING_METHODS = {
+    "open_input_file",
+    "open_input_stream",
+    "open_output_stream",
+    "read_bytes",
+    "read_text",
+    "write_bytes",
+    "write_text",
+}
+C_OPENERS = re.compile(r"(?<![\w.])(?<!def )(f?open|creat|mmap|io\.open|os\.f?d?open)\s*\(")
+
+
+def unit_of(path: str) -> str:
+    """Return the unit that a source of the package belongs to: `parquet_bloom/file/embed.py` is of `file`."""
+    return PurePosixPath(path).parts[1].partition(".")[0]
+
+
+def absolute(path: str, module: str, level: int) -> str:
+    """Resolve a relative import of a source: `from ..core import x` in `parquet_bloom/file/a.py`."""
+    if level == 0:
+        return module
+    parents = PurePosixPath(path).parts[:-level]
+    return ".".join([*parents, *filter(None, [module])])
+
+
+def python_imports(path: str, source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of what a Python source imports; `from a import b` is `a.b`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(path, node.module or "", node.level)
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+            "import_module",
+            "__import__",
+        ):
+            for argument in node.args[:1]:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    name = argument.value.lstrip(".")
+                    yield node.lineno, absolute(path, name, len(argument.value) - len(name))
+
+
+def without_texts(source: str) -> str:
+    """Blank strings and comments of a Cython source, and join continued lines, keeping the count of lines."""
+    texts = r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|\#[^\n]*"
+    source = re.sub(texts, lambda text: "\n" * text.group().count("\n"), source, flags=re.DOTALL)
+    source = source.replace("\\\n", " ")
+    return re.sub(r"(?<=import)\s*\(([^()]*)\)", lambda names: " " + " ".join(names.group(1).split()), source)
+
+
+def cython_imports(path: str, source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of what a Cython source imports or cimports."""
+    statement = re.compile(r"\s*(?:from\s+(\.*)\s*([\w.]*)\s+)?c?import\s+([\w.,* ]+)")
+    for number, line in enumerate(without_texts(source).splitlines(), 1):
+        for part in line.split(";"):
+            if found := statement.match(part):
+                dots, module, names = found.groups()
+                for name in filter(None, (word.split(" as ")[0].strip() for word in names.split(","))):
+                    base = absolute(path, module, len(dots)) if module or dots else ""
+                    yield number, f"{base}.{name}" if base else name
+
+
+def python_openers(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each call that opens a file, followed through imports and their aliases."""
+    tree = ast.parse(source)
+    meaning = {"open": "open"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            meaning |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            meaning |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "open":
+            meaning["open"] = "the module's own"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            first, dot, rest = ast.unparse(node.func).partition(".")
+            name = meaning.get(first, first) + dot + rest
+            if name in OPENERS or (dot and rest.rpartition(".")[2] in OPENING_METHODS):
+                yield node.lineno, name
+
+
+def violations(sources: dict[str, str]) -> list[str]:
+    """Return what breaks the rules in sources given by their paths, each as `path:line: what`."""
+    found = []
+    units = {unit_of(path) for path in sources}
+    for path, source in sorted(sources.items()):
+        unit = unit_of(path)
+        if unit not in LAYERS:
+            found.append(f"{path}:1: {unit} has no layer; give it one in LAYERS")
+            continue
+        is_python = path.endswith((".py", ".pyi"))
+        imports = python_imports(path, source) if is_python else cython_imports(path, source)
+        for line, name in imports:
+            package, _, rest = name.partition(".")
+            if package in ("pyspark", "py4j") and unit != "spark":
+                found.append(f"{path}:{line}: only spark/ imports {package}")
+            if package != PACKAGE:
+                continue
+            other = rest.partition(".")[0]
+            if other not in units:
+                other = "__init__"  # a public name of the package
+            if other != unit and LAYERS.get(other, 0) >= LAYERS[unit]:
+                found.append(
+                    f"{path}:{line}: {unit} (layer {LAYERS[unit]}) imports {name}: {other} (layer {LAYERS[other]})"
+                )
+        if unit != "storage":
+            if is_python:
+                opened = python_openers(source)
+            else:
+                lines = enumerate(without_texts(source).splitlines(), 1)
+                opened = ((line, call.group(1)) for line, text in lines for call in C_OPENERS.finditer(text))
+            found += [f"{path}:{line}: only storage opens files: {name}" for line, name in opened]
+    return found
+
+
+def package_sources() -> dict[str, str]:
+    paths = [path for suffix in ("py", "pyi", "pyx", "pxd", "pxi") for path in (ROOT / PACKAGE).glob(f"**/*.{suffix}")]
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+def test_the_package_keeps_to_its_layers() -> None:
+    sources = package_sources()
+    assert {unit_of(path) for path in sources} >= {"core", "storage", "file", "spark", "cli"}
+    assert violations(sources) == []
+
+
+def test_importing_the_package_starts_no_spark() -> None:
+    code = f"import sys, {PACKAGE}; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "expected"),
+    [
+        ("core/a.py", "from parquet_bloom.hashing import b", "imports parquet_bloom.hashing.b"),
+        ("core/a.py", "from ..file import b", "imports parquet_bloom.file.b"),
+        ("core/deep/a.py", "from ... import file", "imports parquet_bloom.file"),
+        ("core/a.py", "def f():\n    from .. import prune", "imports parquet_bloom.prune"),
+        (
+            "core/a.py",
+            "if TYPE_CHECKING:\n    from ..storage import Source",
+            "imports parquet_bloom.storage.Source",
+        ),
+        ("metadata/a.py", "import parquet_bloom.hashing.x", "imports parquet_bloom.hashing.x"),
+        ("filter.py", "from .predicate import x", "imports parquet_bloom.predicate.x"),
+        ("file/a.py", "from parquet_bloom import open", "imports parquet_bloom.open"),
+        ("file/a.py", "import_module('..prune', __package__)", "imports parquet_bloom.prune"),
+        ("core/a.pyx", "cimport x, parquet_bloom.file.b as y", "imports parquet_bloom.file.b"),
+        (
+            "core/a.pyx",
+            "from ..metadata.b cimport (\n    c, # why\n    d)",
+            "imports parquet_bloom.metadata.b",
+        ),
+        ("core/a.pxd", "from parquet_bloom.lake \\\n  cimport b", "imports parquet_bloom.lake.b"),
+        ("core/a.pxi", "x = 1; from .. import cli", "imports parquet_bloom.cli"),
+        ("prune/a.py", "from pyspark.sql import DataFrame", "only spark/ imports pyspark"),
+        ("cli/a.py", "def f():\n    import py4j.x", "only spark/ imports py4j"),
+        ("file/a.py", "with open('x') as f: pass", "only storage opens files: open"),
+        ("file/a.py", "import os as o\no.open('x', 0)", "only storage opens files: os.open"),
+        ("file/a.py", "from io import open as o\no('x')", "only storage opens files: io.open"),
+        (
+            "cli/a.py",
+            "import pyarrow as pa\npa.memory_map('x')",
+            "only storage opens files: pyarrow.memory_map",
+        ),
+        (
+            "cli/a.py",
+            "from pathlib import Path\nPath('x').read_text()",
+            "only storage opens files: Path('x').read_text",
+        ),
+        ("core/a.pyx", "f = fopen(path, 'r')", "only storage opens files: fopen"),
+        ("extra/a.py", "", "extra has no layer"),
+    ],
+)
+def test_a_violation_is_seen(path: str, source: str, expected: str) -> None:
+    found = violations(LAID_OUT | {f"{PACKAGE}/{path}": source})
+    assert found
+    assert all(expected in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("core/a.py", "from . import b\nfrom .b import c\nfrom parquet_bloom.core import b"),
+        ("core/a.pyx", "cimport numpy\nfrom .b cimport c"),
+        ("core/a.pyx", '"""\nfrom ..file import d\n"""\n# import parquet_bloom.file\ns = "open(x)"'),
+        (
+            "file/a.py",
+            "from .. import errors, storage\nfrom ..hashing.physical import x\nfrom ..filter import y",
+        ),
+        ("file/a.py", "def open(path): ...\nopen('x')"),
+        ("prune/a.py", "from ..file import open\nopen('x')\nx.file.open()"),
+        ("storage.py", "import os\nfrom .errors import StorageError\nopen('x')\nos.open('x', 0)"),
+        ("spark/a.py", "import pyspark.sql\nfrom ..prune import prune"),
+        ("cli/a.py", "from ..spark import embed\nfrom parquet_bloom.prune import prune"),
+        ("__init__.py", "from .file.open import open as open\nfrom .prune import prune"),
+    ],
+)
+def test_what_the_rules_allow(path: str, source: str) -> None:
+    assert violations(LAID_OUT | {f"{PACKAGE}/{path}": source}) == []

@@ -1,0 +1,511 @@
+"""SQL text -> the tree: every literal exact, everything else refused on one line, no depth too deep."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import string
+import subprocess
+import sys
+import uuid
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parquet_bloom.errors import PredicateError
+from parquet_bloom.predicate import parse, parse_sql
+from parquet_bloom.predicate.evaluate import mask
+from parquet_bloom.predicate.tree import And, Equal, In, Node, Or, all_of, any_of, to_text
+
+D = decimal.Decimal
+A, B, C = Equal("a", 1), Equal("b", 2), Equal("c", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("a = 1", A),
+        ("a == 1", A),
+        ("1 = a", A),
+        ("  a=1\n", A),
+        ("((a)) = (1)", A),
+        ("(((a = 1)))", A),
+        ("a = 1 AND b = 2", And((A, B))),
+        ("a = 1 and b = 2 or c = 3", Or((And((A, B)), C))),
+        ("a = 1 Or b = 2 aNd c = 3", Or((A, And((B, C))))),
+        ("a = 1 AND (b = 2 OR c = 3)", And((A, Or((B, C))))),
+        ("(a = 1 OR b = 2) AND c = 3", And((Or((A, B)), C))),
+        ("(a = 1 AND (b = 2 AND c = 3))", And((A, B, C))),
+        ("((a = 1) OR (b = 2)) OR (c = 3)", Or((A, B, C))),
+        ("a IN (1, 2,3)", In("a", (1, 2, 3))),
+        ("a in (1)", In("a", (1,))),
+        ("a IN ()", In("a", ())),
+        ("a IN (1, NULL, 'x', -2, DATE '2026-01-02')", In("a", (1, None, "x", -2, dt.date(2026, 1, 2)))),
+        ("(a) IN ((1), (2))", In("a", (1, 2))),
+        ("a = 1 OR a = 2 OR a IN (3, 4)", In("a", (1, 2, 3, 4))),
+        ("a = 1 OR b = 2 OR a = 2", Or((In("a", (1, 2)), B))),
+        ("user.id = 42", Equal("user.id", 42)),
+        ("a.b.c.d.e.f.g = 1", Equal("a.b.c.d.e.f.g", 1)),
+        ('"User Id" = 1', Equal("User Id", 1)),
+        ("`User Id` = 1", Equal("User Id", 1)),
+        ('"a""b" = 1', Equal('a"b', 1)),
+        ("`a``b` = 1", Equal("a`b", 1)),
+        ('"a`b" = 1', Equal("a`b", 1)),
+        ('"a.b".`c d` = 1', Equal("a.b.c d", 1)),
+        ("UserId = 1", Equal("UserId", 1)),
+        ("größe = 1", Equal("größe", 1)),
+        ("_c0 = 1", Equal("_c0", 1)),
+        ("date = DATE '2026-01-02'", Equal("date", dt.date(2026, 1, 2))),
+        ("timestamp IN (1) AND order = 2", And((In("timestamp", (1,)), Equal("order", 2)))),
+        ("a = 1 -- the first", A),
+        ("a /* the\nfirst */ = 1", A),
+    ],
+)
+def test_conditions(text, node):
+    assert parse_sql(text) == node
+    assert parse(text) == node
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("-5", -5),
+        ("- 5", -5),
+        ("+5", 5),
+        ("007", 7),
+        ("18446744073709551615", 2**64 - 1),
+        ("-123456789012345678901234567890", -123456789012345678901234567890),
+        ("1.50", D("1.50")),
+        ("5.", D(5)),
+        (".5", D("0.5")),
+        ("-0.1", D("-0.1")),
+        ("-1.234567890123456789012345678901234567890123", D("-1.234567890123456789012345678901234567890123")),
+        ("1e3", 1000.0),
+        ("-1.5E-3", -0.0015),
+        ("'text'", "text"),
+        ("''", ""),
+        ("'it''s'", "it's"),
+        ("''''", "'"),
+        (r"'a\nb\'", "a\\nb\\"),
+        ("'a\nb'", "a\nb"),
+        ("'-- no comment /*'", "-- no comment /*"),
+        ("'ünï ☃'", "ünï ☃"),
+        ("TRUE", True),
+        ("false", False),
+        ("NULL", None),
+        ("X'00aB'", b"\x00\xab"),
+        ("x''", b""),
+        ("DATE '2026-01-31'", dt.date(2026, 1, 31)),
+        ("'2026-01-31'::DATE", dt.date(2026, 1, 31)),
+        ("CAST('2026-01-31' AS DATE)", dt.date(2026, 1, 31)),
+        ("DATE '0001-01-01'", dt.date(1, 1, 1)),
+        ("TIME '01:02'", dt.time(1, 2)),
+        ("TIME '01:02:03.5'", dt.time(1, 2, 3, 500_000)),
+        ("TIME '01:02:03.123456000'", dt.time(1, 2, 3, 123_456)),
+        ("TIME '00:00:01.000000001'", pa.scalar(1_000_000_001, pa.time64("ns"))),
+        ("TIMESTAMP '2026-01-31'", dt.datetime(2026, 1, 31)),
+        ("TIMESTAMP '2026-01-31 01:02'", dt.datetime(2026, 1, 31, 1, 2)),
+        ("TIMESTAMP '2026-01-31T01:02:03.25'", dt.datetime(2026, 1, 31, 1, 2, 3, 250_000)),
+        ("TIMESTAMP_NTZ '2026-01-31 01:02:03'", dt.datetime(2026, 1, 31, 1, 2, 3)),
+        ("TIMESTAMPTZ '2026-01-31 01:02:03'", dt.datetime(2026, 1, 31, 1, 2, 3)),
+        ("'2026-01-31 01:02:03Z'::TIMESTAMP", dt.datetime(2026, 1, 31, 1, 2, 3, tzinfo=dt.UTC)),
+        ("TIMESTAMP '2026-01-31 01:02:03 UTC'", dt.datetime(2026, 1, 31, 1, 2, 3, tzinfo=dt.UTC)),
+        ("TIMESTAMP WITH TIME ZONE '2026-01-31 03:02:03+02'", dt.datetime(2026, 1, 31, 1, 2, 3, tzinfo=dt.UTC)),
+        ("TIMESTAMP '2026-01-31 01:02:03 -05:30'", dt.datetime(2026, 1, 31, 6, 32, 3, tzinfo=dt.UTC)),
+        ("TIMESTAMP '2026-07-31 01:00:00 Europe/Berlin'", dt.datetime(2026, 7, 30, 23, tzinfo=dt.UTC)),
+        ("TIMESTAMP '1970-01-01 00:00:00.000000001'", pa.scalar(1, pa.timestamp("ns"))),
+        ("TIMESTAMP '1970-01-01 01:00:00.000000001+01:00'", pa.scalar(1, pa.timestamp("ns", "UTC"))),
+        ("TIMESTAMP '1970-01-01 00:00:00.1000000000000'", dt.datetime(1970, 1, 1, 0, 0, 0, 100_000)),
+        ("UUID '00000000-0000-0000-0000-00000000000A'", uuid.UUID(int=10)),
+        ("CAST('Infinity' AS DOUBLE)", math.inf),
+        ("'-1.5'::DOUBLE", -1.5),
+    ],
+)
+def test_literals_are_exact(text, value):
+    for node in (parse_sql(f"a = {text}"), parse_sql(f"{text} = a"), parse_sql(f"a IN ({text})")):
+        found = node.literals[0]
+        assert (type(found), found) == (type(value), value)
+
+
+def test_nan():
+    assert math.isnan(parse_sql("a = CAST('NaN' AS DOUBLE)").value)
+
+
+def test_decimals_do_not_depend_on_the_callers_context():
+    with decimal.localcontext(prec=3):
+        assert parse_sql("a = -1.23456789").value == D("-1.23456789")
+
+
+NOT_SUPPORTED = """
+a <> 1|<>
+a != 1|<>
+a < 1|<
+a >= 1|>=
+a <=> 1|<=>
+NOT a = 1|NOT
+NOT (a = 1)|NOT
+a NOT IN (1)|NOT
+a IS NULL|IS
+a IS NOT NULL|NOT
+a BETWEEN 1 AND 2|BETWEEN
+a BETWEEN 1 AND 2 AND b = 1|a BETWEEN 1 AND 2: BETWEEN
+a LIKE 'x%'|LIKE
+length(a) = 1|LENGTH
+my_function(a, 1) = 1|my_function
+a + 1 = 2|arithmetic
+a = 1 + 1|arithmetic
+-a = 1|minus
+a = - - 1|minus
+a = -'1'|minus
+a = b|two columns
+a = "b"|double quotes are for names
+a = a|two columns
+1 = 1|without a column
+'a' = 'a'|without a column
+NULL = NULL|without a column
+a|flag = TRUE
+TRUE|TRUE
+1|literal
+NULL|NULL
+a = 1 = 1|such
+a IN (1) = TRUE|such
+(a = 1) = TRUE|such
+a IN 1|parentheses
+a IN b|parentheses
+a IN (b)|the column b
+a IN (1, b)|the column b
+a IN (1,,2)|missing
+a IN (1, NULL,)|missing
+a IN (SELECT 1)|parentheses
+a = (SELECT 1)|subquery
+EXISTS (SELECT 1)|subquery
+(a, b) IN ((1, 2))|tuple
+(a, b) = (1, 2)|tuple
+a IN ((1, 2))|tuple
+1 IN (1, 2)|a column is expected
+CASE WHEN a = 1 AND b = 2 THEN TRUE END|CASE
+a = CASE WHEN b = 1 OR c = 2 THEN 1 END|CASE
+a = INTERVAL '1' DAY|interval
+a = ?|placeholder
+a = :x|placeholder
+a = @x|parameter
+a[0] = 1|element
+a.* = 1|no name
+* = 1|such
+a = ANY (1, 2)|such
+a = 'x' 'y'|pieces
+a = N'x'|such
+a = E'x'|
+a = U&'x'|
+a = b'101'|
+a = 0x1F|
+a = X'ABC'|hexadecimal
+a = X'GG'|
+a = 1_000|
+a = 5L|
+a = 1e400|range
+a = DATE '2026-02-30'|no date
+a = DATE '2026-1-5'|no date
+a = DATE ' 2026-01-05'|no date
+a = DATE '٢٠٢٦-01-05'|no date
+a = DATE 'today'|no date
+a = TIME '25:00'|no time
+a = TIME '01:02:03+01:00'|no time
+a = TIME '01:02:03.0000000001'|finer
+a = TIMESTAMP '2026-01-01 24:00:00'|no timestamp
+a = TIMESTAMP '2026-01-01 00:00:60'|no timestamp
+a = TIMESTAMP '2026-01-01 00:00.5'|no timestamp
+a = TIMESTAMP '2026-01-01 00:00:00.0000000001'|finer
+a = TIMESTAMP '9999-01-01 00:00:00.000000001'|exactly
+a = TIMESTAMP '2026-01-01 00:00:00 Mars/Base'|time zone
+a = TIMESTAMP '2026-01-01 00:00:00 Europe/../Berlin'|
+a = TIMESTAMP '2026-03-29 02:30:00 Europe/Berlin'|skipped
+a = TIMESTAMP '2026-10-25 02:30:00 Europe/Berlin'|twice
+a = TIMESTAMP '2026-01-01 +25:00'|no timestamp
+a = TIMESTAMP_NTZ '2026-01-01 00:00:00Z'|without time zone
+a = DATETIME '2026-01-01 00:00:00+01'|without time zone
+a = TIMESTAMP(3) '2026-01-01 00:00:00'|CAST
+a = UUID '1'|uuid
+a = CAST(1 AS BIGINT)|CAST
+a = CAST('1' AS INT)|CAST
+a = CAST('1e400' AS DOUBLE)|double
+a = 'x'::TEXT|CAST
+CAST(a AS INT) = 1|CAST
+a = 1::INT|CAST
+a = 1 COLLATE x|COLLATE
+a = 1;|';'
+a = 1; b = 2|';'
+a = 1 /* b = 2|not closed
+a = 1 {# b #}|comments
+a = 1 /*+ hint */|
+a = 1 /* a /* b */ c */|comments
+a = 'x|not closed
+"a = 1|not closed
+(a = 1|not closed
+a = 1)|closes
+(a = 1]|closes
+a = 1 AND|missing at the end
+AND a = 1|missing before
+a = 1 AND OR b = 2|missing before
+a = 1 OR () OR b = 2|missing before
+()|missing
+a =|not understood
+= 1|
+a b = 1|not understood
+a = 1 b|not understood
+a = 1 AS b|not understood
+a = 1 LIMIT 5|not understood
+WHERE a = 1|not understood
+SELECT a = 1|
+a = 1 UNION SELECT 1|
+a = 1 XOR b = 2|
+a := 1|
+a:b = 1|
+a.1 = 1|
+a$b = 1|quoted
+$1 = 1|quoted
+"" = 1|
+current_date = 1|CURRENT_DATE
+DROP TABLE x|
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", NOT_SUPPORTED)
+def test_the_rest_is_refused_and_named(line):
+    text, _, words = line.rpartition("|")
+    with pytest.raises(PredicateError) as caught:
+        parse_sql(text)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "-- nothing", "/* */", "\0", "a = 1\0", "\ud800 = 1", "a = 1 \0 OR b = 2", "=" * 50])
+def test_nothing_and_garbage(text):
+    with pytest.raises(PredicateError):
+        parse_sql(text)
+
+
+def test_what_is_no_text():
+    with pytest.raises(PredicateError):
+        parse_sql(b"a = 1")
+    with pytest.raises(PredicateError):
+        parse(None)
+    assert parse(A) is A
+
+
+def test_the_message_shows_the_piece_that_is_meant():
+    with pytest.raises(PredicateError, match=r"^length\(b\) = 2: the function LENGTH is not supported; supported are =, IN"):
+        parse_sql("a = 1 AND (length(b) = 2 OR c = 3)")
+
+
+# ------------------------------------------------------------------------------------------------------- dialects
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "node"),
+    [
+        ('`a b` = "x"', "spark", Equal("a b", "x")),
+        (r"a = 'a\'b\\c\nd\te'", "spark", Equal("a", "a'b\\c\nd\te")),
+        (r"a IN ('it\'s', 'x')", "spark", In("a", ("it's", "x"))),
+        ("a = TIMESTAMP '2026-01-02 00:00:00'", "spark", Equal("a", dt.datetime(2026, 1, 2))),
+        ("a = CAST('2026-01-02' AS DATE)", "spark", Equal("a", dt.date(2026, 1, 2))),
+        ("a = X'1F' AND b == 2", "spark", And((Equal("a", b"\x1f"), B))),
+        ("\"a\" = 'x'", "duckdb", Equal("a", "x")),
+        ("a = TIMESTAMP_NS '1970-01-01 00:00:00.000000001'", "duckdb", Equal("a", pa.scalar(1, pa.timestamp("ns")))),
+        ("`a` = 1 && b = 2 || c = 3", "mysql", Or((And((A, B)), C))),
+        ("[a] = 1", "tsql", A),
+    ],
+)
+def test_dialects(text, dialect, node):
+    assert parse_sql(text, dialect) == node
+    assert parse(text, dialect=dialect) == node
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        (r"a = '\u0041'", "spark"),
+        (r"a = '\101'", "spark"),
+        (r"a = '\%'", "spark"),
+        ("a = 'it''s'", "spark"),
+        ("a = r'x'", "spark"),
+        ("a = 5L", "spark"),
+        ("a = 5.0D", "spark"),
+        ("a = 1_000", "spark"),
+        ("a = 1_000", "duckdb"),
+        ("a = $$x$$", "duckdb"),
+        ("a = TIMESTAMP '2026-01-02 00:00:00+02:00'", "duckdb"),
+        ("a = 1 XOR b = 2", "mysql"),
+        ("a = 0x1F", "mysql"),
+        ("a = 1 /*! OR b = 2 */", "mysql"),
+        ("a = b'x'", "bigquery"),
+        ("a = '''x'''", "bigquery"),
+        ("a = 1", "no such dialect"),
+        ("a = 1", ""),
+    ],
+)
+def test_doubtful_forms_of_dialects_are_refused(text, dialect):
+    if dialect == "":
+        assert parse_sql(text, dialect) == A  # sqlglot's own, plain dialect
+        return
+    with pytest.raises(PredicateError):
+        parse_sql(text, dialect)
+
+
+def test_sqlglot_is_imported_for_sql_alone():
+    code = (
+        "import sys, parquet_bloom.predicate as p, parquet_bloom.predicate.evaluate; p.parse([('a', '=', 1)]);"
+        "assert 'sqlglot' not in sys.modules; p.parse('a = 1'); assert 'sqlglot' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---------------------------------------------------------------------------------------------------- size and depth
+
+
+def test_long_chains_become_one_list():
+    text = " OR ".join(f"a = {i}" for i in range(5_000))
+    assert parse_sql(text) == In("a", tuple(range(5_000)))
+    text = " OR ".join(f"(a = {i} AND b = {i})" for i in range(2_000))
+    assert len(parse_sql(text).children) == 2_000
+
+
+def test_deep_nesting():
+    depth = 3_000
+    assert parse_sql("(" * depth + "a = 1" + ")" * depth) == A
+    left = "(" * depth + "a = 0" + "".join(f" OR a = {i})" for i in range(1, depth + 1))
+    assert parse_sql(left) == In("a", tuple(range(depth + 1)))
+    mixed = "".join(f"(a = {i} {('AND', 'OR')[i % 2]} " for i in range(depth)) + "b = 1" + ")" * depth
+    node = parse_sql(mixed)
+    assert parse_sql(to_text(node)) == node
+
+
+def test_an_operand_nested_too_deeply_is_refused():
+    with pytest.raises(PredicateError, match="nested too deeply"):
+        parse_sql("a = " + "(" * 2_000 + "1" + ")" * 2_000)
+
+
+@pytest.mark.parametrize("form", ["{}", "-{}", "'id{}'", "{}.25", "UUID '00000000-0000-0000-0000-{:012}'"])
+def test_long_lists(form):
+    values = ", ".join(form.format(i) for i in range(1, 20_001))
+    node = parse_sql(f"a IN ({values}) AND b = 2")
+    assert len(node.children[0].values) == 20_000
+    assert len(set(node.children[0].values)) == 20_000
+
+
+# --------------------------------------------------------------------------------------------------------- at random
+
+moments = st.datetimes(min_value=dt.datetime(1900, 1, 1), max_value=dt.datetime(2200, 1, 1))
+literals = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(2**200), 2**200),
+    st.floats(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.text(),
+    st.binary(max_size=8),
+    st.uuids(),
+    st.dates(),
+    st.times(),
+    moments,
+    moments.map(lambda moment: moment.replace(tzinfo=dt.timezone(dt.timedelta(minutes=-330)))),
+    st.integers(-(2**52), 2**52).map(lambda n: pa.scalar(n * 1_000 + 1, pa.timestamp("ns"))),
+    st.integers(0, 86_399_999_999).map(lambda n: pa.scalar(n * 1_000 + 1, pa.time64("ns"))),
+)
+names = st.one_of(
+    st.sampled_from(["a", "user.id", "order", "A b", 'q"q', "b`b", "x.y z.w", ".", "date"]),
+    st.text(string.ascii_letters + string.digits + "_. '\"`-;é", min_size=1),
+)
+leaf_nodes = st.one_of(
+    st.builds(Equal, names, literals),
+    st.builds(In, names, st.lists(literals, max_size=4).map(tuple)),
+)
+nodes = st.recursive(
+    leaf_nodes, lambda inner: st.builds(lambda kind, parts: kind(parts), st.sampled_from([all_of, any_of]), st.lists(inner, min_size=1, max_size=3))
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(nodes)
+def test_text_of_any_tree_reads_back(node: Node):
+    assert parse_sql(to_text(node)) == node
+
+
+pieces = st.sampled_from(
+    ["a", "b.c", '"d"', "1", "-2", "1.5", "1e2", "'x'", "=", "==", "IN", "(", ")", ",", "AND", "OR", "NOT", "NULL", "TRUE", "IS"]
+    + ["DATE", "'2026-01-01'", "BETWEEN", "CASE", "WHEN", "END", "--", "/*", "*/", ";", ".", "[", "]", "{", "}", "::", "<", "+"]
+    + ["X'00'", "CAST(", "AS", "SELECT", "'", '"', "`", "\\", "@", "?", "$", "{{", "%}", "\n", "é", "\0", "INTERVAL", "x", "f("]
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.one_of(st.lists(pieces, max_size=12).map(" ".join), st.lists(pieces, max_size=12).map("".join), st.text()))
+def test_any_text_gives_a_tree_or_our_error(text: str):
+    for dialect in (None, "spark"):
+        try:
+            node = parse_sql(text, dialect)
+        except PredicateError as error:
+            assert "\n" not in str(error)
+        else:
+            assert parse_sql(to_text(node)) == node
+
+
+# ------------------------------------------------------------------------------------- the same answers as an engine
+
+TABLE = pa.table(
+    {
+        "a": pa.array([0, 1, 2, 3, None, -1, 2, 1], pa.int32()),
+        "b": pa.array(["x", "y", None, "it's", "", "x", "y", "1"]),
+        "c": pa.array([D("1.50"), D("-0.10"), None, D("2.00"), D("1.50"), D("0.00"), D("3.25"), D("1.00")], pa.decimal128(9, 2)),
+        "d": pa.array([dt.date(2026, 1, day) if day % 3 else None for day in range(1, 9)]),
+        "s": pa.array([{"f": i % 3} if i % 4 else None for i in range(8)], pa.struct([("f", pa.int64())])),
+    }
+)
+comparisons = st.one_of(
+    st.tuples(st.sampled_from(["a", '"a"', "s.f", "( a )"]), st.sampled_from(["0", "1", "-1", "(2)", "2.0", "NULL", "+3"])),
+    st.tuples(st.just("b"), st.sampled_from(["'x'", "'it''s'", "''", "NULL", "'Y'"])),
+    st.tuples(st.just("c"), st.sampled_from(["1.5", "-.1", "2", "NULL", "1.505", "0."])),
+    st.tuples(st.just("d"), st.sampled_from(["DATE '2026-01-02'", "'2026-01-04'::DATE", "CAST('2026-01-05' AS DATE)", "NULL"])),
+)
+equalities = st.builds(
+    lambda pair, turned, sign: f"{pair[1]} {sign} {pair[0]}" if turned else f"{pair[0]}{sign}{pair[1]}",
+    comparisons,
+    st.booleans(),
+    st.sampled_from(["=", "=="]),
+)
+in_lists = st.builds(
+    lambda column, items: f"{column} IN ({', '.join(items)})",
+    st.sampled_from(["a", "s.f"]),
+    st.lists(st.sampled_from(["0", "1", "-1", "2", "NULL", "(3)"]), min_size=1),
+)
+joints = st.sampled_from([" AND ", " or ", "\nOR\n", " /* c */ and -- c\n "])
+conditions = st.recursive(
+    st.one_of(equalities, in_lists),
+    lambda inner: st.one_of(
+        st.lists(st.tuples(inner, joints), min_size=1, max_size=3).map(
+            lambda pairs: "".join(part + word for part, word in pairs[:-1]) + pairs[-1][0]
+        ),
+        inner.map("({})".format),
+        inner.map("(({} ) )".format),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(conditions)
+def test_a_condition_selects_the_rows_that_duckdb_selects(text: str):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.register("t", TABLE.append_column("n", pa.array(range(8))))
+    rows = [row[0] for row in connection.execute(f"SELECT n FROM t WHERE {text} ORDER BY n").fetchall()]
+    ours = mask(TABLE, parse_sql(text)).to_pylist()
+    assert [n for n, selected in enumerate(ours) if selected] == rows

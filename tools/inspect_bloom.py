@@ -1,0 +1,13 @@
+"""Show the Bloom filters of Parquet files, a row each: tools/inspect_bloom.py PATH... (--help tells the options)."""
+
+import sys
+from pathlib import Path
+
+try:
+    from parquet_bloom.cli import main
+except ImportError:  # not installed: the package that is built in place in this project
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from parquet_bloom.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["show", *sys.argv[1:]]))

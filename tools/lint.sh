@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Checks style, types, stubs and shell scripts; with --fix, mends first what can be mended.
+set -uo pipefail
+# shellcheck source-path=SCRIPTDIR source=setup.sh
+. "$(dirname "$0")/setup.sh"
+
+prepare lint
+bin=$venv/bin
+status=0
+check() { # WHAT COMMAND...
+    quietly "$@" || status=1
+}
+
+if [ "${1:-}" = --fix ]; then
+    "$bin/ruff" check --quiet --fix-only .
+    "$bin/ruff" format --quiet .
+fi
+mapfile -t compiled < <(find parquet_bloom -name '*.pyx' | sort | sed 's/\.pyx$//; s|/|.|g')
+check "ruff check" "$bin/ruff" check --no-cache .
+check "ruff format" "$bin/ruff" format --no-cache --check --diff .
+check "mypy" "$python" -m mypy
+check "stubtest" "$python" -m mypy.stubtest --concise --ignore-disjoint-bases \
+    --allowlist tools/stubtest_allowlist.txt --ignore-unused-allowlist "${compiled[@]}"
+check "shellcheck" "$bin/shellcheck" --external-sources .ci/run tools/*.sh
+exit "$status"

@@ -1,0 +1,121 @@
+"""What this machine lacks to build and run the project; called by tools/setup.sh.
+
+    machine.py lacks [java] [c++]   what is missing, a line each: the Debian package, then what it is needed for
+    machine.py java-home            the home of a Java that Spark can use, or nothing
+
+Nothing but the standard library, and no syntax newer than Python 3.6: this has to run, and say so, on any Python 3.
+"""
+
+import glob
+import os
+import re
+import shlex
+import shutil
+import ssl
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+MINIMUM_PYTHON = (3, 11)
+MINIMUM_JAVA = 17  # of Spark 4
+
+
+def compiles(compiler, suffix, source):
+    """Whether a compiler makes a shared library of a text."""
+    include = ["-I" + sysconfig.get_path(name) for name in ("include", "platinclude")]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "probe" + suffix)
+        with open(path, "w") as file:
+            file.write(source)
+        command = [*compiler, "-shared", "-fPIC", *include, path, "-o", os.path.join(folder, "probe.so")]
+        try:
+            return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+        except OSError:
+            return False
+
+
+def compiles_c(source):
+    """Whether C is compiled by what Python's build tools will call."""
+    return compiles(shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"), ".c", source)
+
+
+def has_headers(has_compiler):
+    if has_compiler:
+        return compiles_c("#include <Python.h>\n")
+    return os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+
+
+def makes_environments():
+    # Debian splits ensurepip from python3, and venv is of no use without it.
+    command = [sys.executable, "-c", "import ensurepip, venv"]
+    return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def has_certificates():
+    paths = ssl.get_default_verify_paths()
+    return bool(paths.cafile) or bool(paths.capath and os.listdir(paths.capath))
+
+
+def java_version(home):
+    """Return the major version of the Java in a folder, or 0."""
+    try:
+        done = subprocess.run(
+            [os.path.join(home, "bin", "java"), "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except OSError:
+        return 0
+    found = re.search(rb'version "(\d+)', done.stdout)
+    return int(found.group(1)) if found and done.returncode == 0 else 0
+
+
+def java_home():
+    """Return the home of JAVA_HOME's Java, else of the PATH's, else of the oldest installed one that is new enough."""
+    homes = [os.environ.get("JAVA_HOME")]
+    on_path = shutil.which("java")
+    if on_path:
+        homes.append(os.path.dirname(os.path.dirname(os.path.realpath(on_path))))
+    for home in filter(None, homes):
+        if java_version(home) >= MINIMUM_JAVA:
+            return home
+    installed = {java_version(home): home for home in sorted(glob.glob("/usr/lib/jvm/*"))}
+    usable = sorted(version for version in installed if version >= MINIMUM_JAVA)
+    return installed[usable[0]] if usable else ""
+
+
+def lacks(wants):
+    has_compiler = compiles_c("#include <stdlib.h>\n")
+    if not has_compiler:
+        yield "gcc", "a C compiler"
+        yield "libc6-dev", "the C library's headers"
+    if not has_headers(has_compiler):
+        yield "python3-dev", "Python's C headers"
+    if not makes_environments():
+        yield "python3-venv", "Python's venv with ensurepip"
+    if not has_certificates():
+        yield "ca-certificates", "the certificates that pip checks downloads with"
+    if "java" in wants and not java_home():
+        yield "openjdk-17-jre-headless", "Java {} or newer, for Spark".format(MINIMUM_JAVA)
+    if "c++" in wants and not compiles(["g++", "-std=c++20"], ".cpp", "#include <string>\n"):
+        yield "g++", "a C++ compiler, for the tests"
+
+
+def main(arguments):
+    if sys.version_info < MINIMUM_PYTHON:
+        wanted = ".".join(map(str, MINIMUM_PYTHON))
+        found = ".".join(map(str, sys.version_info[:3]))
+        return "parquet_bloom needs Python {} or newer; {} is {} (set PYTHON to a newer one)".format(
+            wanted, sys.executable, found
+        )
+    if arguments == ["java-home"]:
+        print(java_home())
+    elif arguments[:1] == ["lacks"]:
+        for package, purpose in lacks(arguments[1:]):
+            print(package, purpose)
+    else:
+        return __doc__
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

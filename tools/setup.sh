@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# Sourced by the scripts beside it. `prepare EXTRA [java] [c++]` brings up to date what they stand on: the machine's packages,
+# the project's own .venv with what pyproject.toml asks for under EXTRA, and the compiled modules, built from the sources
+# as they are now. Afterwards $python is the environment's interpreter, and the current folder the project's.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/.venv
+python=$venv/bin/python
+cd "$root" || exit 1
+
+# Another Spark, other modules or another locale of the caller must not change what is built and run here.
+unset SPARK_HOME PYTHONPATH PYTHONHOME
+export LC_ALL=C.UTF-8
+# Spark asks for the host's name, which need not resolve.
+export SPARK_LOCAL_IP=127.0.0.1 SPARK_LOCAL_HOSTNAME=localhost
+export PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python
+
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+# quietly WHAT COMMAND...: a line with the time it took, and the command's whole output only when it fails.
+quietly() {
+    local what=$1 log status=0 start=$SECONDS
+    shift
+    log=$(mktemp)
+    printf '%s ...' "$what"
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ "$status" -eq 0 ]; then
+        echo " $((SECONDS - start)) s"
+    else
+        echo " failed"
+        cat "$log" >&2
+    fi
+    rm -f "$log"
+    return "$status"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# Java 17 has left Debian's newer releases; the next one does as well.
+java_package() {
+    if apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then
+        echo openjdk-17-jre-headless
+    else
+        echo openjdk-21-jre-headless
+    fi
+}
+
+purposes() { cut -d' ' -f2- <<<"$1" | paste -sd, | sed 's/,/, /g'; }
+packages() { cut -d' ' -f1 <<<"$1" | paste -sd' '; }
+
+prepare_machine() { # [java] [c++]
+    local missing install
+    missing=$("$base" tools/machine.py lacks "$@") || exit 1
+    [ -n "$missing" ] || return 0
+    if ! command -v apt-get >/dev/null || ! as_root true 2>/dev/null; then
+        fail "Please install $(purposes "$missing") (on Debian: apt-get install $(packages "$missing")), then try again."
+    fi
+
+    quietly "apt-get update" apt_get update || fail "apt-get update failed"
+    install=$(packages "$missing" | sed "s/openjdk-17-jre-headless/$(java_package)/")
+    # shellcheck disable=SC2086 # a word is a package
+    quietly "apt-get install $install" apt_get install -y --no-install-recommends $install ||
+        fail "apt-get could not install $install"
+    missing=$("$base" tools/machine.py lacks "$@") || exit 1
+    [ -z "$missing" ] || fail "Please install for $base what apt-get did not bring: $(purposes "$missing")"
+}
+
+# pip tries a connection again, but not a download that breaks off.
+pip_install() {
+    local tries=0
+    until "$python" -m pip install --disable-pip-version-check --no-input --quiet --progress-bar off --retries 5 "$@"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 3 ] || return 1
+        sleep $((tries * 5))
+    done
+}
+
+# .venv/complete holds the interpreter and place that the environment was made for, and a line for each extra installed.
+# It is away while pip works: of an environment whose making was interrupted nothing is trusted, since pip may have left
+# half a package behind.
+prepare_environment() { # EXTRA
+    local home wanted others="" requirements
+    home=$("$base" -c 'import sys; print(sys.version.replace("\n", ""), sys.base_prefix)') || exit 1
+    home="$home $root"
+    requirements=$("$base" tools/requirements.py "$1") || exit 1
+    wanted="$1 $(sha256sum <<<"$requirements")"
+    if [ "$(head -n 1 "$venv/complete" 2>/dev/null)" = "$home" ] && "$python" -c 'import pip' 2>/dev/null; then
+        if grep -qxF "$wanted" "$venv/complete"; then return 0; fi
+        others=$(sed 1d "$venv/complete" | grep -v "^$1 " || true)
+        rm "$venv/complete"
+    else
+        rm -rf "$venv"
+        quietly "python -m venv .venv" "$base" -m venv "$venv" || fail "cannot make .venv"
+    fi
+    mapfile -t requirements <<<"$requirements"
+    quietly "pip install into .venv ($1)" pip_install "${requirements[@]}" || fail "pip could not install the packages"
+    printf '%s\n' "$home" "$wanted" ${others:+"$others"} >"$venv/complete"
+}
+
+# What the compiled modules are made from and with, and the modules themselves: one built elsewhere shows.
+build_key() {
+    {
+        find setup.py pyproject.toml parquet_bloom -type f \
+            \( -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h' -o -name '*.so' -o -path '*.toml' -o -path setup.py \) \
+            -print0 | sort -z | xargs -0 sha256sum
+        "$python" -c 'import sys, Cython; print(sys.version, Cython.__version__)'
+        env | grep -E '^(PARQUET_BLOOM_(DEBUG|SANITIZE|COVERAGE)|CC|CFLAGS|LDFLAGS)=' | sort
+    } | sha256sum
+}
+
+prepare_build() {
+    if [ "$(cat "$venv/built" 2>/dev/null)" = "$(build_key)" ]; then return 0; fi
+    rm -f "$venv/built"
+    find parquet_bloom -name '*.so' -delete
+    CYTHON_FORCE_REGEN=1 quietly "build parquet_bloom" \
+        "$python" -m pip install --disable-pip-version-check --no-input --quiet \
+        --no-build-isolation --no-deps --editable . || fail "parquet_bloom could not be built"
+    build_key >"$venv/built"
+}
+
+prepare() { # EXTRA [java] [c++]
+    local extra=$1 lock
+    shift
+    base=$(command -v "${PYTHON:-python3}") || fail "Please install Python 3.11 or newer (on Debian: apt-get install python3)"
+    exec {lock}<"$root/tools/setup.sh"
+    flock "$lock"
+    prepare_machine "$@"
+    prepare_environment "$extra"
+    prepare_build
+    exec {lock}<&-
+    if [[ " $* " = *" java "* ]]; then
+        JAVA_HOME=$("$base" tools/machine.py java-home)
+        export JAVA_HOME
+    fi
+}
