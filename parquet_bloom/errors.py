@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypedDict
+
+
+class Place(TypedDict, total=False):
+    """Where a problem is, as every exception takes it."""
+
+    path: str | os.PathLike[str] | None
+    row_group: int | None
+    column: str | None
 
 
 class ParquetBloomError(Exception):

@@ -75,7 +75,8 @@ def _stamps(unit: str, zone: datetime.tzinfo | None) -> Kind:
     arrow = pa.timestamp(unit, "UTC" if zone else None)
     if unit == "ns":  # as integers: Python's datetime has no nanoseconds
         always: list[Any] = [0, -1, 1, -(2**62), 2**62, None]
-        return Kind(arrow, always, lambda rng: rng.randint(-(2**62), 2**62))
+        # Whole microseconds among them: not every reader knows finer ones.
+        return Kind(arrow, always, lambda rng: rng.randint(-(2**50), 2**50) * rng.choice([1000, 1777]))
     step = {"s": 10**6, "ms": 10**3, "us": 1}[unit]
 
     def whole(stamp: datetime.datetime) -> datetime.datetime:
@@ -285,6 +286,21 @@ class PeerFile:
         encode = self.leaves[leaf].plain
         return {encode(value) for value in self.values(row_group, leaf) if value is not None}
 
+    def hashed(self, row_group: int, leaf: str) -> set[bytes]:
+        """What the writer put into the chunk's filter: its values, but for the two exceptions of all four writers."""
+        plain = self.plain(row_group, leaf)
+        if self.writer == "spark" and leaf == "bool":
+            return set()  # parquet-java never inserts a BOOLEAN
+        if self.writer == "duckdb" and self.leaves[leaf].logical == "Interval":
+            return plain | {_normal_interval(value) for value in plain}
+        return plain
+
+
+def _normal_interval(plain: bytes) -> bytes:
+    """An interval with 30 days carried over as a month: DuckDB's filters hold this form beside the stored one."""
+    months, days, millis = struct.unpack("<III", plain)
+    return struct.pack("<III", months + days // 30, days % 30, millis)
+
 
 def _leaf_values(value: Any, parts: list[str]) -> list[Any]:
     """What stands at the end of a path below a value: through lists (``list.element``) and maps (``key_value.key``)."""
@@ -399,17 +415,18 @@ def by_duckdb(folder: Path, *, filters: bool = True) -> list[PeerFile]:
         )
         other = folder / "duckdb-other.parquet"
         connection.execute(
-            f"COPY (SELECT (i % 30 - 15)::HUGEINT h, to_months(i % 4) + to_days(i % 5) + to_seconds(i % 7) iv, "
-            f"'01:00:00+00'::TIMETZ + to_seconds(i % 50) tz, i % 40 c FROM range(6144) t(i)) TO '{other}' "
+            f"COPY (SELECT (i % 30 + g * 100 - 15)::HUGEINT h, to_months(i % 4) + to_days(i % 5 + g * 100) + "
+            f"to_seconds(i % 7) iv, '01:00:00+00'::TIMETZ + to_seconds(i % 50 + g * 100) tz, i % 40 + g * 100 c "
+            f"FROM (SELECT i, i // 2048 g FROM range(6144) t(i))) TO '{other}' "
             f"(FORMAT parquet, ROW_GROUP_SIZE 2048, WRITE_BLOOM_FILTER {filters})"
         )
     how = "write_bloom_filter and at most 20 % distinct values"
-    numbers = range(6144)
+    numbers = [(i, 100 * (i // 2048)) for i in range(6144)]
     own = {
-        "h": [float(i % 30 - 15) for i in numbers],
-        "iv": [struct.pack("<III", i % 4, i % 5, i % 7 * 1000) for i in numbers],
-        "tz": [(3600 + i % 50) * 10**6 for i in numbers],
-        "c": [i % 40 for i in numbers],
+        "h": [float(i % 30 + g - 15) for i, g in numbers],
+        "iv": [struct.pack("<III", i % 4, i % 5 + g, i % 7 * 1000) for i, g in numbers],
+        "tz": [(3600 + i % 50 + g) * 10**6 for i, g in numbers],
+        "c": [i % 40 + g for i, g in numbers],
     }
     rows = {column: column_rows(column, 2048) for column in columns}
     types = {"h": pa.float64(), "iv": pa.binary(12), "tz": pa.time64("us"), "c": pa.int64()}
@@ -541,7 +558,7 @@ CONSULTED: dict[str, set[str]] = {
     "duckdb": _ALL - {"f16", "d38"},
     "datafusion": {"i32", "i64", "u32", "u64", "f32", "f64", "d4", "d9", "d18", "d38", "flba", "bin", "json"}
     | {"str", *STRINGS},
-    "spark": {"i8", "i16", "i32", "i64", "f32", "f64", "d4", "d9", "d18", "d38", "date", "bin", "str", "json"}
+    "spark": {"i8", "i16", "i32", "i64", "f32", "f64", "d4", "d9", "d18", "d38", "date", "bin", "str"}
     | {*STRINGS, "tz_s", "tz_ms", "tz_us", "st.a", "st.b.c"},
 }
 UNREADABLE = {"spark": {"f16", "time_ms", "time_us", "time_ns", "uuid", "ts_ns", "tz_ns"}}
@@ -557,6 +574,7 @@ def needle(
     """
     if engine == "pyarrow":
         return _by_arrow(path, column, value, probe)
+    top = column.split(".")[0]
     where = f"{_sql_column(engine, column)} = {literal(engine, value, arrow)}"
     if engine == "duckdb":
         with duckdb.connect() as connection:
@@ -567,9 +585,14 @@ def needle(
         context.register_parquet("given", str(path))
         return context.sql(f"SELECT count(*) AS n FROM given WHERE {where}").to_pydict()["n"][0]
     if engine == "spark":
-        reader = spark.read.option("parquet.filter.dictionary.enabled", "false")
-        return reader.parquet(str(path)).where(where).count()
+        return len(_spark_frame(spark, path).where(where).select(top).collect())
     raise ValueError(engine)
+
+
+@functools.cache
+def _spark_frame(spark: Any, path: Path) -> Any:
+    """A file as a DataFrame; kept, as Spark takes its time to infer a schema."""
+    return spark.read.option("parquet.filter.dictionary.enabled", "false").parquet(str(path))
 
 
 def _by_arrow(path: Path, column: str, value: Any, probe: Any) -> int:
@@ -611,6 +634,8 @@ def _sql_column(engine: str, column: str) -> str:
 def literal(engine: str, value: Any, arrow: pa.DataType) -> str:
     """A value as a literal of an engine's SQL, of a type that keeps the column bare."""
     if isinstance(value, str):
+        if engine == "spark":
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, decimal.Decimal):
         return f"CAST('{value:f}' AS DECIMAL({arrow.precision}, {arrow.scale}))"
@@ -677,7 +702,7 @@ def _spark_literal(value: Any, arrow: pa.DataType) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, float):
-        return f"{value!r}{'F' if arrow == pa.float32() else 'D'}"
+        return f"CAST('{value!r}' AS {'FLOAT' if arrow == pa.float32() else 'DOUBLE'})"
     return f"CAST({value} AS BIGINT)" if -(2**63) <= value < 2**63 and arrow == pa.int64() else str(value)
 
 

@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,5 +126,6 @@ def demo(folder: Path) -> str | None:
 
 
 if __name__ == "__main__":
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     with tempfile.TemporaryDirectory(prefix="parquet_bloom demo ", ignore_cleanup_errors=True) as name:
         sys.exit(demo(Path(name)))

@@ -95,9 +95,9 @@ def lacks(wants):
     if not has_certificates():
         yield "ca-certificates", "the certificates that pip checks downloads with"
     if "java" in wants and not java_home():
-        yield "openjdk-17-jre-headless", "Java {} or newer, for Spark".format(MINIMUM_JAVA)
+        yield "openjdk-17-jre-headless", "Java {} or newer for Spark".format(MINIMUM_JAVA)
     if "c++" in wants and not compiles(["g++", "-std=c++20"], ".cpp", "#include <string>\n"):
-        yield "g++", "a C++ compiler, for the tests"
+        yield "g++", "a C++ compiler for the tests"
 
 
 def main(arguments):

@@ -45,6 +45,14 @@ apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 "$@"
 }
 
+install_packages() { # PACKAGE...
+    # An installation that was interrupted has to be ended before the next one, and Java's package stops half-way where
+    # there is no such folder: slim images leave manual pages out.
+    as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a &&
+        as_root mkdir -p /usr/share/man/man1 &&
+        apt_get install -y --no-install-recommends "$@"
+}
+
 # Java 17 has left Debian's newer releases; the next one does as well.
 java_package() {
     if apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then
@@ -68,7 +76,7 @@ prepare_machine() { # [java] [c++]
     quietly "apt-get update" apt_get update || fail "apt-get update failed"
     install=$(packages "$missing" | sed "s/openjdk-17-jre-headless/$(java_package)/")
     # shellcheck disable=SC2086 # a word is a package
-    quietly "apt-get install $install" apt_get install -y --no-install-recommends $install ||
+    quietly "apt-get install $install" install_packages $install ||
         fail "apt-get could not install $install"
     missing=$("$base" tools/machine.py lacks "$@") || exit 1
     [ -z "$missing" ] || fail "Please install for $base what apt-get did not bring: $(purposes "$missing")"

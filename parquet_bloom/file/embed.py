@@ -1,4 +1,4 @@
-"""Filters embedded into a Parquet file that exists: its data copied as it is, filters and the new footer put behind it."""
+"""Filters embedded into a Parquet file that exists: its data copied, filters and the new footer put behind it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from ..errors import (
     MalformedFooterError,
     ManagedTableError,
     ParquetBloomError,
+    Place,
     UnreadableColumnError,
 )
 from ..metadata.filter_header import write_header
 from ..metadata.footer import MAGIC, Footer
 from ..storage import Rewrite, managed_table, open_source, rewrite
+from ..threads import in_order, processors
 from .build import BuiltFilter, build_filter
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .reader import BloomFile
@@ -99,6 +101,7 @@ def embed(
     replace: bool = False,
     filesystem: Any = None,
     progress: Progress | None = None,
+    threads: int | None = None,
 ) -> EmbedReport:
     """Embed Bloom filters into a Parquet file; its data pages and all other metadata stay byte for byte.
 
@@ -113,6 +116,7 @@ def embed(
     replace : build filters anew where there are some; by default those that exist are kept.
     filesystem : pyarrow or fsspec file system of both paths; on another than the local one an `output` is needed.
     progress : called after each column chunk with (done, in all).
+    threads : column chunks that are worked on at once; None for one a processor.
 
     Returns
     -------
@@ -128,7 +132,8 @@ def embed(
     Notes
     -----
     Filters are sized from the data: distinct hashes are counted in each row group, and the exact model gives the size.
-    Memory: the hashes of one column chunk's distinct values, its filter, and what pyarrow needs to decode the chunk.
+    Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and what pyarrow needs to
+    decode the chunk.
     """
     started = time.perf_counter()
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
@@ -145,7 +150,7 @@ def embed(
                 report.new_size = source.size
             else:
                 with rewrite(source, None if same else output, filesystem) as new:
-                    job.write(new, report, progress)
+                    job.write(new, report, progress, threads or processors())
                     new.commit()
                 report.changed = True
         except ParquetBloomError as error:
@@ -174,11 +179,13 @@ def _same_place(path: Any, output: Any, filesystem: Any) -> bool:
 def refuse_uneditable(footer: Footer, plans: list[ColumnPlan]) -> None:
     """Raise for files whose footer cannot be changed, or whose chosen columns' data is not in them."""
     if footer.encrypted:
-        raise EncryptedFileError("the footer is signed, or columns are encrypted: it cannot be changed without the keys")
+        raise EncryptedFileError(
+            "the footer is signed, or columns are encrypted: it cannot be changed without the keys"
+        )
     for plan in plans:
         for row_group in range(footer.num_row_groups):
             record = footer.chunk(row_group, plan.leaf)
-            place = {"row_group": row_group, "column": plan.leaf.name}
+            place: Place = {"row_group": row_group, "column": plan.leaf.name}
             if record["encrypted"]:
                 raise EncryptedFileError("the column is encrypted", **place)
             if record["external"]:
@@ -243,40 +250,32 @@ class _Embedding:
                 self.cut = offset
             elif owner in replaced:
                 self.dead_bytes += length
-        self.moved = {
-            owner: span for owner, span in spans.items() if span[0] >= self.cut and owner not in replaced
-        }
+        self.moved = {owner: span for owner, span in spans.items() if span[0] >= self.cut and owner not in replaced}
 
-    def write(self, new: Rewrite, report: EmbedReport, progress: Progress | None) -> None:
-        """Write the whole new file."""
-        new.copy_prefix(self.cut)
+    def write(self, new: Rewrite, report: EmbedReport, progress: Progress | None, threads: int) -> None:
+        """Write the whole new file; filters are built while its data is copied."""
+        readers = {plan.leaf.index: ColumnReader(self.file.source, self.footer, plan.leaf) for _, plan in self.todo}
+
+        def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
+            row_group, plan = job
+            batches = readers[plan.leaf.index].checked_batches(row_group)
+            return build_filter(batches, plan.column_type, plan.options)
+
         places: dict[tuple[int, int], tuple[int, int] | None] = {}
-        build = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
-        readers: dict[int, ColumnReader] = {}
-        try:
-            for owner in sorted(build.keys() | self.moved.keys()):
+        jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
+        with in_order(build, self.todo, threads) as built:
+            new.copy_prefix(self.cut)
+            for owner in sorted(jobs.keys() | self.moved.keys()):
                 offset = new.tell()
                 if owner in self.moved:
                     new.write(self.file.source.read_at(*self.moved[owner]))
                 else:
-                    self._write_filter(new, owner[0], build[owner], readers, report)
+                    write_filter(new, next(built), owner[0], jobs[owner].leaf.name, report)
+                    if progress:
+                        progress(report.num_filters, len(self.todo))
                 places[owner] = (offset, new.tell() - offset)
-                if progress:
-                    progress(report.num_filters, len(self.todo))
-        finally:
-            for reader in readers.values():
-                reader.close()
         write_footer(new, self.footer, places)
         report.new_size = new.tell()
-
-    def _write_filter(
-        self, new: Rewrite, row_group: int, plan: ColumnPlan, readers: dict[int, ColumnReader], report: EmbedReport
-    ) -> None:
-        leaf = plan.leaf
-        if leaf.index not in readers:
-            readers[leaf.index] = ColumnReader(self.file.source, self.footer, leaf)
-        built = build_filter(readers[leaf.index].checked_batches(row_group), plan.column_type, plan.options)
-        write_filter(new, built, row_group, leaf.name, report)
 
 
 def write_filter(new: Rewrite, built: BuiltFilter, row_group: int, column: str, report: EmbedReport) -> None:
@@ -303,4 +302,6 @@ def check_splice(old: Footer, new: Footer, places: dict[tuple[int, int], tuple[i
     for (row_group, column), place in places.items():
         record = new.chunks[int(new.row_groups["first_chunk"][row_group]) + column]
         if (record["filter_offset"], record["filter_length"]) != (place or (-1, -1)):
-            raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
+            raise MalformedFooterError(
+                "metadata: the new footer does not hold the filters' places; nothing was written"
+            )

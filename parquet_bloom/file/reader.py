@@ -124,7 +124,8 @@ class ChunkFilter:
             return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"
         end, start = self.offset + total, self._file.footer.start
         if end > start:
-            return f"header says {header.num_bytes} bytes, {start - self.offset - header.header_bytes} are left before the footer"
+            left = start - self.offset - header.header_bytes
+            return f"header says {header.num_bytes} bytes, {left} are left before the footer"
         ranges = self._file._data_ranges
         if ((ranges[:, 0] < end) & (ranges[:, 1] > self.offset)).any():
             return f"header says {header.num_bytes} bytes, which reach into pages or page indexes"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..errors import ParquetBloomError, UnreadableColumnError
+from ..errors import UnreadableColumnError
 from ..hashing import arrays
 from ..hashing.physical import NANOS_PER_DAY, ColumnType, Kind, integer_range
 from ..metadata.footer import Footer, Leaf
@@ -25,7 +25,7 @@ BATCH_ROWS = 1 << 16
 
 
 class ColumnReader:
-    """Reads one column of a file as storage arrays (see `hashing.arrays`).
+    """Reads one column of a file as storage arrays (see `hashing.arrays`). Several threads may use one.
 
     Parameters
     ----------
@@ -36,22 +36,16 @@ class ColumnReader:
     def __init__(self, source: Source, footer: Footer, leaf: Leaf):
         self.leaf = leaf
         self.column_type = type_of(leaf)
-        self._name = source.name
-        view = footer.physical_view(leaf)
+        self._source = source
+        self._footer = footer
         try:
-            metadata = pq.read_metadata(pa.BufferReader(view))
-            self._file = pq.ParquetFile(source.arrow_file(), metadata=metadata, pre_buffer=False)
+            self._metadata = pq.read_metadata(pa.BufferReader(footer.physical_view(leaf)))
         except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(str(error)) from error
 
-    def _unreadable(self, error: Exception, row_group: int | None = None) -> ParquetBloomError:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return UnreadableColumnError(
-            f"cannot be read: {reason}", path=self._name, row_group=row_group, column=self.leaf.name
-        )
-
-    def close(self) -> None:
-        self._file.close(force=True)
+    def _unreadable(self, reason: str, row_group: int | None = None) -> UnreadableColumnError:
+        problem = f"cannot be read: {reason.splitlines()[0] if reason else 'no reason given'}"
+        return UnreadableColumnError(problem, path=self._source.name, row_group=row_group, column=self.leaf.name)
 
     def batches(self, row_group: int) -> Iterator[pa.Array]:
         """The values of a row group in file order, 65,536 rows at a time; those of lists one behind the other.
@@ -59,13 +53,19 @@ class ColumnReader:
         Raises
         ------
         UnreadableColumnError
-            The pages cannot be decoded.
+            The pages cannot be decoded, or hold other than the announced number of rows.
         """
+        num_rows = 0
         try:
-            for batch in self._file.iter_batches(BATCH_ROWS, row_groups=[row_group], use_threads=False):
-                yield arrays.leaf_values(batch.column(0))
+            with self._source.arrow_file() as opened:
+                file = pq.ParquetFile(opened, metadata=self._metadata, pre_buffer=False)
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=[row_group], use_threads=False):
+                    num_rows += batch.num_rows
+                    yield arrays.leaf_values(batch.column(0))
         except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error, row_group) from error
+            raise self._unreadable(str(error), row_group) from error
+        if num_rows != self._footer.num_rows_of(row_group):
+            raise self._unreadable(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
 
     def checked_batches(self, row_group: int) -> Iterator[pa.Array]:
         """The same values, each checked to be one of its type: what filters are built from.
@@ -78,7 +78,7 @@ class ColumnReader:
         for array in self.batches(row_group):
             problem = outside_type(array, self.column_type)
             if problem:
-                raise self._unreadable(ValueError(problem), row_group)
+                raise self._unreadable(problem, row_group)
             yield array
 
 
@@ -90,10 +90,7 @@ def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
         if ends["min"] is not None and not (low <= ends["min"] and ends["max"] <= high):
             return f"it holds {ends['min']} to {ends['max']}, outside its type"
     if column_type.physical == "INT96":
-        nanos = np.frombuffer(array.buffers()[1], np.uint8, 12 * len(array), 12 * array.offset) if len(array) else None
-        if nanos is not None:
-            nanos = nanos.reshape(-1, 12)[:, :8].copy().view(np.int64)[:, 0]
-            valid = array.is_valid().to_numpy(zero_copy_only=False)
-            if ((nanos < 0) | (nanos >= NANOS_PER_DAY))[valid].any():
-                return "it holds INT96 timestamps whose time of day is not within a day"
+        nanos = arrays.rows_of(array.drop_null(), 12)[:, :8].copy().view(np.int64)
+        if ((nanos < 0) | (nanos >= NANOS_PER_DAY)).any():
+            return "it holds INT96 timestamps whose time of day is not within a day"
     return None

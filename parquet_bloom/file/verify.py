@@ -1,4 +1,4 @@
-"""Is every filter of a file what it should be: well placed, well formed, and without a false negative?"""
+"""Whether every filter of a file is what it should be: well placed, well formed, and without a false negative."""
 
 from __future__ import annotations
 
@@ -88,14 +88,10 @@ def verify(
         report = VerifyReport(file.path)
         chunks = list(file.chunks(columns=columns))
         readers: dict[str, ColumnReader] = {}
-        try:
-            for done, chunk in enumerate(chunks):
-                report.chunks.append(_verify_chunk(file, chunk, readers if data else None))
-                if progress:
-                    progress(done + 1, len(chunks))
-        finally:
-            for reader in readers.values():
-                reader.close()
+        for done, chunk in enumerate(chunks):
+            report.chunks.append(_verify_chunk(file, chunk, readers if data else None))
+            if progress:
+                progress(done + 1, len(chunks))
         return report
 
 

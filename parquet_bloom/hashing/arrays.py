@@ -181,7 +181,7 @@ def _fixed(data: np.ndarray, array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(data.shape[1]), len(array), [_validity(array), stored])
 
 
-def _rows(array: pa.Array, width: int) -> np.ndarray:
+def rows_of(array: pa.Array, width: int) -> np.ndarray:
     """A fixed-width array's values as rows of bytes, uint8 of shape (n, width), nulls' slots included."""
     if len(array) == 0:
         return np.empty((0, width), np.uint8)
@@ -205,7 +205,7 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
     wide = pa.decimal256 if (target.precision or 0) > 38 or pa.types.is_decimal256(array.type) else pa.decimal128
     array = array.cast(wide(target.precision, target.scale))  # raises where digits would be lost
     width = array.type.bit_width // 8
-    rows = _rows(array, width)
+    rows = rows_of(array, width)
     if target.physical in ("INT32", "INT64"):
         words = rows.view(np.int64)[:, 0]
         stored = pa.array(words.astype(np.int32 if target.physical == "INT32" else np.int64))
@@ -228,7 +228,7 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
 def _float(array: pa.Array, target: ColumnType) -> pa.Array:
     width = target.length or 8
     if array.type.bit_width == 8 * width:
-        return _fixed(_rows(array, 2), array) if width == 2 else array
+        return _fixed(rows_of(array, 2), array) if width == 2 else array
     arrow_type = {2: pa.float16(), 4: pa.float32(), 8: pa.float64()}[width]
     cast = array.cast(arrow_type)
     if array.type.bit_width > 8 * width and not _equal_floats(cast.cast(array.type), array):
@@ -237,13 +237,19 @@ def _float(array: pa.Array, target: ColumnType) -> pa.Array:
 
 
 def _equal_floats(left: pa.Array, right: pa.Array) -> bool:
-    return bool(np.array_equal(left.to_numpy(zero_copy_only=False), right.to_numpy(zero_copy_only=False), equal_nan=True))
+    return bool(
+        np.array_equal(left.to_numpy(zero_copy_only=False), right.to_numpy(zero_copy_only=False), equal_nan=True)
+    )
 
 
 def _int96(array: pa.Array) -> pa.Array:
     moments = array.cast(pa.timestamp(array.type.unit))
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
-    counts = np.frombuffer(moments.buffers()[1], np.int64, len(array), array.offset * 8) if len(array) else np.empty(0, np.int64)
+    counts = (
+        np.frombuffer(moments.buffers()[1], np.int64, len(array), array.offset * 8)
+        if len(array)
+        else np.empty(0, np.int64)
+    )
     days, rest = np.divmod(counts, 86_400 * per_second)
     stored = np.empty(len(array), dtype=np.dtype([("nanos", "<i8"), ("day", "<i4")]))
     stored["nanos"] = rest * (10**9 // per_second)
@@ -306,7 +312,7 @@ def hash_values(values: Any, type: pa.DataType | None = None) -> np.ndarray:
 
 
 def leaf_values(array: pa.Array) -> pa.Array:
-    """The values of the only leaf below structs and lists of one child each; those of null parents are left out or null."""
+    """The values of the only leaf below structs and lists of one child; those of null parents are left out or null."""
     while pa.types.is_nested(array.type):
         if pa.types.is_struct(array.type):
             array = array.flatten()[0]
@@ -318,9 +324,9 @@ def leaf_values(array: pa.Array) -> pa.Array:
 def floats_of(storage: pa.Array) -> np.ndarray:
     """A float column's storage array as NumPy floats; the slots of nulls hold anything."""
     if pa.types.is_fixed_size_binary(storage.type):
-        return _rows(storage, 2).view(np.float16)[:, 0]
+        return rows_of(storage, 2).view(np.float16)[:, 0]
     dtype = np.float32 if pa.types.is_float32(storage.type) else np.float64
-    return _rows(storage, dtype().itemsize).view(dtype)[:, 0]
+    return rows_of(storage, dtype().itemsize).view(dtype)[:, 0]
 
 
 def coerced_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, literals.Coerced]]:

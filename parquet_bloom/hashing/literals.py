@@ -49,7 +49,9 @@ ABSENT = Coerced()
 
 def _unknown(literal: Any, column_type: ColumnType) -> Coerced:
     shown = repr(literal)
-    return Coerced(unknown=f"{shown if len(shown) <= 40 else shown[:37] + '...'} cannot be compared exactly with {column_type}")
+    return Coerced(
+        unknown=f"{shown if len(shown) <= 40 else shown[:37] + '...'} cannot be compared exactly with {column_type}"
+    )
 
 
 def coerce(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Coerced:
@@ -79,7 +81,7 @@ def stored_forms(values: Iterable[Domain], column_type: ColumnType) -> list[byte
 
 
 def hashes(values: Iterable[Domain], column_type: ColumnType) -> np.ndarray:
-    """The hashes (uint64) of every stored form of the values: a filter that holds none of them holds none of the values."""
+    """The hashes (uint64) of every stored form of the values: a filter without any of them has none of the values."""
     return np.array([hash_one(form) for form in stored_forms(values, column_type)], dtype=np.uint64)
 
 

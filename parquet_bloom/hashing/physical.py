@@ -2,8 +2,8 @@
 
 Every other module asks here. A value has three faces:
 
-- its *domain value*, what literals and statistics are compared as: an int for integers, dates, times, timestamps (in the
-  column's unit) and decimals (unscaled), a float for floats, bytes for everything that is stored as bytes;
+- its *domain value*, what literals and statistics are compared as: an int for integers, dates, times, timestamps (in
+  the column's unit) and decimals (unscaled), a float for floats, bytes for everything that is stored as bytes;
 - its *stored bytes*, the format's plain encoding without length prefix: what the hash is taken of;
 - its Arrow form, which `arrays.py` turns into stored bytes.
 
@@ -43,7 +43,9 @@ class Kind(Enum):
     STRING = "string"
     BYTES = "bytes"
     UUID = "uuid"
-    UNKNOWN = "unknown"  # an annotation that came after this table: stored bytes are hashed, literals are not understood
+    UNKNOWN = (
+        "unknown"  # an annotation that came after this table: stored bytes are hashed, literals are not understood
+    )
 
 
 @dataclass(frozen=True, slots=True)

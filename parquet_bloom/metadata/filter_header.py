@@ -66,7 +66,9 @@ def read_header(data: bytes | memoryview) -> FilterHeader:
         The bytes are not a header, or it lacks a required field.
     """
     transport = TMemoryBuffer(bytes(data[:MAX_HEADER_BYTES]))
-    protocol = TCompactProtocol(transport, string_length_limit=MAX_HEADER_BYTES, container_length_limit=MAX_HEADER_BYTES)
+    protocol = TCompactProtocol(
+        transport, string_length_limit=MAX_HEADER_BYTES, container_length_limit=MAX_HEADER_BYTES
+    )
     found: dict[str, Any] = {}
     try:
         protocol.readStructBegin()

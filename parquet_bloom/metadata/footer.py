@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EncryptedFileError, MalformedFooterError, NotParquetError, TruncatedFileError
+from ..errors import EncryptedFileError, MalformedFooterError, NotParquetError, Place, TruncatedFileError
 from .compact import BINARY, I32, I64, LIST, STRUCT, index_footer, read_struct, read_value, splice_filters, write_struct
 
 MAGIC = b"PAR1"
@@ -154,7 +154,7 @@ class Footer:
     @cached_property
     def leaves(self) -> list[Leaf]:
         leaves: list[Leaf] = []
-        # Nodes still to be filled, as [children left, names, elements, repeated]. No recursion: the depth is the file's.
+        # Nodes to be filled, as [children left, names, elements, repeated]. No recursion: the depth is the file's.
         open_nodes: list[list[Any]] = []
         for position, element in enumerate(self.schema):
             num_children = element.get(5, 0)
@@ -210,7 +210,7 @@ class Footer:
         MalformedFooterError
             The chunk is missing, has no metadata, or is another column's by its own path or type.
         """
-        place = {"row_group": row_group, "column": leaf.name}
+        place: Place = {"row_group": row_group, "column": leaf.name}
         group = self.row_groups[row_group]
         if group["num_columns"] != len(self.leaves):
             raise MalformedFooterError(
@@ -255,7 +255,7 @@ class Footer:
     # ------------------------------------------------------------------------------------------------- writing
 
     def splice(self, filters: Mapping[tuple[int, int], tuple[int, int] | None]) -> bytes:
-        """This footer with other filter locations.
+        """The same footer with other filter locations.
 
         Parameters
         ----------
@@ -281,8 +281,8 @@ class Footer:
     def physical_view(self, leaf: Leaf) -> bytes:
         """A small Parquet file (no pages, all offsets into this one) that shows one column as its stored values.
 
-        Annotations are left out, so that a reader hands out what is stored: INT32 and not dates, bytes and not decimals.
-        INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are plain-encoded
+        Annotations are left out, so that a reader hands out what is stored: INT32 and not dates, bytes and not
+        decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are plain-encoded
         alike.
         """
         root = [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
@@ -329,4 +329,3 @@ class Footer:
         size = int(record["compressed_size"])
         chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
         return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, self.num_rows_of(row_group))]
-

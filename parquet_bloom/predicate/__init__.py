@@ -31,6 +31,4 @@ def parse(where: Any, dialect: str | None = None) -> Node:
         return parse_sql(where, dialect)
     if isinstance(where, list | tuple):
         return parse_dnf(where)
-    raise PredicateError(
-        f"a condition is SQL text or a list of (column, op, value) tuples, not {type(where).__name__}"
-    )
+    raise PredicateError(f"a condition is SQL text or a list of (column, op, value) tuples, not {type(where).__name__}")

@@ -121,12 +121,12 @@ class Decider:
             return Verdict(False, frozenset({"type"}), f"{name} is {evidence.column_type}, which has no such value")
         first, last = 0, len(wanted.values)
         if evidence.low is not None:
-            first = bisect_left(wanted.values, evidence.low)  # type: ignore[type-var]
+            first = bisect_left(wanted.values, evidence.low)
         if evidence.high is not None:
-            last = bisect_right(wanted.values, evidence.high)  # type: ignore[type-var]
+            last = bisect_right(wanted.values, evidence.high)
         if first >= last:
             return Verdict(False, frozenset({"range"}), f"{name} lies outside of its range")
-        doubts = (f"{name}: {evidence.doubt}",) if evidence.doubt else ()
+        doubts: tuple[str, ...] = (f"{name}: {evidence.doubt}",) if evidence.doubt else ()
         if with_filters and evidence.probe is not None:
             hashes = wanted.hashes[wanted.first_hash[first] : wanted.first_hash[last]]
             if not evidence.probe(hashes).any():
@@ -150,7 +150,7 @@ class Decider:
             if coerced.unknown is not None:
                 return _Values([], nothing, np.zeros(1, np.intp), coerced.unknown)
             found.update(coerced.values)
-        values = sorted(found)  # type: ignore[type-var]
+        values = sorted(found)
         if not column_type.hashable:
             return _Values(values, nothing, np.zeros(len(values) + 1, np.intp), None)
         forms = [literals.hashes((value,), column_type) for value in values]

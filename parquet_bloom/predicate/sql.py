@@ -11,7 +11,9 @@ doubled, and a backslash means itself. Names keep their case. `"a.b"` is one nam
 
 from __future__ import annotations
 
+import logging
 import re
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ from .tree import Equal, In, Node, all_of, any_of
 if TYPE_CHECKING:
     from sqlglot import Token, exp
     from sqlglot.dialects.dialect import Dialect
+
+_parsing: ContextVar[bool] = ContextVar("parsing", default=False)
 
 SUPPORTED = "supported are =, IN, AND and OR between columns and literals"
 
@@ -79,6 +83,7 @@ _NAMES = {
     "Parameter": "a parameter",
     "Bracket": "a list or map element",
     "Interval": "an interval",
+    "Command": "a statement (a name like that needs quotes)",
     "Boolean": "TRUE or FALSE as a condition",
     "Literal": "a literal as a condition",
     "Null": "NULL as a condition",
@@ -115,12 +120,17 @@ def _dialect(name: str | None) -> Dialect:
         from sqlglot.dialects.dialect import Dialect
     except ImportError:
         raise PredicateError("SQL text needs sqlglot, which is not installed; filters may be given as a list") from None
+    logging.getLogger("sqlglot").addFilter(_not_ours)
     if name is None:
         return _default_dialect()
     try:
         return Dialect.get_or_raise(name)
     except Exception:
         raise PredicateError(f"sqlglot knows no SQL dialect {name!r}") from None
+
+
+def _not_ours(record: logging.LogRecord) -> bool:
+    return not _parsing.get()
 
 
 @lru_cache(maxsize=1)
@@ -321,6 +331,8 @@ class _Condition:
 
     def _sqlglot(self, start: int, stop: int) -> exp.Expression:
         """What sqlglot makes of some tokens."""
+        # What sqlglot cannot parse it logs as a warning; here it becomes an error.
+        token = _parsing.set(True)
         try:
             found = self.parser.parse_into(self.exp.Condition, self.tokens[start:stop], self.text)
         except RecursionError:
@@ -329,6 +341,8 @@ class _Condition:
             details = getattr(error, "errors", None)
             near = details[0].get("highlight") if details and isinstance(details[0], dict) else None
             raise PredicateError("not understood" + (f" at {_cut(near)}" if near else "")) from None
+        finally:
+            _parsing.reset(token)
         if len(found) != 1 or found[0] is None:
             raise PredicateError("not understood")
         return found[0]  # type: ignore[return-value]

@@ -220,7 +220,8 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     """
 
     def leaf(item: Leaf) -> str:
-        name = _name(item.column)
+        plain = all(part.isidentifier() for part in item.column.split("."))
+        name = item.column if plain and shown is not None else _quoted(item.column)
         if isinstance(item, Equal):
             return f"{name} = {literal.to_text(item.value, brief=shown is not None)}"
         some = item.literals[:shown]
@@ -272,19 +273,6 @@ def _check_column(column: object) -> None:
         raise PredicateError(f"a column is named by its dotted path, not by {column!r}")
 
 
-# Names that SQL would take for something else, when they stand bare.
-# fmt: off
-_RESERVED = frozenset({
-    "ALL", "AND", "ANY", "AS", "BETWEEN", "CASE", "CAST", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP",
-    "CURRENT_USER", "DATE", "DISTINCT", "ELSE", "END", "EXISTS", "FALSE", "FROM", "GROUP", "HAVING", "IN",
-    "INTERVAL", "IS", "JOIN", "LIKE", "LIMIT", "NOT", "NULL", "ON", "OR", "ORDER", "SELECT", "SOME", "THEN",
-    "TIME", "TIMESTAMP", "TRUE", "UNION", "UUID", "VALUES", "WHEN", "WHERE", "WITH",
-})
-# fmt: on
-
-
-def _name(column: str) -> str:
+def _quoted(column: str) -> str:
     parts = column.split(".")
-    if all(part.isidentifier() and part.isascii() and part.upper() not in _RESERVED for part in parts):
-        return column
-    return '"' + column.replace('"', '""') + '"'
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (parts if all(parts) else [column]))

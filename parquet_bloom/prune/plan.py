@@ -80,7 +80,5 @@ def _decide_file(file: BloomFile, evidence: FileEvidence, decider: Decider) -> l
         found = evidence.of(row_group)
         verdict = decider.decide(found)
         doubts = verdict.doubts + tuple(evidence.doubts) if verdict.possible else ()
-        decisions.append(
-            RowGroupDecision(row_group, verdict.possible, verdict.by, verdict.reason, doubts, num_rows)
-        )
+        decisions.append(RowGroupDecision(row_group, verdict.possible, verdict.by, verdict.reason, doubts, num_rows))
     return decisions

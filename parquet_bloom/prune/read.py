@@ -66,7 +66,7 @@ def read_selected(
     timezone: str = "UTC",
 ) -> pa.Table:
     """The matching rows of the row groups that a report has selected; see `read_table`."""
-    tables = []
+    tables: list[pa.Table] = []
     for decision in report.files:
         if decision.selected or not tables:
             with open(decision.path, filesystem) as file:
@@ -109,12 +109,9 @@ def _mask(file: BloomFile, reader: pq.ParquetFile, row_group: int, node: Node, t
     stored = {}
     for name in names:
         found = find_leaves(file.leaves, name)
-        # pyarrow turns INT96 into nanoseconds and wraps what does not fit: such columns are compared as they are stored.
+        # pyarrow turns INT96 into nanoseconds and wraps what does not fit: compare the stored values.
         if len(found) == 1 and found[0].physical == "INT96" and not found[0].repeated:
             values = ColumnReader(file.source, file.footer, found[0])
-            try:
-                stored[name] = StoredColumn(pa.chunked_array(list(values.batches(row_group))), values.column_type)
-            finally:
-                values.close()
+            stored[name] = StoredColumn(pa.chunked_array(list(values.batches(row_group))), values.column_type)
     table = reader.read_row_group(row_group, [name for name in names if name not in stored])
     return mask(table, node, timezone=timezone, stored=stored)

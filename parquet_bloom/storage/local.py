@@ -33,6 +33,7 @@ class LocalRewrite(Rewrite):
         self._descriptor = -1
         self._temporary = ""
         self._ours = (0, 0)
+        self._may_be_exchanged = False
         paths = dict.fromkeys(map(checksums.beside, (self._real, os.path.abspath(path))))
         self._sidecars = [checksums.Sidecar(path) for path in paths]
 
@@ -115,6 +116,7 @@ class LocalRewrite(Rewrite):
 
     def _exchange(self) -> bool:
         """Exchange the new file with the old one; False where that cannot be done."""
+        self._may_be_exchanged = True  # said before it is done: an error or an interrupt may follow the deed
         try:
             atomic.exchange(self._temporary, self._real)
         except OSError as error:
@@ -138,7 +140,8 @@ class LocalRewrite(Rewrite):
     def _undo(self) -> None:
         try:
             if self._temporary:
-                self._put_back()
+                if self._may_be_exchanged:
+                    self._put_back()
                 with suppress(OSError):
                     os.unlink(self._temporary)
         finally:
@@ -149,7 +152,7 @@ class LocalRewrite(Rewrite):
             self._close()
 
     def _put_back(self) -> None:
-        """If the exchange took place, undo it: what stands under the temporary name goes back.
+        """If the exchange has taken place, undo it: what stands under the temporary name goes back.
 
         A file that comes out in return and is neither ours nor the one put in before is newer still, and goes
         back in turn.

@@ -41,15 +41,17 @@ class Haystack:
         """A value that every reader takes (finite, no zero, no extreme), and how many rows hold it."""
         values = [value for group in range(peers.GROUPS) for value in self.file.values(group, column)]
         common = peers.VALUES[column.split(".")[0]].always if "." not in column else [0, 7, "", -(2**31), 2**31 - 1]
+        arrow = self.file.array(0, column).type
         value = next(
             value
             for value in values
             if value is not None
             and value not in [item for item in common if item is not None]
             and not (isinstance(value, float) and (math.isnan(value) or math.isinf(value) or value == 0))
+            and not (pa.types.is_timestamp(arrow) and isinstance(value, int) and value % 1000)
             and not (isinstance(value, str) and (len(value) > 60 or value == "\U0010fffd"))
         )
-        return value, values.count(value), self.file.array(0, column).type
+        return value, values.count(value), arrow
 
 
 @pytest.fixture(scope="module")
@@ -142,11 +144,30 @@ def test_engines_lose_a_zero_to_other_filters(engine, zeros, ask):
 
 
 @pytest.mark.spark
-def test_nan_is_found_by_spark(zeros, ask):
-    path = zeros["ours"]
-    for name, arrow in FLOATS.items():
-        for column in (f"{name}_minus", f"{name}_plus"):
-            assert ask("spark", path, column, math.nan, arrow) == 1
+@pytest.mark.parametrize(
+    ("bits", "arrow"),
+    [
+        (0x7FC00000, pa.float32()),
+        (0xFFC00000, pa.float32()),  # what 0.0 / 0.0 is on x86
+        (0x7FC00001, pa.float32()),
+        (0x7FF8000000000000, pa.float64()),
+        (0xFFF8000000000000, pa.float64()),
+        (0x7FF8000000000001, pa.float64()),
+    ],
+)
+def test_nan_is_found_by_spark(bits, arrow, tmp_path, ask):
+    """To Spark all NaN are one, and it asks filters for the plain one.
+
+    Without statistics, as in Spark's own files with NaN; by pyarrow's, which leave NaN out, Spark loses NaN anyhow.
+    """
+    width = arrow.bit_width // 8
+    values = struct.pack("<2f" if width == 4 else "<2d", -1.0, 1.0) + bits.to_bytes(width, "little")
+    column = pa.Array.from_buffers(arrow, 3, [None, pa.py_buffer(values)])
+    plain, ours = tmp_path / "plain.parquet", tmp_path / "ours.parquet"
+    pq.write_table(pa.table({"x": column}), plain, use_dictionary=False, write_statistics=False)
+    parquet_bloom.embed(plain, {"x": 0.0001}, output=ours)
+    assert ask("spark", plain, "x", math.nan, arrow) == 1
+    assert ask("spark", ours, "x", math.nan, arrow) == 1
 
 
 def test_float16_is_found_by_duckdb(tmp_path, ask):

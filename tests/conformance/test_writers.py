@@ -20,8 +20,15 @@ BY_PEERS = [pytest.param(name, marks=pytest.mark.spark if "spark" in name else (
 # Filters that are not what `SplitBlockBloomFilter` makes of the same values; all others are, bit for bit.
 EXCEPTIONS = {
     ("spark-all", "bool"): "empty: parquet-java inserts no BOOLEAN values",
-    ("datafusion-all", "bool"): "good, of one byte a value: but we make none of BOOLEAN columns",
+    ("datafusion-all", "bool"): "refused: sound, of one byte a value, but we make and ask none of BOOLEAN columns",
+    ("duckdb-other", "iv"): "more: holds intervals as they are and with 30 days carried over as a month",
 }
+
+
+def exception(name: str, leaf: str) -> str:
+    """The kind of an exception, empty for the rule."""
+    return EXCEPTIONS.get((name, leaf), "").split(":")[0]
+
 
 # Columns that we write no filters for, whoever wrote the file.
 NOT_EMBEDDED = {"bool"}
@@ -52,7 +59,7 @@ def test_filters_are_found_where_they_stand(name, peer_file):
             theirs = stored[key]
             assert (chunk.offset, chunk.length) == (theirs.offset, theirs.length), key
             assert chunk.num_bytes == chunk.header.num_bytes == len(theirs.bitset), key
-            if EXCEPTIONS.get((name, chunk.column), "").startswith("empty"):
+            if exception(name, chunk.column) == "empty":
                 assert chunk.problem is not None
                 continue
             assert chunk.problem is None, (key, chunk.problem)
@@ -60,7 +67,7 @@ def test_filters_are_found_where_they_stand(name, peer_file):
             exact = OracleFilter(len(theirs.bitset), theirs.bitset)
             assert chunk.fill == pytest.approx(exact.fill, abs=1e-12), key
             assert chunk.fpp == pytest.approx(exact.fpp, rel=1e-9), key
-            assert chunk.ndv_estimate == pytest.approx(len(file.plain(*key)), rel=0.3, abs=3), key
+            assert chunk.ndv_estimate == pytest.approx(len(file.hashed(*key)), rel=0.3, abs=3), key
 
 
 @pytest.mark.parametrize("name", BY_PEERS)
@@ -69,7 +76,7 @@ def test_no_value_is_denied(name, peer_file):
     file = peer_file(name)
     with parquet_bloom.open(file.path) as opened:
         for row_group, leaf in oracle.filters(file.path):
-            if (name, leaf) in EXCEPTIONS:
+            if exception(name, leaf) in ("empty", "refused"):
                 continue
             found = opened.filter(row_group, leaf).check(file.array(row_group, leaf))
             values = file.values(row_group, leaf)
@@ -87,7 +94,7 @@ def test_absent_values_are_denied(name, peer_file):
         for row_group, leaf in oracle.filters(file.path):
             stored = opened.chunk(row_group, leaf)
             plain = file.plain(row_group, leaf)
-            if (name, leaf) in EXCEPTIONS or stored.fpp > 0.2:
+            if exception(name, leaf) in ("empty", "refused") or stored.fpp > 0.2:
                 continue
             other = (row_group + 1) % peers.GROUPS
             encode = file.leaves[leaf].plain
@@ -109,10 +116,14 @@ def test_bits_are_those_of_our_filter(name, peer_file):
     compared = 0
     with parquet_bloom.open(file.path) as opened:
         for (row_group, leaf), theirs in oracle.filters(file.path).items():
-            if (name, leaf) in EXCEPTIONS:
+            if exception(name, leaf) in ("empty", "refused"):
                 continue
             ours = unbound(opened.filter(row_group, leaf))
             ours.insert(file.array(row_group, leaf))
+            if exception(name, leaf) == "more":
+                pairs = zip(ours.to_bytes(), theirs.bitset, strict=True)
+                assert all(our_byte & their_byte == our_byte for our_byte, their_byte in pairs), (row_group, leaf)
+                continue
             assert ours.to_bytes() == theirs.bitset[: ours.num_bytes], (row_group, leaf)
             assert not any(theirs.bitset[ours.num_bytes :])
             compared += 1
@@ -125,9 +136,7 @@ def test_verify_finds_nothing_but_the_exceptions(name, peer_file):
     report = parquet_bloom.verify(file.path, data=True)
     assert {(chunk.row_group, chunk.column) for chunk in report.chunks} == oracle.filters(file.path).keys()
     wrong = {chunk.column for chunk in report.problems}
-    assert wrong == {
-        leaf for (file_name, leaf), why in EXCEPTIONS.items() if file_name == name and why.startswith("empty")
-    }
+    assert wrong == {leaf for leaf in file.leaves if exception(name, leaf) == "empty"}
     assert report.ok == (not wrong)
 
 
