@@ -266,24 +266,24 @@ class Footer:
         The new footer's bytes, without length and magic. Outside fields 14 and 15 of the named chunks every byte is the
         old one, but for field headers that count from a field which came or went.
         """
-        numbers = sorted(int(self.row_groups["first_chunk"][group]) + column for group, column in filters)
-        chunks = self.chunks[numbers]
-        places = [filters[int(chunk["row_group"]), int(chunk["column"])] or (-1, -1) for chunk in chunks]
-        locations = np.array(places, dtype=np.int64).reshape(-1, 2)
+        first = self.row_groups["first_chunk"].tolist()
+        found = sorted((first[row_group] + column, place or (-1, -1)) for (row_group, column), place in filters.items())
+        chunks = self.chunks[[number for number, _ in found]]
+        places = np.array([place for _, place in found], dtype=np.int64).reshape(-1, 2)
         return splice_filters(
             self.data,
             np.ascontiguousarray(chunks["meta_start"]),
             np.ascontiguousarray(chunks["meta_end"]),
-            np.ascontiguousarray(locations[:, 0]),
-            np.ascontiguousarray(locations[:, 1]),
+            np.ascontiguousarray(places[:, 0]),
+            np.ascontiguousarray(places[:, 1]),
         )
 
     def physical_view(self, leaf: Leaf) -> bytes:
         """A small Parquet file (no pages, all offsets into this one) that shows one column as its stored values.
 
         Annotations are left out, so that a reader hands out what is stored: INT32 and not dates, bytes and not
-        decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are plain-encoded
-        alike.
+        decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
+        plain-encoded alike.
         """
         root = [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
         elements = [root]

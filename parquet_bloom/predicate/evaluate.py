@@ -184,8 +184,8 @@ def _probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.
     """Domain values as an array of the column's stored type; those that it cannot hold are left out."""
     types = pa.types
     if types.is_floating(arrow_type):
-        signs = [-0.0] if 0.0 in values else []  # is_in tells zeros apart, `=` does not
-        return pa.array([*values, *signs], pa.float64() if arrow_type.bit_width == 64 else pa.float32())
+        zeros = [0.0, -0.0] if 0.0 in values else []  # is_in tells them apart, `=` does not
+        return pa.array([*values, *zeros], pa.float64() if arrow_type.bit_width == 64 else pa.float32())
     if types.is_decimal(arrow_type):
         width = 32 if arrow_type.bit_width == 256 else 16
         limit = 1 << (8 * width - 1)

@@ -44,7 +44,7 @@ def check(values: Iterable[Any]) -> None:
     for value in values:
         if type(value) in _PLAIN:
             _check_plain(value)
-        elif not (isinstance(value, pa.Scalar) and value.is_valid and _is_moment(value.type)):
+        elif not (isinstance(value, pa.Scalar) and value.is_valid and _is_fine(value.type)):
             raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
 
 
@@ -55,8 +55,8 @@ def _check_plain(value: Any) -> None:
         raise PredicateError(f"a time with a zone ({value}) has no counterpart in Parquet")
 
 
-def _is_moment(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(arrow_type) or pa.types.is_time(arrow_type))
+def _is_fine(arrow_type: pa.DataType) -> bool:
+    return bool((pa.types.is_timestamp(arrow_type) or pa.types.is_time64(arrow_type)) and arrow_type.unit == "ns")
 
 
 def key(value: Literal) -> tuple[Any, ...]:
@@ -65,7 +65,10 @@ def key(value: Literal) -> tuple[Any, ...]:
 
 
 def _shown(value: object) -> str:
-    shown = " ".join(repr(value).split())
+    try:
+        shown = " ".join(repr(value).split())
+    except (ValueError, OverflowError):  # Arrow's scalars are shown as Python's values, which may not exist
+        shown = f"a {type(value).__name__}"
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
@@ -257,17 +260,15 @@ def _nanos(moment: dt.datetime) -> int:
 
 
 def _moment(nanos: int, zoned: bool) -> Literal:
-    """A timestamp as a datetime, or, where that cannot hold it, as an Arrow scalar of the finest unit that can."""
+    """A timestamp as a datetime, or, where that cannot hold it, as an Arrow scalar."""
     if nanos % 1_000 == 0:
         try:
             moment = _EPOCH + dt.timedelta(microseconds=nanos // 1_000)
             return moment.replace(tzinfo=dt.UTC) if zoned else moment
         except OverflowError:
             pass
-    for unit in ("ns", "us", "ms", "s"):
-        count, rest = divmod(nanos, _NANOS[unit])
-        if not rest and -_INT64 <= count < _INT64:
-            return pa.scalar(count, pa.timestamp(unit, tz="UTC" if zoned else None))
+    elif -_INT64 <= nanos < _INT64:
+        return pa.scalar(nanos, pa.timestamp("ns", tz="UTC" if zoned else None))
     raise PredicateError(f"the timestamp {nanos} nanoseconds from 1970 cannot be held exactly")
 
 
@@ -432,16 +433,12 @@ def _to_text(value: Literal) -> str:
         return f"DATE '{value}'"
     if isinstance(value, dt.time):
         return f"TIME '{value}'"
-    nanos = value.value * _NANOS[value.type.unit]
     if pa.types.is_time(value.type):
-        return "TIME " + _arrow_text(nanos, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
-    return _arrow_text(nanos, zoned=value.type.tz is not None)
+        return "TIME " + _arrow_text(value.value, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
+    return _arrow_text(value.value, zoned=value.type.tz is not None)
 
 
 def _arrow_text(nanos: int, zoned: bool) -> str:
     seconds, below = divmod(nanos, 10**9)
-    try:
-        whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
-    except OverflowError:
-        return f"<timestamp {nanos} ns from 1970{' UTC' if zoned else ''}>"
+    whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
     return f"TIMESTAMP '{whole}.{below:09}{'+00:00' if zoned else ''}'"

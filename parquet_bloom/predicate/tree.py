@@ -15,7 +15,7 @@ them):
 - `bool`, `int` (of any size), `float` (NaN and the infinities too; NaN equals NaN), `decimal.Decimal` (finite), `str`,
   `bytes`, `uuid.UUID`.
 - `datetime.date`, `datetime.time` (without zone), `datetime.datetime` (with or without).
-- `pyarrow.Scalar`, a valid timestamp or time: only for what Python's own types cannot hold, such as nanoseconds.
+- `pyarrow.Scalar`, a timestamp or time in nanoseconds, which Python's own types cannot hold; never null.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ corrupt files, lose the file's rows; none at all is always right.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -130,8 +131,13 @@ class Sidecar:
 
     def set_aside(self) -> None:
         """Take the old one away under a temporary name."""
-        if not os.path.lexists(self.path) or os.path.isdir(self.path):
-            return
+        try:
+            if stat.S_ISDIR(os.lstat(self.path).st_mode):
+                return
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+                return
+            raise
         self._aside = temporary.name_beside(self.path)
         os.rename(self.path, self._aside)
 

@@ -9,6 +9,7 @@ import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -179,7 +180,8 @@ class LocalSource(Source):
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            with suppress(OSError):  # nothing was written, so nothing can be lost
+                os.close(descriptor)
 
     def __del__(self) -> None:
         if getattr(self, "_descriptor", -1) >= 0:
