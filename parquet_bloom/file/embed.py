@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..metadata.filter_header import write_header
 from ..metadata.footer import MAGIC, Footer
-from ..storage import Rewrite, managed_table, open_source, rewrite
+from ..storage import Rewrite, managed_table, open_source, rewrite, same_place
 from ..threads import in_order, processors
 from .build import BuiltFilter, build_filter
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
@@ -137,13 +137,13 @@ def embed(
     """
     started = time.perf_counter()
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
-    for place in (path, output) if filesystem is None else ():
-        refuse_managed(place)
+    for place in (path, output):
+        refuse_managed(place, filesystem)
     with open_source(path, filesystem) as source:
         file = BloomFile(source)
         try:
             job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace)
-            same = output is None or _same_place(path, output, filesystem)
+            same = output is None or same_place(path, output, filesystem)
             report = EmbedReport(file.path, file.path if same else os.fspath(output), old_size=source.size)
             report.kept, report.dead_bytes = job.kept, job.dead_bytes
             if not job.todo and same:
@@ -160,20 +160,14 @@ def embed(
     return report
 
 
-def refuse_managed(path: Any) -> None:
+def refuse_managed(path: Any, filesystem: Any = None) -> None:
     """Raise ManagedTableError for a file that a table format or a streaming sink keeps books on."""
-    reason = None if path is None else managed_table(path)
+    reason = None if path is None else managed_table(path, filesystem)
     if reason:
         raise ManagedTableError(
             f"{reason}; its files' sizes are recorded there, so write new files and commit them through the table",
             path=path,
         )
-
-
-def _same_place(path: Any, output: Any, filesystem: Any) -> bool:
-    if filesystem is not None:
-        return os.fspath(path) == os.fspath(output)
-    return os.path.realpath(path) == os.path.realpath(output)
 
 
 def refuse_uneditable(footer: Footer, plans: list[ColumnPlan]) -> None:

@@ -45,8 +45,7 @@ def write_table(
         As in `embed`; no file is written.
     """
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
-    if filesystem is None:
-        refuse_managed(path)
+    refuse_managed(path, filesystem)
     report = EmbedReport(str(path), str(path))
     try:
         with create(path, filesystem) as new:

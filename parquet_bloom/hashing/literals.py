@@ -100,7 +100,9 @@ def _integer(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | 
     if isinstance(literal, int):
         return _in_range(literal, column_type)
     if isinstance(literal, decimal.Decimal) and literal.is_finite():
-        return _in_range(int(literal), column_type) if literal == literal.to_integral_value() else ABSENT
+        if literal and literal.adjusted() > 40:  # far outside of any range, and too long to write out
+            return ABSENT
+        return _in_range(int(literal or 0), column_type) if literal == literal.to_integral_value() else ABSENT
     if isinstance(literal, float):
         if math.isinf(literal) or literal != math.floor(literal):
             return ABSENT

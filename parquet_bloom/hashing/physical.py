@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -73,7 +73,7 @@ class ColumnType:
     scale: int = 0
     unit: str | None = None
     utc: bool | None = None
-    name: str = ""
+    name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         width = f"({self.length})" if self.physical == "FIXED_LEN_BYTE_ARRAY" else ""

@@ -25,6 +25,7 @@ __all__ = [
     "managed_table",
     "open_source",
     "rewrite",
+    "same_place",
 ]
 
 
@@ -71,6 +72,14 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None) -> Re
     if remote is None:
         return LocalRewrite(None, location.local(path))
     return RemoteRewrite(None, location.plain(path), remote)
+
+
+def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
+    """Whether two paths of one file system lead to the same place, symbolic links resolved on the local one."""
+    remote = location.arrow_filesystem(filesystem)
+    if remote is None:
+        return os.path.realpath(location.local(path)) == os.path.realpath(location.local(other))
+    return bool(remote.normalize_path(location.plain(path)) == remote.normalize_path(location.plain(other)))
 
 
 def _not_in_place(source: Source) -> StorageError:
