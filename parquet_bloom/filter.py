@@ -107,9 +107,12 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return not self._bitset.flags.writeable
 
     def _measure(self) -> tuple[int, float]:
-        if self._measured is None:
-            self._measured = sbbf.measure(self._bitset)
-        return self._measured
+        if self._measured is not None:
+            return self._measured
+        measured = sbbf.measure(self._bitset)
+        if self.readonly:  # else the bits may change, through a memoryview too
+            self._measured = measured
+        return measured
 
     @property
     def fill(self) -> float:
@@ -148,6 +151,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         """
         bitset = self._writable()
         for array in arrays.chunks_of(values, type):
+            if pa.types.is_null(array.type):
+                continue  # an empty list, or one of nulls: no values, and no type to be bound to
             column_type = self._column_type or arrays.type_of(array)
             keys = arrays.keys_of(arrays.to_storage(array, column_type))
             self._column_type = column_type
@@ -201,11 +206,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     def insert_hashes(self, hashes: np.ndarray) -> None:
         """Insert keys given by their XXH64 hashes (uint64 array)."""
-        sbbf.insert_hashes(self._writable(), np.ascontiguousarray(hashes, dtype=np.uint64))
+        sbbf.insert_hashes(self._writable(), _as_hashes(hashes))
 
     def check_hashes(self, hashes: np.ndarray) -> np.ndarray:
         """Probe keys given by their XXH64 hashes (uint64 array): a bool array."""
-        return sbbf.check_hashes(self._bitset, np.ascontiguousarray(hashes, dtype=np.uint64))
+        return sbbf.check_hashes(self._bitset, _as_hashes(hashes))
 
     def __contains__(self, value: Any) -> bool:
         """Probe one value: a Python value or an Arrow scalar. False only when it is certainly absent."""
@@ -221,7 +226,6 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def _writable(self) -> np.ndarray:
         if self.readonly:
             raise ValueError("the filter is read-only: its bytes belong to the buffer it was made from")
-        self._measured = None
         return self._bitset
 
     # ------------------------------------------------------------------------------------------------ whole filters
@@ -272,6 +276,14 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def __repr__(self) -> str:
         bound = f" of {self._column_type}" if self._column_type else ""
         return f"<SplitBlockBloomFilter{bound}: {self.num_bytes} bytes, fill {self.fill:.3f}, fpp {self.fpp:.2g}>"
+
+
+def _as_hashes(hashes: Any) -> np.ndarray:
+    """Hashes as the kernels take them; NumPy would turn other numbers into hashes that were not meant."""
+    array = np.asarray(hashes)
+    if array.dtype != np.uint64 or array.ndim != 1:
+        raise FilterTypeError(f"hashes are an array of uint64, not of {array.dtype} and shape {array.shape}")
+    return np.ascontiguousarray(array)
 
 
 def _unpickle(bitset: bytes, column_type: ColumnType | None, readonly: bool) -> SplitBlockBloomFilter:

@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 # Tests import oracle, peers and malformed by these names.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -57,6 +62,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "1g",
+            # A JVM that lives for a minute has no use for its slow compiler.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.local.dir": str(folder / "local"),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.session.timeZone": "UTC",
@@ -123,14 +130,24 @@ def plain_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="session")
-def ask(request: pytest.FixtureRequest) -> Callable[..., int]:
-    """`peers.needle`, with what the engine needs: ``ask(engine, path, column, value, arrow_type)``."""
+def ask_all(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
+    """`peers.needles`, with what the engine needs: ``ask_all(engine, [(path, column, value, arrow_type), ...])``."""
     import peers
 
     needs = {"spark": {"spark": "spark"}, "pyarrow": {"probe": "arrow_probe"}}
 
-    def rows(engine: str, *question: Any) -> int:
+    def rows(engine: str, questions: list[Any]) -> list[int]:
         helpers = {key: request.getfixturevalue(name) for key, name in needs.get(engine, {}).items()}
-        return peers.needle(engine, *question, **helpers)
+        return peers.needles(engine, questions, **helpers)
+
+    return rows
+
+
+@pytest.fixture(scope="session")
+def ask(ask_all: Callable[..., list[int]]) -> Callable[..., int]:
+    """`peers.needle`, with what the engine needs: ``ask(engine, path, column, value, arrow_type)``."""
+
+    def rows(engine: str, *question: Any) -> int:
+        return ask_all(engine, [question])[0]
 
     return rows

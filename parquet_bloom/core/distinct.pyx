@@ -1,26 +1,48 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """An exact set of 64-bit hashes, which a filter's size is taken from."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+from .sbbf cimport insert_hash, num_blocks_of
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define pb_prefetch(p) __builtin_prefetch(p, 1)
+    #else
+    #define pb_prefetch(p) ((void)(p))
+    #endif
+    """
+    void prefetch "pb_prefetch"(const void*) nogil
+
+cdef enum:
+    AHEAD = 16  # slots fetched before they are looked at: a large table lives outside of the near caches
+    FAR = 1024  # slots from the first to the one found, more than chance brings about
+
+cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # odd: what it multiplies is still all different
+
 
 cdef class HashSet:
-    """Distinct hashes, by open addressing: the hashes are uniform, so their low bits serve as the first slot.
+    """Distinct hashes, by open addressing. The upper bits are the first slot, so that slots stand in the order of a
+    filter's blocks, and filling a filter from them walks through its memory once. Rows that come in the order of their
+    hashes (as some databases sort them) would crowd the first slots; when that is seen, the order is given up.
 
-    Memory: 16 to 32 bytes a distinct hash.
+    Memory: 16 to 64 bytes a distinct hash.
     """
 
     cdef uint64_t* slots        # 0 is an empty slot; the hash 0 itself is kept aside
-    cdef uint64_t mask
+    cdef int bits               # log2 of the number of slots
+    cdef uint64_t factor        # of the hash whose upper bits are the first slot: 1, or SCATTER
     cdef Py_ssize_t used
     cdef bint has_zero
 
     def __cinit__(self):
-        self.mask = 1023
-        self.slots = <uint64_t*>calloc(self.mask + 1, 8)
+        self.bits = 10
+        self.factor = 1
+        self.slots = <uint64_t*>calloc(<size_t>1 << self.bits, 8)
         if self.slots == NULL:
             raise MemoryError
 
@@ -30,55 +52,57 @@ cdef class HashSet:
     def __len__(self):
         return self.used + self.has_zero
 
-    def __contains__(self, uint64_t h):
-        cdef uint64_t i = h & self.mask
-        if h == 0:
-            return self.has_zero
-        while self.slots[i] and self.slots[i] != h:
-            i = (i + 1) & self.mask
-        return self.slots[i] == h
-
-    cdef bint _grow(self) noexcept nogil:
-        cdef uint64_t mask = 4 * self.mask + 3
-        cdef uint64_t* slots = <uint64_t*>calloc(mask + 1, 8)
-        cdef uint64_t i, j, h
+    cdef bint _rebuild(self, int bits, uint64_t factor) noexcept nogil:
+        cdef uint64_t* slots = <uint64_t*>calloc(<size_t>1 << bits, 8)
+        cdef uint64_t i
         if slots == NULL:
             return False
-        for i in range(self.mask + 1):
-            h = self.slots[i]
-            if h:
-                j = h & mask
-                while slots[j]:
-                    j = (j + 1) & mask
-                slots[j] = h
+        for i in range(<uint64_t>1 << self.bits):
+            if self.slots[i]:
+                slots[find(slots, bits, factor, self.slots[i])] = self.slots[i]
         free(self.slots)
         self.slots = slots
-        self.mask = mask
+        self.bits = bits
+        self.factor = factor
         return True
 
     def add(self, const uint64_t[::1] hashes not None):
         """Add hashes, given as a uint64 array."""
+        cdef Py_ssize_t n = hashes.shape[0]
         cdef Py_ssize_t k
-        cdef uint64_t h, i
+        cdef uint64_t slot
         cdef bint enough = True
         with nogil:
-            for k in range(hashes.shape[0]):
-                h = hashes[k]
-                if h == 0:
+            for k in range(n):
+                if k + AHEAD < n:
+                    prefetch(self.slots + ((hashes[k + AHEAD] * self.factor) >> (64 - self.bits)))
+                if hashes[k] == 0:
                     self.has_zero = True
                     continue
-                i = h & self.mask
-                while self.slots[i] and self.slots[i] != h:
-                    i = (i + 1) & self.mask
-                if self.slots[i] == 0:
-                    self.slots[i] = h
+                slot = find(self.slots, self.bits, self.factor, hashes[k])
+                if self.slots[slot] == 0:
+                    self.slots[slot] = hashes[k]
                     self.used += 1
-                    if 2 * <uint64_t>self.used > self.mask:
-                        enough = self._grow()
-                        if not enough:
-                            break
+                    if 2 * <uint64_t>self.used > <uint64_t>1 << self.bits:
+                        enough = self._rebuild(self.bits + 2, self.factor)
+                    elif self.factor == 1 and far_off(slot, self.bits, hashes[k]):
+                        enough = self._rebuild(self.bits, SCATTER)
+                    if not enough:
+                        break
         if not enough:
             raise MemoryError
+
+    def fill(self, uint8_t[::1] bitset not None):
+        """Insert every hash of the set into a filter's bitset."""
+        cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+        cdef uint8_t* blocks = &bitset[0]
+        cdef uint64_t i
+        with nogil:
+            for i in range(<uint64_t>1 << self.bits):
+                if self.slots[i]:
+                    insert_hash(blocks, num_blocks, self.slots[i])
+            if self.has_zero:
+                insert_hash(blocks, num_blocks, 0)
 
     def to_array(self):
         """The distinct hashes, as a uint64 array in no particular order."""
@@ -87,8 +111,21 @@ cdef class HashSet:
         cdef Py_ssize_t written = 0
         cdef uint64_t i
         with nogil:
-            for i in range(self.mask + 1):
+            for i in range(<uint64_t>1 << self.bits):
                 if self.slots[i]:
                     view[written] = self.slots[i]
                     written += 1
         return out
+
+
+cdef inline bint far_off(uint64_t slot, int bits, uint64_t h) noexcept nogil:
+    return ((slot - (h >> (64 - bits))) & ((<uint64_t>1 << bits) - 1)) > <uint64_t>FAR
+
+
+cdef inline uint64_t find(const uint64_t* slots, int bits, uint64_t factor, uint64_t h) noexcept nogil:
+    """The slot that holds a hash, or the empty one where it belongs."""
+    cdef uint64_t mask = (<uint64_t>1 << bits) - 1
+    cdef uint64_t i = (h * factor) >> (64 - bits)
+    while slots[i] and slots[i] != h:
+        i = (i + 1) & mask
+    return i

@@ -64,7 +64,11 @@ cdef inline uint8_t block_check(const uint8_t* block, uint32_t key) noexcept nog
     return found & 1
 
 
-cdef uint64_t _num_blocks(Py_ssize_t num_bytes) except 0:
+cdef void insert_hash(uint8_t* blocks, uint64_t num_blocks, uint64_t h) noexcept nogil:
+    block_insert(blocks + 32 * block_of(h, num_blocks), <uint32_t>h)
+
+
+cdef uint64_t num_blocks_of(Py_ssize_t num_bytes) except 0:
     cdef uint64_t num_blocks = num_bytes // 32
     if num_blocks == 0 or num_blocks > <uint64_t>0x7FFFFFFF:
         raise ValueError(f"a bitset has 1 to 2^31 - 1 blocks of 32 bytes, not {num_bytes} bytes")
@@ -82,7 +86,7 @@ cdef class Bitset:
 
 def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
     """Insert every valid key."""
-    cdef uint64_t num_blocks = _num_blocks(bitset.shape[0])
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef uint8_t* blocks = &bitset[0]
     cdef uint64_t hashes[CHUNK]
     cdef Py_ssize_t n = keys.span.length
@@ -104,7 +108,7 @@ def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
 
 def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):
     """Probe every key: a bool array, False where the key is certainly absent. A null is not hashed and answers True."""
-    cdef uint64_t num_blocks = _num_blocks(bitset.shape[0])
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef const uint8_t* blocks = &bitset[0]
     cdef uint64_t hashes[CHUNK]
     cdef Py_ssize_t n = keys.span.length
@@ -127,7 +131,7 @@ def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):
 
 def insert_hashes(uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None):
     """Insert keys given by their hashes."""
-    cdef uint64_t num_blocks = _num_blocks(bitset.shape[0])
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef uint8_t* blocks = &bitset[0]
     cdef Py_ssize_t i
     with nogil:
@@ -137,7 +141,7 @@ def insert_hashes(uint8_t[::1] bitset not None, const uint64_t[::1] hashes not N
 
 def check_hashes(const uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None):
     """Probe keys given by their hashes: a bool array, False where the key is certainly absent."""
-    cdef uint64_t num_blocks = _num_blocks(bitset.shape[0])
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef const uint8_t* blocks = &bitset[0]
     cdef Py_ssize_t i
     out = np.empty(hashes.shape[0], dtype=np.bool_)
@@ -160,7 +164,7 @@ def merge(uint8_t[::1] bitset not None, const uint8_t[::1] other not None):
 
 def fold(const uint8_t[::1] bitset not None):
     """Half the bitset: blocks 2i and 2i + 1 ORed into block i, where multiply-shift sends their keys at half the size."""
-    cdef uint64_t num_blocks = _num_blocks(bitset.shape[0])
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef Py_ssize_t i, j
     if num_blocks % 2:
         raise ValueError(f"an odd number of blocks ({num_blocks}) cannot be folded")
@@ -179,7 +183,7 @@ def measure(const uint8_t[::1] bitset not None):
     A random key asks for one random bit in each of a random block's eight words, so the probability is the mean over
     the blocks of the product of the words' shares of set bits.
     """
-    cdef uint64_t num_blocks = _num_blocks(bitset.shape[0])
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef const uint8_t* blocks = &bitset[0]
     cdef uint64_t bits = 0
     cdef double total = 0.0

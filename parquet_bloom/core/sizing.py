@@ -23,9 +23,11 @@ def fpp_for(ndv: float, num_bytes: int) -> float:
     """False-positive probability of a filter of `num_bytes` bytes that holds `ndv` distinct keys."""
     if num_bytes < BLOCK_BYTES:
         raise ValueError(f"a filter has at least {BLOCK_BYTES} bytes, not {num_bytes}")
-    if ndv < 0:
+    if not ndv >= 0:
         raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
     lam = ndv / (num_bytes // BLOCK_BYTES)
+    if math.isinf(lam):
+        return 1.0
     if lam >= 64:
         # (1 - q^i)^8 expanded; E[q^(k i)] of a Poisson variable is exp(-lam (1 - q^k)). Exact, and free of loss here,
         # where the result is not tiny against its terms.
@@ -54,7 +56,7 @@ def size_for(ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> int:
     """
     if not 0 < fpp < 1:
         raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
-    if ndv < 0:
+    if not ndv >= 0:
         raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
     size = MIN_BYTES
     while size < MAX_BYTES and fpp_for(ndv, size) > fpp:

@@ -159,6 +159,11 @@ cdef const uint8_t* _address(object buffer, Py_ssize_t* num_bytes) except? NULL:
     return start
 
 
+cdef inline bint _fits(Py_ssize_t offset, Py_ssize_t length, Py_ssize_t count) noexcept:
+    """Whether `length` items from `offset` on are among `count`; none of the three sums can overflow."""
+    return offset <= count and length <= count - offset
+
+
 cdef class Keys:
     """A run of keys in memory, not copied: what the hash and filter kernels take.
 
@@ -189,7 +194,7 @@ cdef class Keys:
         keys.span.data = NULL
         if length:
             keys.span.data = _address(values, &num_bytes)
-            if (offset + length) > num_bytes // width:
+            if not _fits(offset, length, num_bytes // width):
                 raise ValueError("the keys do not fit in their buffer")
             keys.span.data += offset * width
         keys._set_validity(validity, offset)
@@ -217,7 +222,7 @@ cdef class Keys:
         keys.span.offsets = NULL
         if length:
             first = _address(offsets, &offset_bytes)
-            if (offset + length + 1) > offset_bytes // width:
+            if not _fits(offset, length, offset_bytes // width - 1):
                 raise ValueError("the offsets do not fit in their buffer")
             first += offset * width
             keys.span.offsets = first
@@ -240,7 +245,7 @@ cdef class Keys:
         self.span.validity_offset = offset
         if validity is not None and self.span.length:
             self.span.validity = _address(validity, &num_bytes)
-            if offset + self.span.length > num_bytes * 8:
+            if not _fits(offset, self.span.length, num_bytes * 8):
                 raise ValueError("the validity bitmap is shorter than the keys")
 
 

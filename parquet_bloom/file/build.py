@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from ..core.distinct import HashSet
 from ..core.xxh64 import hash_keys
 from ..filter import SplitBlockBloomFilter
 from ..hashing import arrays, literals
-from ..hashing.physical import ColumnType
+from ..hashing.physical import ColumnType, Kind
 from .options import FilterOptions
 
 
@@ -43,21 +44,16 @@ def build_filter(batches: Iterable[pa.Array], column_type: ColumnType, options: 
 
     Notes
     -----
-    The bits are those of every other writer for the same values and size, but for two additions that keep other
-    readers from losing rows: a column with a zero gets both signed zeros (DataFusion and Spark probe for the literal's
-    only), and float16 values are also hashed as float32 (as DuckDB probes for them).
+    The bits are those of every other writer for the same values and size, but for additions to columns of floats that
+    keep other readers from losing rows; see `_twins`.
     """
-    zeros = literals.hashes((0.0,), column_type) if column_type.signed_zero else None
-    half = column_type.signed_zero and column_type.length == 2
     distinct = HashSet() if options.ndv is None else None
     made = SplitBlockBloomFilter(options.num_bytes(0)) if distinct is None else None
-    extra: list[np.ndarray] = []
+    twins = HashSet()
     for array in batches:
         hashes = hash_keys(arrays.keys_of(array))
-        if zeros is not None and np.isin(hashes, zeros).any():
-            extra.append(zeros)
-        if half:
-            extra.append(_as_float32(array))
+        if column_type.kind is Kind.FLOAT:
+            twins.add(_twins(array, column_type))
         if distinct is not None:
             distinct.add(hashes)
         elif made is not None:
@@ -65,18 +61,30 @@ def build_filter(batches: Iterable[pa.Array], column_type: ColumnType, options: 
     ndv = None
     if distinct is not None:
         ndv = len(distinct)
-        keys = distinct.to_array()
-        made = SplitBlockBloomFilter(options.num_bytes(ndv + sum(map(len, extra)) if half else ndv))
-        made.insert_hashes(keys)
+        keys = ndv + len(twins) if column_type.length == 2 else ndv
+        made = SplitBlockBloomFilter(options.num_bytes(keys))
+        distinct.fill(made)
     assert made is not None
-    for hashes in extra:
-        made.insert_hashes(hashes)
-    return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv, made.num_bytes))
+    twins.fill(made)
+    return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv + len(twins), made.num_bytes))
 
 
-def _as_float32(array: pa.Array) -> np.ndarray:
-    """Distinct hashes of float16 values (and of both zeros when one occurs) widened to float32."""
-    wide = np.unique(arrays.floats_of(array.drop_null()).astype(np.float32))
-    if (wide == 0).any():
-        wide = np.append(wide, np.array([0.0, -0.0], np.float32))
-    return arrays.hash_array(pa.array(wide, pa.float32()))
+def _twins(array: pa.Array, column_type: ColumnType) -> np.ndarray:
+    """Hashes under which other readers look for the floats of an array, beyond those of the stored values.
+
+    Zero equals zero, but DataFusion and Spark probe for the literal's sign alone: both are added when one occurs. NaN
+    has many encodings, and Spark probes for the canonical one. DuckDB looks for a float16 as a float32.
+    """
+    floats = arrays.floats_of(array.drop_null())
+    if column_type.length == 2:
+        wide = np.unique(floats.astype(np.float32))
+        found = [arrays.hash_array(pa.array(wide)), _special(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
+    else:
+        found = []
+    return np.concatenate([*found, _special(floats, column_type)])
+
+
+def _special(floats: np.ndarray, column_type: ColumnType) -> np.ndarray:
+    """Hashes of both zeros if there is one among the floats, and of the canonical NaN if there is a NaN."""
+    values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
+    return literals.hashes(values, column_type)

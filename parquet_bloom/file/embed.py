@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import (
     BrokenFilterError,
@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..metadata.filter_header import write_header
 from ..metadata.footer import MAGIC, Footer
-from ..storage import Rewrite, managed_table, open_source, rewrite, same_place
+from ..storage import managed_table, open_source, rewrite, same_place
 from ..threads import in_order, processors
 from .build import BuiltFilter, build_filter
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
@@ -56,9 +56,9 @@ class EmbedReport:
     Attributes
     ----------
     path, output : the file read and the file written; equal when it was replaced.
-    changed : whether a file was written: False when there was nothing to add.
-    old_size, new_size : bytes of the file before and after.
-    filters : those that were written.
+    changed : whether a file was written: False when there was nothing to add, and in a dry run.
+    old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
+    filters : those that were written; in a dry run, those that would be.
     kept : number of filters of the chosen columns that were there and stayed.
     dead_bytes : bytes of replaced filters that could not be cut off and stay in the file unused.
     seconds : time taken.
@@ -85,9 +85,10 @@ class EmbedReport:
         return self.new_size - self.old_size
 
     def __str__(self) -> str:
-        if not self.changed:
+        if not self.changed and not self.filters:
             return f"{self.path}: nothing to add, {self.kept} filters are there"
-        text = f"{self.output}: {self.num_filters} filters, {self.bytes_added:+,} bytes"
+        would = "" if self.changed else "would get "
+        text = f"{self.output}: {would}{self.num_filters} filters, {self.bytes_added:+,} bytes"
         return text + (f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else "")
 
 
@@ -99,6 +100,7 @@ def embed(
     power_of_two: bool = True,
     output: Any = None,
     replace: bool = False,
+    dry_run: bool = False,
     filesystem: Any = None,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -114,6 +116,7 @@ def embed(
     power_of_two : False takes the smallest sufficient multiple of 32 bytes; not every reader accepts that.
     output : file to write; None replaces the file itself, atomically.
     replace : build filters anew where there are some; by default those that exist are kept.
+    dry_run : build the filters, so that the report can tell their sizes, and write nothing.
     filesystem : pyarrow or fsspec file system of both paths; on another than the local one an `output` is needed.
     progress : called after each column chunk with (done, in all).
     threads : column chunks that are worked on at once; None for one a processor.
@@ -148,6 +151,8 @@ def embed(
             report.kept, report.dead_bytes = job.kept, job.dead_bytes
             if not job.todo and same:
                 report.new_size = source.size
+            elif dry_run:
+                job.write(_Tally(), report, progress, threads or processors())
             else:
                 with rewrite(source, None if same else output, filesystem) as new:
                     job.write(new, report, progress, threads or processors())
@@ -184,6 +189,32 @@ def refuse_uneditable(footer: Footer, plans: list[ColumnPlan]) -> None:
                 raise EncryptedFileError("the column is encrypted", **place)
             if record["external"]:
                 raise UnreadableColumnError("the column chunk's data is in another file", **place)
+
+
+class _Sink(Protocol):
+    """Where a new file goes: what is used of `storage.Rewrite`."""
+
+    def copy_prefix(self, length: int) -> None: ...
+    def write(self, data: Any) -> int: ...
+    def tell(self) -> int: ...
+
+
+class _Tally:
+    """Keeps nothing of a new file but its length."""
+
+    def __init__(self) -> None:
+        self._position = 0
+
+    def copy_prefix(self, length: int) -> None:
+        self._position = length
+
+    def write(self, data: Any) -> int:
+        length = memoryview(data).nbytes
+        self._position += length
+        return length
+
+    def tell(self) -> int:
+        return self._position
 
 
 class _Embedding:
@@ -246,7 +277,7 @@ class _Embedding:
                 self.dead_bytes += length
         self.moved = {owner: span for owner, span in spans.items() if span[0] >= self.cut and owner not in replaced}
 
-    def write(self, new: Rewrite, report: EmbedReport, progress: Progress | None, threads: int) -> None:
+    def write(self, new: _Sink, report: EmbedReport, progress: Progress | None, threads: int) -> None:
         """Write the whole new file; filters are built while its data is copied."""
         readers = {plan.leaf.index: ColumnReader(self.file.source, self.footer, plan.leaf) for _, plan in self.todo}
 
@@ -272,14 +303,14 @@ class _Embedding:
         report.new_size = new.tell()
 
 
-def write_filter(new: Rewrite, built: BuiltFilter, row_group: int, column: str, report: EmbedReport) -> None:
+def write_filter(new: _Sink, built: BuiltFilter, row_group: int, column: str, report: EmbedReport) -> None:
     """Append header and bitset, and note them in the report."""
     new.write(write_header(built.filter.num_bytes))
     new.write(built.filter)
     report.filters.append(EmbeddedFilter(row_group, column, built.ndv, built.filter.num_bytes, built.fpp))
 
 
-def write_footer(new: Rewrite, footer: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:
+def write_footer(new: _Sink, footer: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:
     """Append the footer with the filters' new places; it is read back first, as nothing may be wrong with it."""
     data = footer.splice(places)
     check_splice(footer, Footer(data, new.tell()), places)

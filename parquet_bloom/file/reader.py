@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -132,10 +133,14 @@ class ChunkFilter:
         return self._shared(end)
 
     def _shared(self, end: int) -> str | None:
-        offsets, owners = self._file._filter_offsets
-        first, last = np.searchsorted(offsets, (self.offset, end))
-        for other in owners[first:last]:
-            row_group, column = self._file._owner(int(other))
+        """Another filter that begins in this one, or reaches into it: whose bytes they are cannot be said."""
+        file = self._file
+        first, last = np.searchsorted(file._filter_spans["offset"], (self.offset, end))
+        before = file._filter_spans[:first]
+        reaching = before[(before["length"] < 0) | (before["offset"] + before["length"] > self.offset)]
+        others = [span for span in reaching if file._filter_end(int(span["chunk"])) > self.offset]
+        for span in (*others, *file._filter_spans[first:last]):
+            row_group, column = file._owner(int(span["chunk"]))
             if (row_group, column) != (self.row_group, self.column):
                 return f"its bytes are also those of the filter of row group {row_group}, column '{column}'"
         return None
@@ -212,6 +217,7 @@ class BloomFile:
         self.source = source
         self.path = source.name
         self.footer: Footer = read_footer(source)
+        self._filter_ends: dict[int, int] = {}
 
     def close(self) -> None:
         self.source.close()
@@ -328,12 +334,27 @@ class BloomFile:
         return self.footer.data_ranges()
 
     @cached_property
-    def _filter_offsets(self) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets of all filters, ascending, and the chunk number of each."""
-        offsets = self.footer.chunks["filter_offset"]
-        owners = np.flatnonzero(offsets != -1)
-        order = np.argsort(offsets[owners], kind="stable")
-        return offsets[owners][order], owners[order]
+    def _filter_spans(self) -> np.ndarray:
+        """Offset, length (below 0: not said) and chunk number of all filters, by offset."""
+        chunks = self.footer.chunks
+        numbers = np.flatnonzero(chunks["filter_offset"] != -1)
+        spans = np.empty(len(numbers), dtype=[("offset", np.int64), ("length", np.int64), ("chunk", np.int64)])
+        spans["offset"], spans["length"] = chunks["filter_offset"][numbers], chunks["filter_length"][numbers]
+        spans["chunk"] = numbers
+        return np.sort(spans, order="offset", kind="stable")
+
+    def _filter_end(self, number: int) -> int:
+        """Where the filter of a chunk ends by its own header; its beginning when there is no header."""
+        if number not in self._filter_ends:
+            offset = int(self.footer.chunks["filter_offset"][number])
+            end = offset
+            if 0 <= offset < self.footer.start:
+                room = min(MAX_HEADER_BYTES, self.footer.start - offset)
+                with suppress(ParquetBloomError):
+                    header = read_header(self.source.read_at(offset, room))
+                    end = offset + header.header_bytes + max(0, header.num_bytes)
+            self._filter_ends[number] = end
+        return self._filter_ends[number]
 
     def _owner(self, number: int) -> tuple[int, str]:
         record: Any = self.footer.chunks[number]

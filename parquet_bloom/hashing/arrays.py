@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.xxh64 import Keys, hash_keys
-from ..errors import FilterTypeError, UnsupportedTypeError
+from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError
 from . import literals
-from .physical import ColumnType, Kind, encode, from_arrow
+from .physical import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
 
 def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa.Array]:
@@ -27,12 +27,22 @@ def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa
         (polars, DuckDB, pandas) that holds one column; list or tuple of Python values.
     arrow_type : type of Python values, and what NumPy arrays are read as; None to infer it.
     """
+    try:
+        yield from _chunks_of(values, arrow_type)
+    except ParquetBloomError:
+        raise
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        reason = str(error).splitlines()[0]
+        raise FilterTypeError(f"the values cannot be taken as Arrow data of one type: {reason}") from error
+
+
+def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array]:
     if isinstance(values, pa.Array):
         yield values
     elif isinstance(values, pa.ChunkedArray):
         yield from values.chunks
     elif isinstance(values, pa.Scalar):
-        yield pa.array([values.as_py()] if not _temporal(values.type) else [values], values.type)
+        yield pa.repeat(values, 1)
     elif isinstance(values, pa.Table | pa.RecordBatch):
         yield from _only_column(values)
     elif hasattr(values, "__arrow_c_array__"):
@@ -47,12 +57,10 @@ def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa
     elif isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise FilterTypeError(f"values must be one-dimensional, not of shape {values.shape}")
-        yield pa.array(values, arrow_type)
+        # Arrow knows no swapped bytes.
+        yield pa.array(values.astype(values.dtype.newbyteorder("="), copy=False), arrow_type)
     elif isinstance(values, list | tuple):
-        try:
-            yield pa.array(values, arrow_type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise FilterTypeError(f"the values are not of one Arrow type: {error}") from error
+        yield pa.array(values, arrow_type)
     else:
         raise FilterTypeError(f"values of type {type(values).__name__} are not Arrow data, NumPy arrays or lists")
 
@@ -84,11 +92,21 @@ def plain(array: pa.Array) -> pa.Array:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
         elif isinstance(array, pa.DictionaryArray):
-            array = array.dictionary_decode()
+            array = _long(array.dictionary).take(array.indices)
         elif isinstance(array, pa.RunEndEncodedArray):
-            array = array.values.take(_run_of_each(array))
+            array = _long(array.values).take(_run_of_each(array))
         else:
             return array
+
+
+def _long(array: pa.Array) -> pa.Array:
+    """Texts and bytes under offsets of 64 bits, which hold any number of repetitions; pyarrow takes none from views."""
+    types = pa.types
+    if types.is_string(array.type) or types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if types.is_binary(array.type) or types.is_binary_view(array.type):
+        return array.cast(pa.large_binary())
+    return array
 
 
 def _run_of_each(array: pa.RunEndEncodedArray) -> pa.Array:
@@ -124,7 +142,8 @@ def _to_storage(array: pa.Array, source: ColumnType, target: ColumnType) -> pa.A
     if pa.types.is_boolean(array.type) or target.physical == "BOOLEAN":
         raise UnsupportedTypeError("BOOLEAN columns get no filter: there are two values to find")
     if target.kind in _SAME_BYTES and target.physical.endswith("BYTE_ARRAY"):
-        if source.kind in _SAME_BYTES and source.physical.endswith("BYTE_ARRAY"):
+        texts = source.kind is Kind.STRING and target.kind is Kind.UUID  # a UUID's text is not its bytes
+        if source.kind in _SAME_BYTES and source.physical.endswith("BYTE_ARRAY") and not texts:
             return _binary(array, target)
     elif source.kind is not target.kind:
         if target.kind is Kind.UNKNOWN and source.physical == target.physical and source.kind is Kind.INTEGER:
@@ -220,9 +239,14 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
     if length > width:
         sign = np.where(rows[:, -1:] & 0x80, 0xFF, 0).astype(np.uint8)
         rows = np.concatenate([rows, np.repeat(sign, length - width, axis=1)], axis=1)
-    elif not ((rows[:, length:] == np.where(rows[:, length - 1 : length] & 0x80, 0xFF, 0)).all()):
+    elif not _all_valid(rows[:, length:] == np.where(rows[:, length - 1 : length] & 0x80, 0xFF, 0), array):
         raise FilterTypeError(f"decimals do not fit the {length} bytes of a column of {target}")
     return _fixed(rows[:, :length][:, ::-1], array)
+
+
+def _all_valid(rows: np.ndarray, array: pa.Array) -> bool:
+    """Whether all rows are true; those of nulls may be anything."""
+    return bool(rows.all() or rows.all(axis=1)[array.is_valid().to_numpy(zero_copy_only=False)].all())
 
 
 def _float(array: pa.Array, target: ColumnType) -> pa.Array:
@@ -245,15 +269,14 @@ def _equal_floats(left: pa.Array, right: pa.Array) -> bool:
 def _int96(array: pa.Array) -> pa.Array:
     moments = array.cast(pa.timestamp(array.type.unit))
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
-    counts = (
-        np.frombuffer(moments.buffers()[1], np.int64, len(array), array.offset * 8)
-        if len(array)
-        else np.empty(0, np.int64)
-    )
+    counts = rows_of(moments, 8).view(np.int64)[:, 0]
     days, rest = np.divmod(counts, 86_400 * per_second)
+    last = 2**31 - 1 - JULIAN_EPOCH_DAY
+    if not _all_valid(((days >= -(2**31) - JULIAN_EPOCH_DAY) & (days <= last))[:, np.newaxis], array):
+        raise FilterTypeError(f"values of {array.type} lie beyond the days that INT96 can hold")
     stored = np.empty(len(array), dtype=np.dtype([("nanos", "<i8"), ("day", "<i4")]))
     stored["nanos"] = rest * (10**9 // per_second)
-    stored["day"] = days + 2_440_588
+    stored["day"] = days + JULIAN_EPOCH_DAY
     return _fixed(stored.view(np.uint8).reshape(len(array), 12), array)
 
 

@@ -48,10 +48,12 @@ ABSENT = Coerced()
 
 
 def _unknown(literal: Any, column_type: ColumnType) -> Coerced:
-    shown = repr(literal)
-    return Coerced(
-        unknown=f"{shown if len(shown) <= 40 else shown[:37] + '...'} cannot be compared exactly with {column_type}"
-    )
+    try:
+        shown = repr(literal)
+    except (ValueError, OverflowError):  # Python writes no integers of thousands of digits, Arrow no far years
+        shown = f"this {type(literal).__name__}"
+    shown = shown if len(shown) <= 40 else shown[:37] + "..."
+    return Coerced(unknown=f"{shown} cannot be compared exactly with {column_type}")
 
 
 def coerce(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Coerced:
@@ -151,6 +153,7 @@ _FLOAT_FORMATS = {2: "<e", 4: "<f"}
 def _float(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
     if isinstance(literal, bool):
         return None
+    width = column_type.length or 8
     if isinstance(literal, int):
         if abs(literal) > _EXACT_IN_DOUBLE:
             return None
@@ -158,12 +161,16 @@ def _float(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | No
     elif isinstance(literal, decimal.Decimal):
         if not literal.is_finite():
             return None
-        literal = float(literal)  # SQL's 0.1 means the double nearest to it
+        exact, literal = literal, float(literal)  # SQL's 0.1 means the double nearest to it
+        if width < 8 and decimal.Decimal.from_float(literal) != exact:
+            # Rounded twice, by way of a double, it may become the neighbour of what it is when rounded once.
+            around = (math.nextafter(literal, -math.inf), literal, math.nextafter(literal, math.inf))
+            return Coerced(tuple(dict.fromkeys(_narrow(value, width) for value in around)))
     if not isinstance(literal, float):
         return None
     # In narrower floats the literal means its nearest value, as in DuckDB; an engine that widens the column instead
     # (Spark, pyarrow) finds no row there unless both are the same.
-    return Coerced((_narrow(literal, column_type.length or 8),))
+    return Coerced((_narrow(literal, width),))
 
 
 def _narrow(value: float, width: int) -> float:
@@ -276,38 +283,53 @@ _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
 @lru_cache(maxsize=64)
 def _zone(timezone: str) -> dt.tzinfo | None:
-    if match := _OFFSET.fullmatch(timezone):
-        offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))
-        return dt.timezone(-offset if match[1] == "-" else offset)
     try:
+        if match := _OFFSET.fullmatch(timezone):
+            offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))
+            return dt.timezone(-offset if match[1] == "-" else offset)
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):
         return None
 
 
 def _arrow_scalar(literal: pa.Scalar, column_type: ColumnType, timezone: str) -> Coerced:
-    """Temporal scalars, whose nanoseconds Python's own types cannot hold."""
+    """Arrow's dates and times, which hold nanoseconds and years that Python's own types do not; else the plain value."""
+    kind, arrow_type = column_type.kind, literal.type
     if not literal.is_valid:
         return ABSENT
-    kind, arrow_type = column_type.kind, literal.type
-    if pa.types.is_timestamp(arrow_type) and kind in (Kind.TIMESTAMP, Kind.DATE):
+    if pa.types.is_timestamp(arrow_type):
         nanos = literal.value * (1_000_000_000 // UNITS_PER_SECOND[arrow_type.unit])
-        zoned = arrow_type.tz is not None
-        if kind is Kind.DATE:
-            day, rest = divmod(nanos, NANOS_PER_DAY)
-            return _unknown(literal, column_type) if zoned else ABSENT if rest else Coerced((day,))
-        if zoned == (column_type.utc is not False):
-            return _from_nanos(nanos, column_type)
-        if zoned:
-            return _unknown(literal, column_type)
-        whole, below = divmod(nanos, 1_000)  # a wall clock for a column of instants: shifted as a datetime is
+        if kind in (Kind.TIMESTAMP, Kind.DATE):
+            result = _moment(nanos, arrow_type.tz is not None, column_type, timezone)
+            return _unknown(literal, column_type) if result is None else result
+    elif pa.types.is_date32(arrow_type) or (pa.types.is_date64(arrow_type) and literal.value % 86_400_000 == 0):
+        day = literal.value if pa.types.is_date32(arrow_type) else literal.value // 86_400_000
+        if kind in (Kind.TIMESTAMP, Kind.DATE):
+            result = _moment(day * NANOS_PER_DAY, False, column_type, timezone)
+            return _unknown(literal, column_type) if result is None else result
+    elif pa.types.is_time(arrow_type):
+        if kind is Kind.TIME:
+            return _from_nanos(literal.value * (1_000_000_000 // UNITS_PER_SECOND[arrow_type.unit]), column_type)
+    elif not pa.types.is_temporal(arrow_type):
+        return coerce(literal.as_py(), column_type, timezone)
+    return _unknown(literal, column_type)
+
+
+def _moment(nanos: int, zoned: bool, column_type: ColumnType, timezone: str) -> Coerced | None:
+    """Nanoseconds since 1970, of an instant if `zoned`, else of a wall clock; None where nothing can be said."""
+    if column_type.kind is Kind.DATE:
+        day, rest = divmod(nanos, NANOS_PER_DAY)
+        return None if zoned else ABSENT if rest else _in_range(day, column_type)
+    if zoned == (column_type.utc is not False):
+        return _from_nanos(nanos, column_type)
+    if zoned:
+        return None
+    whole, below = divmod(nanos, 1_000)  # a wall clock for a column of instants: shifted as a datetime is
+    try:
         shifted = _timestamp(_EPOCH + dt.timedelta(microseconds=whole), _MICROS, timezone)
-        if shifted is None:
-            return _unknown(literal, column_type)
-        return _from_nanos(int(shifted.values[0]) * 1_000 + below, column_type)
-    if pa.types.is_time(arrow_type) and kind is Kind.TIME:
-        return _from_nanos(literal.value * (1_000_000_000 // UNITS_PER_SECOND[arrow_type.unit]), column_type)
-    return coerce(literal.as_py(), column_type, timezone)
+    except OverflowError:
+        return None
+    return None if shifted is None else _from_nanos(int(shifted.values[0]) * 1_000 + below, column_type)
 
 
 _MICROS = ColumnType("INT64", Kind.TIMESTAMP, 8, unit="us", utc=True)

@@ -29,6 +29,10 @@ NANOS_PER_DAY = 86_400_000_000_000
 JULIAN_EPOCH_DAY = 2_440_588  # the Julian day number of 1970-01-01, which INT96 counts from
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
+# A decimal may be stored longer than it needs; more than decimal256 holds is more than readers take.
+LONGEST_DECIMAL = 32
+_LARGEST_PRECISION = 76
+
 
 class Kind(Enum):
     """What a column's values mean."""
@@ -130,6 +134,8 @@ def from_parquet(
     can be hashed, but no literal is understood as one of its values.
     """
     length = _WIDTH.get(physical, length if physical == "FIXED_LEN_BYTE_ARRAY" else None)
+    if physical == "FIXED_LEN_BYTE_ARRAY" and (length or 0) < 1:
+        return ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
     if not logical:
         if converted == 5:
             logical = {5: {1: scale or 0, 2: precision}}
@@ -160,7 +166,14 @@ def _annotated(physical: str, length: int | None, member: int, parameters: Mappi
         return ColumnType(physical, kind, name={1: "STRING", 4: "ENUM", 12: "JSON", 13: "BSON"}[member])
     if member == 5:
         scale, precision = parameters.get(1, 0), parameters.get(2)
-        if physical in ("INT32", "INT64", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") and isinstance(precision, int):
+        if (
+            physical in ("INT32", "INT64", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+            and isinstance(scale, int)
+            and isinstance(precision, int)
+            and 0 <= scale <= precision
+            and 1 <= precision <= _LARGEST_PRECISION
+            and (length or 0) <= LONGEST_DECIMAL
+        ):
             name = f"DECIMAL({precision},{scale})"
             return ColumnType(physical, Kind.DECIMAL, length, precision=precision, scale=scale, name=name)
     if member == 6 and physical == "INT32":
@@ -217,6 +230,8 @@ def from_arrow(arrow_type: pa.DataType) -> ColumnType:
         return from_parquet("FLOAT" if arrow_type.bit_width == 32 else "DOUBLE")
     if types.is_decimal(arrow_type):
         annotation = {5: {1: arrow_type.scale, 2: arrow_type.precision}}
+        if not 0 <= arrow_type.scale <= arrow_type.precision:
+            raise UnsupportedTypeError(f"Parquet has no decimals of the scale of {arrow_type}")
         return from_parquet("FIXED_LEN_BYTE_ARRAY", decimal_length(arrow_type.precision), logical=annotation)
     if types.is_date(arrow_type):
         return from_parquet("INT32", logical={6: {}})
@@ -252,9 +267,6 @@ def integer_range(column_type: ColumnType) -> tuple[int, int]:
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
-# A BYTE_ARRAY decimal may be stored longer than it needs; no reader takes more than 32 bytes (decimal256).
-_LONGEST_DECIMAL = 32
-
 _FLOAT_FORMAT = {2: "<e", 4: "<f", 8: "<d"}
 
 
@@ -276,7 +288,7 @@ def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
         return [struct.pack("<qi", nanos, days + JULIAN_EPOCH_DAY)]
     if kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
         shortest = (value if value >= 0 else ~value).bit_length() // 8 + 1
-        return [value.to_bytes(size, "big", signed=True) for size in range(shortest, _LONGEST_DECIMAL + 1)]
+        return [value.to_bytes(size, "big", signed=True) for size in range(shortest, LONGEST_DECIMAL + 1)]
     if kind is Kind.DECIMAL and column_type.physical == "FIXED_LEN_BYTE_ARRAY":
         return [value.to_bytes(length or 0, "big", signed=True)]
     return [(value & ((1 << 8 * (length or 0)) - 1)).to_bytes(length or 0, "little")]

@@ -106,10 +106,10 @@ cdef class Cursor:
         field.long_form = byte >> 4 == 0
         if field.long_form:
             field.id = self.integer()
-            if field.id < -32768 or field.id > 32767:
-                self.fail(f"field number {field.id} does not exist")
         else:
             field.id += byte >> 4
+        if field.id < -32768 or field.id > 32767:
+            self.fail(f"field number {field.id} does not exist")
         field.value = self.pos
         return True
 
@@ -415,6 +415,8 @@ cdef int _index_chunk(Cursor cursor, Chunk* chunk) except -1:
     chunk.start = cursor.pos
     while cursor.next_field(&field):
         if field.id == 3 and field.type == STRUCT:
+            if chunk.meta_start >= 0:
+                cursor.fail("a column chunk has its metadata twice")  # which one counts, readers do not agree on
             _index_meta(cursor, chunk)
             continue
         if 4 <= field.id <= 7 and _is_int(field.type):
@@ -473,6 +475,15 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
     return 0
 
 
+cdef bint _is_typed(const Field* field) noexcept:
+    """Whether a field of FileMetaData has the type that its number asks for; those not looked into may have any."""
+    if field.id == 3:
+        return _is_int(field.type)
+    if field.id == 6:
+        return field.type == BINARY
+    return field.type == LIST or not (field.id == 2 or field.id == 4 or field.id == 5 or field.id == 7)
+
+
 def index_footer(const uint8_t[::1] footer not None):
     """Walk a footer once and note where everything stands.
 
@@ -499,14 +510,17 @@ def index_footer(const uint8_t[::1] footer not None):
         while cursor.next_field(&field):
             if field.id == 4 and 4 in found:
                 cursor.fail("the row groups are listed twice")
+            if not _is_typed(&field):
+                cursor.skip(field.type, 1)  # no reader takes it for that field
+                continue
             found[field.id] = cursor.pos
-            if field.id == 4 and field.type == LIST:
+            if field.id == 4:
                 count = cursor.list_header(&element_type)
                 if count and element_type != STRUCT:
                     cursor.fail("row groups are not structs")
                 for i in range(count):
                     _index_row_group(cursor, i, &row_groups, &chunks)
-            elif field.id == 3 and _is_int(field.type):
+            elif field.id == 3:
                 found["num_rows"] = cursor.integer()
             else:
                 cursor.skip(field.type, 1)

@@ -23,6 +23,7 @@ TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+_MAX_DEPTH = 256  # of nested columns: more than any reader takes
 _INT96, _FIXED = PHYSICAL_TYPES.index("INT96"), PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
 
@@ -44,6 +45,15 @@ def footer_span(tail: bytes, file_size: int) -> tuple[int, int]:
     if start < len(MAGIC):
         raise TruncatedFileError(f"the footer is said to be {length} bytes long, the file has {file_size}")
     return start, length
+
+
+def _of_type(value: Any, kind: type) -> Any:
+    """A field's value; None where it is of another type, which readers pass over."""
+    return value if type(value) is kind else None
+
+
+def _repetition(element: Mapping[int, Any]) -> int:
+    return _of_type(element.get(3), int) or _REQUIRED
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +142,9 @@ class Footer:
         if 5 not in self._positions:
             return {}
         pairs = read_value(self.data, self._positions[5], LIST)
-        return {pair.get(1, b""): pair.get(2, b"") for pair in pairs if isinstance(pair, dict)}
+        return {
+            pair[1]: pair.get(2, b"") for pair in pairs if isinstance(pair, dict) and isinstance(pair.get(1), bytes)
+        }
 
     @cached_property
     def type_ordered(self) -> frozenset[int]:
@@ -161,6 +173,8 @@ class Footer:
             name = element.get(4)
             if not isinstance(name, bytes) or not isinstance(num_children, int):
                 raise MalformedFooterError(f"metadata: schema element {position} lacks its name")
+            if len(open_nodes) > _MAX_DEPTH:
+                raise MalformedFooterError(f"metadata: columns are nested more than {_MAX_DEPTH} deep")
             if position == 0:
                 open_nodes.append([num_children, (), (), False])
                 continue
@@ -172,7 +186,7 @@ class Footer:
             parent[0] -= 1
             path = (*parent[1], str(name, "utf-8", "replace"))
             nodes = (*parent[2], element)
-            repeated = parent[3] or element.get(3, _REQUIRED) == _REPEATED
+            repeated = parent[3] or _repetition(element) == _REPEATED
             if 1 not in element:
                 open_nodes.append([num_children, path, nodes, repeated])
                 continue
@@ -184,11 +198,11 @@ class Footer:
                     index=len(leaves),
                     path=path,
                     physical=PHYSICAL_TYPES[kind],
-                    length=element.get(2) if kind == _FIXED else None,
-                    converted=element.get(6),
-                    logical=element.get(10),
-                    scale=element.get(7),
-                    precision=element.get(8),
+                    length=_of_type(element.get(2), int) if kind == _FIXED else None,
+                    converted=_of_type(element.get(6), int),
+                    logical=_of_type(element.get(10), dict),
+                    scale=_of_type(element.get(7), int),
+                    precision=_of_type(element.get(8), int),
                     repeated=repeated,
                     nodes=nodes,
                 )
@@ -224,7 +238,7 @@ class Footer:
             path = read_value(self.data, int(record["path_start"]), LIST)
             if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != list(leaf.path):
                 raise MalformedFooterError("metadata: the column chunk names another column", **place)
-        if PHYSICAL_TYPES[int(record["physical_type"])] != leaf.physical:
+        if record["physical_type"] != PHYSICAL_TYPES.index(leaf.physical):
             raise MalformedFooterError("metadata: the column chunk has another type than the schema", **place)
         return record
 
@@ -232,12 +246,8 @@ class Footer:
         """The statistics of a column chunk, given by its record."""
         start = int(record["statistics_start"])
         found = read_struct(self.data, start)[0] if start >= 0 else {}
-
-        def of(number: int, kind: type) -> Any:
-            value = found.get(number)
-            return value if type(value) is kind else None
-
-        return Statistics(of(3, int), of(6, bytes), of(5, bytes), of(2, bytes), of(1, bytes))
+        null_count = _of_type(found.get(3), int)
+        return Statistics(null_count, *(_of_type(found.get(number), bytes) for number in (6, 5, 2, 1)))
 
     def data_ranges(self) -> np.ndarray:
         """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end)."""
@@ -288,14 +298,14 @@ class Footer:
         root = [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
         elements = [root]
         for node in leaf.nodes[:-1]:
-            elements.append([(3, I32, node.get(3, _REQUIRED)), (4, BINARY, node[4]), (5, I32, 1)])
+            elements.append([(3, I32, _repetition(node)), (4, BINARY, node[4]), (5, I32, 1)])
         last = leaf.nodes[-1]
         stored: list[tuple[int, int, Any]] = [(1, I32, last[1])]
         if leaf.physical == "INT96":
             stored = [(1, I32, _FIXED), (2, I32, 12)]
         elif leaf.length is not None:
             stored.append((2, I32, leaf.length))
-        elements.append([*stored, (3, I32, last.get(3, _REQUIRED)), (4, BINARY, last[4])])
+        elements.append([*stored, (3, I32, _repetition(last)), (4, BINARY, last[4])])
         groups = [self._physical_row_group(number, leaf) for number in range(self.num_row_groups)]
         fields = [
             (1, I32, 2),
@@ -312,12 +322,13 @@ class Footer:
         record = self.chunk(row_group, leaf)
         found = read_struct(self.data, int(record["meta_start"]))[0]
         kind = _FIXED if leaf.physical == "INT96" else found.get(1)
-        numbers = {1: kind, **{number: found.get(number) for number in (4, 5, 6, 7, 9, 11)}}
+        numbers = {1: kind, **{number: _of_type(found.get(number), int) for number in (4, 5, 6, 7, 9, 11)}}
+        encodings = [encoding for encoding in _of_type(found.get(2), list) or [] if isinstance(encoding, int)]
         wanted = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
         meta: list[tuple[int, int, Any]] = []
         for number, type_ in wanted.items():
             if number == 2:
-                meta.append((2, LIST, (I32, found.get(2, []))))
+                meta.append((2, LIST, (I32, encodings)))
             elif number == 3:
                 meta.append((3, LIST, (BINARY, [node[4] for node in leaf.nodes])))
             elif numbers[number] is not None:

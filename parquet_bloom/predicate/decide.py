@@ -127,7 +127,7 @@ class Decider:
         if first >= last:
             return Verdict(False, frozenset({"range"}), f"{name} lies outside of its range")
         doubts: tuple[str, ...] = (f"{name}: {evidence.doubt}",) if evidence.doubt else ()
-        if with_filters and evidence.probe is not None:
+        if with_filters and evidence.probe is not None and evidence.column_type.hashable:
             hashes = wanted.hashes[wanted.first_hash[first] : wanted.first_hash[last]]
             if not evidence.probe(hashes).any():
                 ruled = frozenset({"filter", "range"}) if last - first < len(wanted.values) else frozenset({"filter"})

@@ -12,7 +12,7 @@ import re
 import sys
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -44,7 +44,7 @@ def check(values: Iterable[Any]) -> None:
     for value in values:
         if type(value) in _PLAIN:
             _check_plain(value)
-        elif not (isinstance(value, pa.Scalar) and value.is_valid and _is_fine(value.type)):
+        elif not (isinstance(value, pa.Scalar) and value.is_valid and _in_nanos(value.type)):
             raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
 
 
@@ -55,13 +55,34 @@ def _check_plain(value: Any) -> None:
         raise PredicateError(f"a time with a zone ({value}) has no counterpart in Parquet")
 
 
-def _is_fine(arrow_type: pa.DataType) -> bool:
+def _in_nanos(arrow_type: pa.DataType) -> bool:
     return bool((pa.types.is_timestamp(arrow_type) or pa.types.is_time64(arrow_type)) and arrow_type.unit == "ns")
 
 
 def key(value: Literal) -> tuple[Any, ...]:
     """What a literal's identity is: its type too, for in Python True == 1 == 1.0."""
     return (float, "nan") if isinstance(value, float) and math.isnan(value) else (type(value), value)
+
+
+class _Nanos(NamedTuple):
+    """An Arrow scalar on its way through pickle, which without pandas cannot take one of nanoseconds."""
+
+    value: int
+    arrow_type: pa.DataType
+
+
+def pack(values: tuple[Literal, ...]) -> tuple[Any, ...]:
+    """Literals in a form that pickle takes; see `unpack`."""
+    if _ALWAYS.issuperset(map(type, values)):
+        return values
+    return tuple(_Nanos(v.value, v.type) if isinstance(v, pa.Scalar) else v for v in values)
+
+
+def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
+    """What `pack` was given."""
+    if _ALWAYS.issuperset(map(type, values)):
+        return values
+    return tuple(pa.scalar(*value) if isinstance(value, _Nanos) else value for value in values)
 
 
 def _shown(value: object) -> str:

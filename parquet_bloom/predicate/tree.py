@@ -86,6 +86,9 @@ class Equal(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return (self.value,)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (Equal, self.column, literal.pack((self.value,)))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class In(Leaf):
@@ -103,6 +106,9 @@ class In(Leaf):
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
         return self.values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (In, self.column, literal.pack(self.values))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -241,6 +247,11 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
         return word.join(parts)
 
     return fold(node, leaf, join)
+
+
+def _unpacked(kind: type[Equal] | type[In], column: str, packed: tuple[Any, ...]) -> Leaf:
+    values = literal.unpack(packed)
+    return In(column, values) if kind is In else Equal(column, values[0])
 
 
 def _postfix(node: Node) -> tuple[Any, ...]:

@@ -57,7 +57,7 @@ class FileEvidence:
         num_values = int(record["num_values"])
         has_values = None if statistics.null_count is None else statistics.null_count != num_values
         chunk = self._file.chunk(row_group, leaf)
-        if chunk is None:
+        if chunk is None or not column_type.hashable:  # a BOOLEAN column's filter: some writers leave it empty
             return Evidence(column_type, has_values, low, high)
         return Evidence(column_type, has_values, low, high, *self._usable(chunk))
 

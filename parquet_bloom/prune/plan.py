@@ -66,7 +66,8 @@ def prune(
             progress(done + 1, len(files))
     unknown = [name for name in sorted(missing) if files and not any(f"{name}=" in path for path in files)]
     if unknown:
-        raise UnknownColumnError(f"no such column in any of {len(files)} files", path=str(paths), column=unknown[0])
+        several = f" in any of {len(files):,} files" if len(files) > 1 else ""
+        raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=unknown[0])
     return report
 
 

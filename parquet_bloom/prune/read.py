@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -88,13 +89,22 @@ def _read_file(
         for row_group in row_groups:
             matches = _mask(file, reader, row_group, node, timezone)
             if pc.any(matches).as_py():  # else the other columns need not be read
-                selected.append(reader.read_row_group(row_group, names).filter(matches))
+                selected.append(_filter(reader.read_row_group(row_group, names), matches))
         return pa.concat_tables(selected)
     except ParquetBloomError as error:
         error.path = error.path or file.path
         raise
     except (pa.ArrowException, OSError) as error:
         raise UnreadableColumnError(f"cannot be read: {str(error).splitlines()[0]}", path=file.path) from error
+
+
+def _filter(table: pa.Table, matches: pa.ChunkedArray) -> pa.Table:
+    try:
+        return table.filter(matches)
+    except pa.ArrowNotImplementedError:  # pyarrow takes no rows out of some types, views of strings among them
+        rows = np.flatnonzero(pc.fill_null(matches, False).to_numpy())
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        return pa.concat_tables([table.slice(int(run[0]), len(run)) for run in runs if len(run)] or [table.slice(0, 0)])
 
 
 def _check_columns(schema: pa.Schema, columns: Sequence[str], path: str) -> None:
@@ -112,6 +122,7 @@ def _mask(file: BloomFile, reader: pq.ParquetFile, row_group: int, node: Node, t
         # pyarrow turns INT96 into nanoseconds and wraps what does not fit: compare the stored values.
         if len(found) == 1 and found[0].physical == "INT96" and not found[0].repeated:
             values = ColumnReader(file.source, file.footer, found[0])
-            stored[name] = StoredColumn(pa.chunked_array(list(values.batches(row_group))), values.column_type)
+            batches = pa.chunked_array(values.batches(row_group), pa.binary(12))
+            stored[name] = StoredColumn(batches, values.column_type)
     table = reader.read_row_group(row_group, [name for name in names if name not in stored])
     return mask(table, node, timezone=timezone, stored=stored)

@@ -126,20 +126,20 @@ class Sidecar:
             temporary.keep_attributes(self.path, target)
             write_at(target, data, 0)
             os.fsync(target)
+        except FileNotFoundError:
+            self.discard()  # the old one has just been removed
         finally:
             os.close(target)
 
     def set_aside(self) -> None:
         """Take the old one away under a temporary name."""
         try:
-            if stat.S_ISDIR(os.lstat(self.path).st_mode):
-                return
+            if not stat.S_ISDIR(os.lstat(self.path).st_mode):
+                self._aside = temporary.name_beside(self.path)
+                os.rename(self.path, self._aside)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
-                return
-            raise
-        self._aside = temporary.name_beside(self.path)
-        os.rename(self.path, self._aside)
+            if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
+                raise
 
     def place(self, is_ours: Callable[[], bool]) -> None:
         """Bring in the new one, while `is_ours` says that the file which it describes stands there.

@@ -21,19 +21,32 @@ def broken(tmp_path_factory) -> dict[str, malformed.Case]:
     return {case.name: case for case in malformed.cases(good, folder)}
 
 
-@pytest.fixture(scope="module")
-def shown(broken) -> list[dict]:
-    """What `parquet-bloom show` prints of all the files at once, as JSON rows."""
+def tool(broken: dict[str, malformed.Case], *words: str) -> tuple[int, list[dict]]:
+    """Run `parquet-bloom` on all the files at once: its exit code and its rows."""
     folder = next(iter(broken.values())).path.parent
     command = "import sys; from parquet_bloom.cli import main; sys.exit(main())"
     run = subprocess.run(
-        [sys.executable, "-c", command, "show", "--format", "ndjson", str(folder)],
+        [sys.executable, "-c", command, words[0], "--format", "ndjson", *words[1:], str(folder)],
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert "Traceback" not in run.stdout + run.stderr
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    return run.returncode, [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def shown(broken) -> list[dict]:
+    """What `parquet-bloom show` says."""
+    return tool(broken, "show")[1]
+
+
+@pytest.fixture(scope="module")
+def verified(broken) -> list[dict]:
+    """What `parquet-bloom verify` says."""
+    code, rows = tool(broken, "verify", "--data")
+    assert code == 1  # a filter is bad
+    return rows
 
 
 def test_the_good_file_is_pruned_to_one_row_group(tmp_path):
@@ -92,15 +105,27 @@ def test_open_says_what_is_wrong(name, broken):
                 file.filter(chunk.row_group, malformed.COLUMN)
 
 
+@pytest.mark.parametrize("command", ["show", "verify"])
 @pytest.mark.parametrize("name", NAMES)
-def test_show_says_what_is_wrong(name, broken, shown):
+def test_the_tool_says_what_is_wrong(name, command, broken, shown, verified):
     case = broken[name]
-    rows = [row for row in shown if row["file"] == str(case.path) and row["column"] == malformed.COLUMN]
+    said = {"show": shown, "verify": verified}[command]
+    rows = [row for row in said if row["file"] == str(case.path) and row["column"] == malformed.COLUMN]
     assert [row["row_group"] for row in rows] == list(range(malformed.GROUPS))
     for row in rows:
-        problem = row.get("problem")
+        problem = row["problem"]
         assert bool(problem) == (row["row_group"] in case.row_groups), problem
         assert not problem or any(word in problem.lower() for word in case.expected_kind), problem
+
+
+def test_the_tool_selects_every_row_that_matches(broken):
+    row_group, key = malformed.needles()[2]
+    assert row_group == malformed.BROKEN
+    code, rows = tool(broken, "prune", "--where", f"key = {key}")
+    assert code == 0
+    read = {(row["file"], row["row_group"]) for row in rows if row["read"]}
+    assert {(str(case.path), row_group) for case in broken.values()} <= read
+    assert len(read) < len(rows) / 2  # and not simply everything
 
 
 @pytest.mark.parametrize("name", NAMES)

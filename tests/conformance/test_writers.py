@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any
 
@@ -164,6 +165,64 @@ def test_a_column_of_booleans_loses_no_row(name, peer_file):
     everywhere = list(range(peers.GROUPS))
     for value in ("true", "false"):
         assert parquet_bloom.prune(file.path, f"bool = {value}").selected == {str(file.path): everywhere}
+
+
+def given_rows(file: peers.PeerFile, column: str) -> list[Any]:
+    """The values of a column or a struct's field, row by row."""
+    top, *rest = column.split(".")
+    return [functools.reduce(lambda value, part: value and value[part], rest, row) for row in file.rows[top]]
+
+
+def literals(file: peers.PeerFile, column: str, rows: list[Any]) -> dict[Any, Any]:
+    """Some values and how to write them: those that all row groups have, and some of the row groups' own."""
+    size = file.group_sizes[0]
+    groups = [dict.fromkeys(rows[start : start + size]) for start in range(0, len(rows), size)]
+    groups = [[value for value in group if value is not None and value == value] for group in groups]
+    everywhere = set(groups[0]).intersection(*groups[1:])
+    chosen = [value for value in groups[0] if value in everywhere]
+    chosen += [value for group in groups for value in group if value not in everywhere][:: peers.DISTINCT // 2]
+    arrow = file.array(0, column).type
+    wrap = pa.types.is_temporal(arrow) and isinstance(chosen[0], int)  # nanoseconds
+    return {value: pa.scalar(value, pa.int64()).cast(arrow) if wrap else value for value in chosen}
+
+
+# Lists and maps have no single value a row; the others are no Parquet values that a literal stands for.
+NO_LITERAL = {"li", "ma", "ls", "nothing", "iv", "tz"}
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_rows_are_found_by_a_literal_of_every_type(name, peer_file):
+    file = peer_file(name)
+    columns = [leaf for leaf in file.leaves if leaf.split(".")[0] not in NO_LITERAL]
+    skipped, wrong = 0, []
+    for column in columns:
+        rows = given_rows(file, column)
+        for value, literal in literals(file, column, rows).items():
+            where = [(column, "=", literal)]
+            expected = [i for i, row in enumerate(rows) if row == value]
+            groups = {i // file.group_sizes[0] for i in expected}
+            selected = parquet_bloom.prune(file.path, where).selected.get(str(file.path), [])
+            if not groups <= set(selected):
+                wrong.append((column, value, f"{selected} selected of {groups}"))
+            found = parquet_bloom.read_table(file.path, where, columns=[column.split(".")[0]])
+            if found.num_rows != len(expected):
+                wrong.append((column, value, f"{found.num_rows} rows found of {len(expected)}"))
+            skipped += peers.GROUPS - len(selected)
+    assert not wrong
+    assert skipped >= len(columns)  # a reader that reads all would lose nothing, too
+
+
+@pytest.mark.parametrize("name", BY_PEERS)
+def test_whole_rows_come_back(name, peer_file):
+    """All columns of the rows found, as pyarrow reads them: types that Arrow's kernels do not know included."""
+    file = peer_file(name)
+    column = next(leaf for leaf in ("i64", "c", "d18", "tz_us", "ym") if leaf in file.leaves)
+    rows = given_rows(file, column)
+    value = next(row for row in rows[file.group_sizes[0] :] if row is not None)
+    found = parquet_bloom.read_table(file.path, [(column, "=", value)])
+    expected = pq.read_table(file.path)
+    pieces = [expected.slice(i, 1) for i, row in enumerate(rows) if row == value]
+    assert bits_of(found) == bits_of(pa.concat_tables(pieces))
 
 
 # ------------------------------------------------------------------------------------------------------------

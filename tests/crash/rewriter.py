@@ -1,8 +1,7 @@
 """Rewrites files in children that are killed, disturbed or made to fail at a chosen system call.
 
-Run as a program it reads a job a line from its standard input, and forks a child for each: a fork is quick, a fresh
-Python with pyarrow is not. The child answers on its own line of the standard output unless it is killed; the parent
-answers how it ended.
+Run as a program it reads a job a line from its standard input and answers with a line on its standard output.
+Children that are to die are forked: a fork is quick, a fresh Python with pyarrow is not.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.storage import atomic, copying, create, open_source, rewrite
+from parquet_bloom.storage import atomic, create, open_source, rewrite
 
 PREFIX = 70_001  # no whole number of checksum chunks
 CALLS: list[tuple[Any, str]] = [
@@ -31,7 +30,14 @@ CALLS: list[tuple[Any, str]] = [
     (atomic, "exchange"),
     (atomic, "rename_new"),
 ]
+
+RENAMEAT2 = atomic._rename
 GENUINE = {name: getattr(module, name) for module, name in CALLS}
+
+
+def unsupported(*args: Any) -> None:
+    """What an old kernel answers."""
+    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
 def contents(seed: int, size: int) -> bytes:
@@ -53,18 +59,25 @@ def checksums(data: bytes) -> bytes:
 class Steps:
     """Counts the moments before and after each system call, and does something at one of them."""
 
-    def __init__(self, act: Callable[[str, int], None]) -> None:
+    def __init__(self, act: Callable[[str, int], None], without: list[str]) -> None:
         self.names: list[str] = []
         self._act = act
         self._acting = False
+        self._without = without
 
     def install(self) -> None:
+        """Wrap the calls; those that this machine shall not have answer as a poor file system does."""
         for module, name in CALLS:
-            setattr(module, name, self._wrapped(GENUINE[name], name))
+            call = unsupported if name in self._without else GENUINE[name]
+            setattr(module, name, self._wrapped(call, name))
+        if "renameat2" in self._without:
+            atomic._rename = unsupported
 
     def remove(self) -> None:
+        """Bring the genuine calls back."""
         for module, name in CALLS:
             setattr(module, name, GENUINE[name])
+        atomic._rename = RENAMEAT2
 
     def _moment(self, name: str) -> None:
         if self._acting:
@@ -153,13 +166,10 @@ def rewrite_for_ever(job: dict[str, Any]) -> None:
 
 
 def work(job: dict[str, Any]) -> dict[str, Any]:
-    """The child: do the job, and say how it went."""
-    if "without" in job:  # calls that this machine shall not have
-        for name in job["without"]:
-            unsupported(name)
+    """Do the job, and say how it went."""
     if job["kind"] == "for ever":
         rewrite_for_ever(job)
-    steps = Steps(act(job))
+    steps = Steps(act(job), job.get("without", []))
     steps.install()
     outcome, text = "done", ""
     try:
@@ -174,43 +184,29 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     return {"outcome": outcome, "text": text, "steps": steps.names}
 
 
-def unsupported(name: str) -> None:
-    """Let a call answer as an old kernel or a poor file system does."""
-
-    def refuse(*args: Any) -> None:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-
-    if name == "renameat2":
-        atomic._rename = refuse  # type: ignore[assignment]
-    elif name == "copy_file_range":
-        GENUINE[name] = refuse
-    else:
-        raise ValueError(name)
-
-
 def main() -> None:
-    assert copying.PIECE
+    """Answer jobs until the standard input ends."""
     for line in sys.stdin:
         job = json.loads(line)
+        if job["kind"] not in ("kill", "for ever"):
+            print(json.dumps(work(job)), flush=True)
+            continue
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.close(reading)
-            answer = json.dumps(work(job)).encode()
-            while answer:
-                answer = answer[os.write(writing, answer) :]
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(work(job), pipe)
             os._exit(0)
         os.close(writing)
         if job["kind"] == "for ever":
             print(json.dumps({"child": child}), flush=True)
-        with os.fdopen(reading, "rb") as pipe:
-            said = pipe.read()
+        with os.fdopen(reading) as pipe:
+            answer = pipe.read()
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status):
-            answer = json.dumps({"outcome": "killed", "signal": os.WTERMSIG(status)}).encode()
-        else:
-            answer = said
-        print(answer.decode(), flush=True)
+            answer = json.dumps({"outcome": "killed", "signal": os.WTERMSIG(status)})
+        print(answer, flush=True)
 
 
 if __name__ == "__main__":

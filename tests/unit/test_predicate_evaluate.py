@@ -145,13 +145,12 @@ def timestamps(arrow_type: pa.DataType) -> Case:
         return value * scale == (literal - EPOCH) // dt.timedelta(microseconds=1) * 1_000
 
     values = [0, 1, -1, 1_000, 86_400 * 10**9 // scale, -(2**62) // (10**9 if scale == 10**9 else 1), 2**62 // 10**9]
-    literals: list[Any] = [EPOCH, dt.date(1970, 1, 2), dt.datetime(1970, 1, 1, 0, 0, 1), dt.datetime(1969, 12, 31, 23, 59, 59)]
+    literals: list[Any] = [EPOCH, dt.date(1970, 1, 2), EPOCH + dt.timedelta(seconds=1), EPOCH - dt.timedelta(seconds=1)]
     literals += [dt.datetime(1970, 1, 1, 0, 0, 0, 1), dt.datetime(1970, 1, 1, 0, 0, 0, 1_000), dt.datetime(1, 1, 1)]
-    literals += [pa.scalar(n, pa.timestamp("ns")) for n in (1, -1, 1_000)] + [pa.scalar(2**62, pa.timestamp("s"))]
+    literals += [pa.scalar(n, pa.timestamp("ns")) for n in (1, -1, 1_000)]
     if zoned:
         literals += [dt.datetime(1970, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))]
         literals += [pa.scalar(n, pa.timestamp("ns", "UTC")) for n in (1, -1)]
-        literals.remove(literals[10])  # beyond the years of the zone's calendar
     return Case(arrow_type, values, literals, equal)
 
 
@@ -223,7 +222,7 @@ def test_each_value_is_found_by_its_own_literal(case: Case):
     assert len(hits) >= 2  # the cases are no empty talk
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not pa.types.is_boolean(c.arrow_type)], ids=lambda c: str(c.arrow_type))
+@pytest.mark.parametrize("case", CASES[:-1], ids=lambda case: str(case.arrow_type))
 def test_encoded_columns(case: Case):
     rows = [*case.values, None, *case.values]
     plain = pa.array(rows, case.arrow_type)
@@ -293,7 +292,8 @@ def test_a_column_of_nulls():
 
 def test_nothing_to_filter():
     for column in (pa.array([], pa.int64()), pa.chunked_array([], pa.int64()), pa.array([], pa.string_view())):
-        found = mask(pa.table({"x": column}), parse("x = 1 or y = 2") if pa.types.is_integer(column.type) else Equal("x", "a"))
+        literal = 1 if pa.types.is_integer(column.type) else "a"
+        found = mask(pa.table({"x": column}), Or((Equal("x", literal), Equal("y", 2))))
         assert found.type == pa.bool_()
         assert len(found) == 0
 
@@ -330,7 +330,8 @@ def test_names_with_dots():
     assert mask(pa.table({"a.b": one}), Equal("a.b", 1)).to_pylist() == [True, False]
     nested = pa.StructArray.from_arrays([one], ["b.c"])
     assert mask(pa.table({"a": nested}), Equal("a.b.c", 2)).to_pylist() == [False, True]
-    assert mask(pa.table({"a.b": pa.StructArray.from_arrays([one], ["c"])}), Equal("a.b.c", 2)).to_pylist() == [False, True]
+    dotted = pa.StructArray.from_arrays([one], ["c"])
+    assert mask(pa.table({"a.b": dotted}), Equal("a.b.c", 2)).to_pylist() == [False, True]
     assert mask(pa.table({"a": one, "a.b": one}), parse('"a.b" = 1')).to_pylist() == [True, False]
     assert mask(pa.table({"X": one, "x": pa.array([2, 1])}), Equal("x", 1)).to_pylist() == [False, True]
 
@@ -352,7 +353,7 @@ EXTENSION = type(
         (pa.table({"x": [[1]]}), Equal("x", 1), "no single value"),
         (pa.table({"x": [[1]]}), Equal("x.list.element", 1), "inside of"),
         (pa.table({"x": [{"y": 1}]}), Equal("x", 1), "no single value"),
-        (pa.table({"x": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))}), Equal("x.key_value.key", "k"), "inside"),
+        (pa.table({"x": pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64()))}), Equal("x.key_value.key", 1), "inside"),
         (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x.f", 1), "inside of"),
         (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x", 1), "no single value"),
         (pa.table({"a.b": [1], "a": [{"b": 1}]}), Equal("a.b", 1), "several"),

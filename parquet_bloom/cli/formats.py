@@ -1,0 +1,145 @@
+"""A command's rows in each format of `--format`: text that is handed on piece by piece, as rows come."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .table import Column, Row, lay_out, printable
+
+SCHEMA_VERSION = 1
+"""Of the JSON document: raised when a key goes away or changes its meaning, not when one is added."""
+
+FORMATS = ("table", "json", "ndjson", "csv")
+
+Write = Callable[[str], None]
+
+
+class Rows(ABC):
+    """Takes a command's rows.
+
+    Attributes
+    ----------
+    facts : what the JSON document holds besides rows; filled in at any time before `end`.
+    """
+
+    def __init__(self, columns: Sequence[Column], write: Write) -> None:
+        self.columns = columns
+        self.facts: dict[str, Any] = {}
+        self._write = write
+
+    def begin(self) -> None:  # noqa: B027
+        """Write what stands before all rows."""
+
+    @abstractmethod
+    def add(self, row: Row) -> None:
+        """Take a row: a value for the key of each column."""
+
+    def end(self) -> None:  # noqa: B027
+        """Write what is left."""
+
+
+class TableRows(Rows):
+    """A table: it needs all rows to know its widths."""
+
+    def __init__(self, columns: Sequence[Column], write: Write, width: int | None, color: bool) -> None:
+        super().__init__(columns, write)
+        self._rows: list[Row] = []
+        self._width = width
+        self._color = color
+
+    def add(self, row: Row) -> None:
+        self._rows.append(row)
+
+    def end(self) -> None:
+        self._write("".join(f"{line}\n" for line in lay_out(self.columns, self._rows, self._width, self._color)))
+
+
+class CsvRows(Rows):
+    """A line of headings, then a line a row; `escape` when it is a terminal that will show them."""
+
+    def __init__(self, columns: Sequence[Column], write: Write, escape: bool) -> None:
+        super().__init__(columns, write)
+        self._escape = escape
+        self._buffer = io.StringIO()
+        self._csv = csv.writer(self._buffer, lineterminator="\n")
+
+    def begin(self) -> None:
+        self._line([column.key for column in self.columns])
+
+    def add(self, row: Row) -> None:
+        self._line([self._cell(row[column.key]) for column in self.columns])
+
+    def _cell(self, value: Any) -> Any:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, list):
+            value = "; ".join(map(str, value))
+        return printable(value) if self._escape and isinstance(value, str) else value
+
+    def _line(self, cells: list[Any]) -> None:
+        self._csv.writerow(cells)
+        self._write(self._buffer.getvalue())
+        self._buffer.seek(0)
+        self._buffer.truncate()
+
+
+class NdjsonRows(Rows):
+    """A JSON object a line."""
+
+    def add(self, row: Row) -> None:
+        self._write(self._object(row) + "\n")
+
+    def _object(self, row: Row) -> str:
+        return to_json({column.key: row[column.key] for column in self.columns})
+
+
+class JsonRows(NdjsonRows):
+    """One JSON document, still a line a row: the rows under their name, then the facts."""
+
+    def __init__(self, columns: Sequence[Column], write: Write, command: str, name: str) -> None:
+        super().__init__(columns, write)
+        self._command = command
+        self._name = name
+        self._first = True
+
+    def begin(self) -> None:
+        head = to_json({"schema_version": SCHEMA_VERSION, "command": self._command})
+        self._write(f'{head[:-1]}, "{self._name}": [')
+
+    def add(self, row: Row) -> None:
+        self._write(("\n" if self._first else ",\n") + self._object(row))
+        self._first = False
+
+    def end(self) -> None:
+        self._write(("]" if self._first else "\n]") + (f", {to_json(self.facts)[1:]}" if self.facts else "}") + "\n")
+
+
+def to_json(value: Any) -> str:
+    """JSON on one line: what is no number is null, what cannot be printed is escaped, other text stands as it is."""
+    text = json.dumps(_with_nulls(value), ensure_ascii=False, allow_nan=False)
+    return text if text.isprintable() else _UNPRINTABLE.sub(_escaped, text)
+
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found.group()
+    return character if character.isprintable() else json.dumps(character)[1:-1]
+
+
+def _with_nulls(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _with_nulls(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_nulls(item) for item in value]
+    return value

@@ -1,0 +1,78 @@
+"""What the commands have in common: paths, formats, colors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from .formats import FORMATS
+from .output import Output
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_COMMON: tuple[_Decorator, ...] = (
+    click.option(
+        "--format",
+        "format",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How to print the rows; json is one document with totals and errors, ndjson a row a line.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+    click.option(
+        "--color",
+        type=click.Choice(("auto", "always", "never")),
+        default="auto",
+        show_default=True,
+        help="auto: on terminals, unless NO_COLOR is set.",
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Say more on stderr: each file, and where time went."),
+)
+
+_COMMON_NAMES = ("format", "as_json", "color", "verbose")
+
+PATHS_HELP = (
+    "A PATH is a file, a folder (with all below it), a quoted pattern such as 'lake/*/*.parquet', "
+    "or - for a list on standard input, a path a line (or ended by NUL, as find -print0 does)."
+)
+
+
+def command(name: str, *, example: str, exit_codes: str) -> Callable[[Callable[..., int]], click.Command]:
+    """Make a command of a function that takes an `output`, its PATHs, and its own options, and returns the exit code.
+
+    Parameters
+    ----------
+    name : of the command.
+    example : lines for the end of its help.
+    exit_codes : what they mean, for the same place.
+    """
+    lines = "\n".join(f"  {line}" for line in example.splitlines())
+    epilog = f"{PATHS_HELP}\n\nExit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
+
+    def decorate(function: Callable[..., int]) -> click.Command:
+        @functools.wraps(function)
+        def run(format: str, as_json: bool, color: str, verbose: bool, **arguments: Any) -> int:
+            output = Output(name, "json" if as_json else format, color, verbose)
+            click.get_current_context().find_root().obj = output
+            return function(output, **arguments)
+
+        wrapped: Callable[..., Any] = run
+        for option in reversed(_COMMON):
+            wrapped = option(wrapped)
+        # The type is for completion by the shell; what a path leads to is found out, and said, elsewhere.
+        path = click.Path(readable=False, allow_dash=True)
+        wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=path)(wrapped)
+        made = click.command(name, epilog=epilog)(wrapped)
+        made.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # the command's own come first
+        return made
+
+    return decorate
+
+
+def column_option(help: str, required: bool = False) -> _Decorator:
+    """`--column NAME`, as often as wanted."""
+    return click.option("--column", "columns", metavar="NAME", multiple=True, required=required, help=help)

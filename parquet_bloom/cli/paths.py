@@ -1,0 +1,133 @@
+"""From PATH arguments to files, and from files to the places of their outputs."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ..errors import ParquetBloomError, StorageError
+from ..storage import list_files
+from ..storage.location import local
+from .output import Output
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file, and what it was found by.
+
+    Attributes
+    ----------
+    path : the file.
+    root : the folder below which its place is kept in an output folder; None for a file that was named itself.
+    """
+
+    path: str
+    root: str | None
+
+
+def find_files(paths: Sequence[str], output: Output) -> list[Found]:
+    """The files that PATH arguments stand for, each once; a path that leads to none is reported."""
+    found: dict[str, Found] = {}
+    with output.step("find files"):
+        for path in _with_stdin(paths):
+            with output.going_on():
+                files = list_files(path)
+                root = _root(path)
+                for file in files:
+                    # As in list_files: `a/..` is not the folder of `a` where that is a link.
+                    key = os.path.abspath(file) if ".." not in file else file
+                    found.setdefault(key, Found(file, root))
+                if not files:
+                    output.note(f"{os.fspath(path)}: no files in it")
+    return list(found.values())
+
+
+def _with_stdin(paths: Iterable[str]) -> Iterator[str | PurePath]:
+    for path in paths:
+        if path != STDIN:
+            yield path
+            continue
+        listed = sys.stdin.buffer.read() if sys.stdin else b""
+        lines = listed.split(b"\0") if b"\0" in listed else listed.splitlines()
+        for line in lines:
+            if line:
+                yield PurePath(os.fsdecode(line))  # an object, not a string: a name, never a pattern
+
+
+def _root(path: str | PurePath) -> str | None:
+    name = local(path)
+    if os.path.isdir(name):
+        return name
+    if os.path.lexists(name) or isinstance(path, PurePath):
+        return None
+    fixed = name
+    while glob.has_magic(fixed):
+        fixed = os.path.dirname(fixed)
+    return fixed
+
+
+def place_outputs(files: Sequence[Found], paths: Sequence[str], output: str) -> dict[str, str]:
+    """Where each file's output goes: {file: output}.
+
+    Parameters
+    ----------
+    files, paths : what was found, and by which arguments.
+    output : a file if a single file was named and no folder is meant, else a folder. Below it, files of a folder or a
+        pattern keep their place in that, files named one by one their place in the folder that they share.
+
+    Raises
+    ------
+    ParquetBloomError
+        Two files would have one output, or an output is itself an input or comes to stand among them.
+    """
+    target = local(output)
+    one = len(paths) == 1 and paths[0] != STDIN and all(file.root is None for file in files)
+    if one and not output.endswith(os.sep) and not os.path.isdir(target):
+        places = {file.path: target for file in files}
+    else:
+        if os.path.lexists(target) and not os.path.isdir(target):
+            raise StorageError("it is a file, and the output of several is a folder", path=output)
+        places = {file.path: os.path.join(target, place) for file, place in zip(files, _relative(files), strict=True)}
+    _check_places(files, places, target)
+    return places
+
+
+def _relative(files: Sequence[Found]) -> Iterator[str]:
+    named = [os.path.dirname(os.path.abspath(file.path)) for file in files if file.root is None]
+    shared = os.path.commonpath(named) if named else ""
+    for file in files:
+        yield os.path.relpath(file.path, shared if file.root is None else file.root or os.curdir)
+
+
+def _check_places(files: Sequence[Found], places: dict[str, str], target: str) -> None:
+    inputs = {os.path.realpath(path): path for path in places}
+    taken: dict[str, str] = {}
+    for path, place in places.items():
+        real = os.path.realpath(place)
+        if real == os.path.realpath(path):
+            raise ParquetBloomError("the output is the file itself; --in-place is the way to replace it", path=path)
+        if real in inputs:
+            raise ParquetBloomError(f"the output would replace {inputs[real]}, which is also to be read", path=path)
+        if real in taken:
+            raise ParquetBloomError(f"the output {place} would also be that of {taken[real]}", path=path)
+        taken[real] = path
+    inside = os.path.join(os.path.realpath(target), "")
+    for root in {file.root for file in files if file.root is not None and os.path.isdir(file.root)}:
+        if inside.startswith(os.path.join(os.path.realpath(root), "")):
+            raise ParquetBloomError(f"it lies in {root}, whose readers would find rows twice", path=target)
+
+
+def make_folder_of(path: str) -> None:
+    """Make the folder that a file is to be written into."""
+    folder = os.path.dirname(path)
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot make its folder", path) from error

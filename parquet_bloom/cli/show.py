@@ -1,0 +1,132 @@
+"""`parquet-bloom show`: the filters as they are, broken ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import click
+
+from ..errors import ParquetBloomError, UnknownColumnError
+from ..file.columns import find_leaves
+from ..file.reader import BloomFile, ChunkFilter, open
+from ..metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES
+from .options import column_option, command
+from .output import Output
+from .paths import find_files
+from .table import Column, counted, or_blank
+
+
+def _known(key: str, names: dict[int, str]) -> Any:
+    return lambda row: row[key] in (None, *names.values())
+
+
+COLUMNS = (
+    Column("file", "file", folds=True),
+    Column("row_group", "row group", right=True),
+    Column("column", "column", folds=True),
+    Column("type", "type", folds=True),
+    Column("offset", "offset", right=True),
+    Column("length", "length", right=True),
+    Column("num_bytes", "bytes", right=True),
+    Column("algorithm", "algorithm", usual=_known("algorithm", ALGORITHMS), folds=True),
+    Column("hash", "hash", usual=_known("hash", HASHES), folds=True),
+    Column("compression", "compression", usual=_known("compression", COMPRESSIONS), folds=True),
+    Column("num_blocks", "blocks", right=True),
+    Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
+    Column("fpp", "fpp", right=True),
+    Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
+    Column(
+        "problem",
+        "problem",
+        text=or_blank,
+        usual=lambda row: row["problem"] is None,
+        folds=True,
+        style={"fg": "red"},
+    ),
+)
+
+
+@command(
+    "show",
+    example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
+    exit_codes="0 shown (a broken filter is a row that says what is broken), 2 error.",
+)
+@column_option(
+    "Show the filters of this column only: a dotted path, a group standing for all columns in it. Repeatable."
+)
+@click.option(
+    "--row-group",
+    "row_groups",
+    metavar="N",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Show the filters of this row group of each file only, counted from 0. Repeatable.",
+)
+def show(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], row_groups: tuple[int, ...]) -> int:
+    """Show the filters of Parquet files, a row each: place, header, size, fill, false-positive probability.
+
+    fpp and ndv (distinct values) are estimated from the bits that are set.
+    """
+    files = find_files(paths, output)
+    missing = set(columns)
+    highest = -1
+    totals = {"files": 0, "filters": 0, "broken": 0, "num_bytes": 0}
+    with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
+        for file in bar.over(files):
+            with output.going_on(), output.step("read filters"), open(file.path) as opened:
+                totals["files"] += 1
+                highest = max(highest, opened.num_row_groups - 1)
+                for row in _rows(opened, columns, row_groups, missing):
+                    totals["filters"] += 1
+                    totals["broken"] += row["problem"] is not None
+                    totals["num_bytes"] += 0 if row["problem"] else row["num_bytes"]
+                    rows.add(row)
+        if totals["files"]:
+            _complain(output, sorted(missing), [number for number in row_groups if number > highest], totals["files"])
+        rows.facts["totals"] = totals
+    output.summary(
+        f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
+        + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
+    )
+    return output.exit_code()
+
+
+def _rows(
+    file: BloomFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
+) -> Iterator[dict[str, Any]]:
+    leaves = file.leaves
+    if columns:
+        found = {name: find_leaves(leaves, name) for name in columns}
+        missing.difference_update(name for name in columns if found[name])
+        wanted = {leaf.index for name in columns for leaf in found[name]}
+        leaves = [leaf for leaf in leaves if leaf.index in wanted]
+    for row_group in file.row_groups:
+        if not row_groups or row_group in row_groups:
+            for leaf in leaves:
+                chunk = file.chunk(row_group, leaf)
+                if chunk is not None:
+                    yield _row(file, chunk)
+
+
+def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
+    row |= {"file": file.path, "row_group": chunk.row_group, "column": chunk.column, "type": str(chunk.column_type)}
+    row |= {"offset": chunk.offset, "length": chunk.length}
+    try:
+        header = chunk.header
+        row |= {"num_bytes": header.num_bytes, "num_blocks": max(0, chunk.num_blocks)}
+        row |= {"algorithm": header.algorithm, "hash": header.hash, "compression": header.compression}
+        row |= {"fill": chunk.fill, "fpp": chunk.fpp, "ndv_estimate": chunk.ndv_estimate}
+    except ParquetBloomError as error:
+        row["problem"] = error.problem
+    return row
+
+
+def _complain(output: Output, columns: list[str], row_groups: list[int], files: int) -> None:
+    """Say which of the options found nothing anywhere: most likely they were mistyped."""
+    where = "the file" if files == 1 else f"any of {files:,} files"
+    for name in columns:
+        output.fail(UnknownColumnError(f"no such column in {where}", column=name))
+    for number in row_groups:
+        output.fail(UnknownColumnError(f"no row group {number} in {where}"))

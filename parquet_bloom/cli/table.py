@@ -1,0 +1,148 @@
+"""Rows as lines of text: aligned for people, and safe to print whatever names hold."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import click
+from rich.cells import cell_len, chop_cells
+
+Row = Mapping[str, Any]
+
+_GAP = "  "
+_NARROWEST = 12  # cells that a folded column keeps
+
+
+def as_text(value: Any) -> str:
+    """A value for people; `-` for one that is not there."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, list):
+        return "; ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def or_blank(value: Any) -> str:
+    """The same, but nothing at all for one that is not there: for the last column."""
+    return as_text(value) if value else ""
+
+
+def counted(number: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Escape control characters, line breaks, invisible and undecodable ones: a name must not command a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a command's rows.
+
+    Attributes
+    ----------
+    key : its name in JSON, NDJSON and CSV.
+    title : its heading in tables.
+    right : whether tables align it to the right, as numbers are.
+    text : a value as tables show it.
+    usual : tells rows in which it says nothing of interest; a terminal too narrow for all columns leaves the column out
+        when there are no others.
+    folds : whether its values may go on in the next line on such a terminal.
+    style : how `click.style` shows its values.
+    """
+
+    key: str
+    title: str
+    right: bool = False
+    text: Callable[[Any], str] = as_text
+    usual: Callable[[Row], bool] | None = None
+    folds: bool = False
+    style: Mapping[str, Any] | None = None
+
+
+def lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None, color: bool = False) -> list[str]:
+    """The lines of a table; none when there are no rows.
+
+    Parameters
+    ----------
+    columns, rows : what it shows.
+    width : cells of the terminal it should fit into: columns that say nothing are left out, then the first column
+        stands above the rows that share it, then long texts are folded. None to leave everything where it is.
+    color : whether headings and values are styled.
+    """
+    table = _Table(columns, [[printable(column.text(row[column.key])) for column in columns] for row in rows])
+    heads = None
+    if width is not None and table.width > width:
+        table = table.without({c.key for c in columns if c.usual and all(map(c.usual, rows))})
+        if table.width > width:
+            heads = [texts[0] for texts in table.rows]
+            table = table.without({table.columns[0].key})
+            table.fold(width)
+    return list(table.lines(color, heads)) if rows else []
+
+
+class _Table:
+    def __init__(self, columns: Sequence[Column], rows: list[list[str]]) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.widths = [
+            max(map(cell_len, [column.title, *(texts[i] for texts in rows)])) for i, column in enumerate(columns)
+        ]
+
+    @property
+    def width(self) -> int:
+        return sum(self.widths) + len(_GAP) * (len(self.widths) - 1)
+
+    def without(self, keys: set[str]) -> _Table:
+        kept = [i for i, column in enumerate(self.columns) if column.key not in keys]
+        return _Table([self.columns[i] for i in kept], [[texts[i] for i in kept] for texts in self.rows])
+
+    def fold(self, width: int) -> None:
+        """Take cells from the widest columns that fold, as long as one has some to give."""
+        folding = [i for i, column in enumerate(self.columns) if column.folds]
+        while self.width > width and folding:
+            widest = max(folding, key=lambda i: self.widths[i])
+            if self.widths[widest] <= _NARROWEST:
+                return
+            self.widths[widest] -= 1
+
+    def lines(self, color: bool, heads: Sequence[str] | None) -> Iterator[str]:
+        yield from self._lines([column.title for column in self.columns], [{"bold": True}] * len(self.columns), color)
+        styles = [column.style for column in self.columns]
+        last = None
+        for i, texts in enumerate(self.rows):
+            if heads is not None and heads[i] != last:
+                last = heads[i]
+                yield click.style(last, bold=True) if color else last
+            yield from self._lines(texts, styles, color)
+
+    def _lines(self, texts: Sequence[str], styles: Sequence[Mapping[str, Any] | None], color: bool) -> Iterator[str]:
+        """One row: a line, or several when a value is wider than its column."""
+        pieces = [_folded(text, width) for text, width in zip(texts, self.widths, strict=True)]
+        for line in zip_longest(*pieces, fillvalue=""):
+            cells = []
+            for text, width, column, style in zip(line, self.widths, self.columns, styles, strict=True):
+                space = " " * (width - cell_len(text))
+                styled = click.style(text, **style) if color and style and text else text
+                cells.append(space + styled if column.right else styled + space)
+            yield _GAP.join(cells).rstrip()
+
+
+def _folded(text: str, width: int) -> list[str]:
+    if cell_len(text) <= width:
+        return [text]
+    if text.isascii():
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+    return chop_cells(text, width)

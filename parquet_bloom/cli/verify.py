@@ -1,0 +1,71 @@
+"""`parquet-bloom verify`: whether every filter is what it should be."""
+
+from __future__ import annotations
+
+import click
+
+from ..file.verify import ChunkVerdict
+from ..file.verify import verify as verify_file
+from .options import column_option, command
+from .output import BAD, GOOD, Output
+from .paths import find_files
+from .table import Column, counted, or_blank
+
+COLUMNS = (
+    Column("file", "file", folds=True),
+    Column("row_group", "row group", right=True),
+    Column("column", "column", folds=True),
+    Column("ok", "filter", text=lambda value: "good" if value else "bad"),
+    Column("num_values", "values probed", right=True, usual=lambda row: row["num_values"] is None),
+    Column("num_missing", "denied", right=True, usual=lambda row: not row["num_missing"]),
+    Column("note", "note", usual=lambda row: row["note"] is None, folds=True),
+    Column(
+        "problem",
+        "problem",
+        text=or_blank,
+        usual=lambda row: row["problem"] is None,
+        folds=True,
+        style={"fg": "red"},
+    ),
+)
+
+
+@command(
+    "verify",
+    example="parquet-bloom verify lake/ --data",
+    exit_codes="0 every filter is good, 1 a filter is bad, 2 error: a file or its footer cannot be read.",
+)
+@click.option("--data", is_flag=True, help="Read the columns too, and probe every value: a filter must not deny one.")
+@column_option("Check the filters of this column only, a dotted path. Repeatable.")
+def verify(output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...]) -> int:
+    """Check the filters of Parquet files: their places, headers, sizes, and with --data their answers."""
+    files = find_files(paths, output)
+    totals = {"files": 0, "filters": 0, "bad": 0}
+    with output.rows("filters", COLUMNS) as rows:
+        rows.facts["totals"] = totals
+        with output.progress(len(files)) as bar:
+            for file in bar.over(files):
+                with output.going_on(), output.step("verify"):
+                    report = verify_file(file.path, data=data, columns=columns or None, progress=bar.within)
+                    totals["files"] += 1
+                    totals["filters"] += len(report.chunks)
+                    totals["bad"] += len(report.problems)
+                    for chunk in report.chunks:
+                        rows.add(_row(chunk))
+                    output.detail(str(report))
+    found = f"{totals['bad'] or 'none'} of them bad"
+    output.summary(f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {found}")
+    return output.exit_code(BAD if totals["bad"] else GOOD)
+
+
+def _row(chunk: ChunkVerdict) -> dict[str, object]:
+    return {
+        "file": chunk.path,
+        "row_group": chunk.row_group,
+        "column": chunk.column,
+        "ok": chunk.problem is None,
+        "num_values": chunk.num_values,
+        "num_missing": None if chunk.num_values is None else chunk.num_missing,
+        "note": chunk.note,
+        "problem": chunk.problem,
+    }

@@ -1,0 +1,144 @@
+"""What each command prints, to the letter. ``PARQUET_BLOOM_UPDATE_GOLDEN=1 pytest tests/cli`` writes the files anew."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+FORMATS = ("table", "json", "ndjson", "csv")
+
+COMMANDS = {
+    "show": "show lake broken.parquet",
+    "show-some": "show lake --column id --row-group 1",
+    "embed-dry-run": "embed lake --column id --column tag=0.001 --dry-run",
+    "embed-output": "embed lake --column tag --fpp 0.1 --exact-size -o out",
+    "embed-in-place": "embed lake/by=pyarrow --column id --in-place --replace",
+    "verify": "verify lake broken.parquet",
+    "verify-data": "verify lake --data",
+    "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
+    "prune-nothing": 'prune lake --where "id = 4251 OR id = 7"',
+}
+
+# Of the JSON documents: what a row holds, and what stands beside the rows.
+ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
+    "show": (
+        "filters",
+        {
+            "file": str,
+            "row_group": int,
+            "column": str,
+            "type": str,
+            "offset": int,
+            "length": (int, None),
+            "num_bytes": (int, None),
+            "algorithm": (str, None),
+            "hash": (str, None),
+            "compression": (str, None),
+            "num_blocks": (int, None),
+            "fill": (float, None),
+            "fpp": (float, None),
+            "ndv_estimate": (float, None),
+            "problem": (str, None),
+        },
+    ),
+    "embed-dry-run": (
+        "filters",
+        {
+            "file": str,
+            "output": str,
+            "row_group": int,
+            "column": str,
+            "ndv": (int, None),
+            "num_bytes": int,
+            "fpp": float,
+        },
+    ),
+    "embed": (
+        "files",
+        {
+            "file": str,
+            "output": str,
+            "filters": int,
+            "kept": int,
+            "bytes_added": int,
+            "dead_bytes": int,
+            "new_size": int,
+            "changed": bool,
+            "seconds": float,
+        },
+    ),
+    "verify": (
+        "filters",
+        {
+            "file": str,
+            "row_group": int,
+            "column": str,
+            "ok": bool,
+            "num_values": (int, None),
+            "num_missing": (int, None),
+            "note": (str, None),
+            "problem": (str, None),
+        },
+    ),
+    "prune": (
+        "row_groups",
+        {
+            "file": str,
+            "row_group": int,
+            "read": bool,
+            "num_rows": int,
+            "by": list,
+            "reason": (str, None),
+            "doubts": list,
+        },
+    ),
+}
+TOTALS = {
+    "show": {"files", "filters", "broken", "num_bytes"},
+    "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
+    "verify": {"files", "filters", "bad"},
+    "prune": {"files", "selected_files", "row_groups", "selected_row_groups", "skipped_by"},
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_printed(name, format, run, lake, golden, monkeypatch):
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)  # every run takes as long
+    command = f"{COMMANDS[name]} --format {format}"
+    result = run(*shlex.split(command))
+    if format == "json":
+        check_document(COMMANDS[name], json.loads(result.out))
+    printed = re.sub(r"\d\.\d{9,}(e-\d+)?", lambda number: f"{float(number.group()):.9g}", result.out)
+    golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{result.err}--- exit {result.code}\n")
+
+
+@pytest.mark.parametrize("command", ["", "show", "embed", "verify", "prune"])
+def test_help(command, run, golden, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    result = run(*command.split(), "--help")
+    assert (result.code, result.err) == (0, "")
+    assert not command or "Example:\n  parquet-bloom " in result.out.replace("\n    ", "\n  ")
+    golden(f"help-{command}".rstrip("-"), result.out)
+
+
+def check_document(command: str, document: dict[str, Any]) -> None:
+    """The JSON document has what its schema says, and nothing else."""
+    verb = command.split()[0]
+    name, fields = ROWS["embed-dry-run" if "--dry-run" in command else verb]
+    facts = {"embed": {"dry_run"}, "prune": {"where"}}.get(verb, set())
+    assert set(document) == {"schema_version", "command", name, "totals", "errors"} | facts
+    assert (document["schema_version"], document["command"]) == (1, verb)
+    assert set(document["totals"]) == TOTALS[verb]
+    for row in document[name]:
+        assert list(row) == list(fields)
+        for key, value in row.items():
+            expected = fields[key]
+            allowed = expected if isinstance(expected, tuple) else (expected,)
+            assert (None if value is None else type(value)) in allowed, (key, value)
+    for error in document["errors"]:
+        assert set(error) == {"file", "row_group", "column", "problem"}

@@ -1,0 +1,225 @@
+"""What a filter promises: no false negative, the asked rate of false positives, and bits spread over all of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import SALT, OracleFilter
+
+from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom.core import sizing
+
+HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=300)
+
+
+def of(hashes: list[int]) -> np.ndarray:
+    return np.array(hashes, np.uint64)
+
+
+def random_hashes(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
+
+
+def oracle_of(num_bytes: int, hashes: list[int]) -> OracleFilter:
+    exact = OracleFilter(num_bytes)
+    for value in hashes:
+        exact.insert_hash(value)
+    return exact
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The same as the oracle
+# ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 40), HASHES, HASHES)
+def test_bits_and_answers_are_the_oracles(num_blocks, inserted, asked):
+    made, exact = SplitBlockBloomFilter(32 * num_blocks), oracle_of(32 * num_blocks, inserted)
+    made.insert_hashes(of(inserted))
+    assert made.to_bytes() == exact.to_bytes()
+    assert made.check_hashes(of(inserted)).all()
+    assert made.check_hashes(of(asked)).tolist() == [exact.check_hash(value) for value in asked]
+    assert made.fill == pytest.approx(exact.fill)
+    assert made.fpp == pytest.approx(exact.fpp)
+
+
+@given(st.integers(1, 40), HASHES, HASHES)
+def test_merging_is_the_filter_of_both(num_blocks, some, others):
+    first, second = SplitBlockBloomFilter(32 * num_blocks), SplitBlockBloomFilter(32 * num_blocks)
+    first.insert_hashes(of(some))
+    second.insert_hashes(of(others))
+    untouched = second.to_bytes()
+    assert first.merge(second) is first
+    assert first.to_bytes() == oracle_of(32 * num_blocks, some + others).to_bytes()
+    assert second.to_bytes() == untouched
+
+
+@given(st.integers(1, 48), HASHES, st.sampled_from([0.5, 0.1, 0.01, 1e-6]))
+def test_folding_halves_as_often_as_the_rate_allows(num_blocks, hashes, fpp):
+    made = SplitBlockBloomFilter(32 * num_blocks)
+    made.insert_hashes(of(hashes))
+    before = made.to_bytes()
+    folded = made.fold(fpp=fpp)
+    assert made.to_bytes() == before
+    exact = oracle_of(32 * num_blocks, hashes)
+    while exact.num_blocks % 2 == 0 and exact.fold().fpp <= fpp:
+        exact = exact.fold()
+    assert folded.to_bytes() == exact.to_bytes()
+    assert folded.to_bytes() == oracle_of(folded.num_bytes, hashes).to_bytes()
+    assert folded.check_hashes(of(hashes)).all()
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The asked rate
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fpp", [0.1, 0.05, 0.01, 0.001])
+def test_measured_rate_is_the_asked_one(fpp):
+    """Exact sizes, and so many probes that their chance is worth 1 % at most (one standard deviation)."""
+    ndv, probes = 100_000, min(4_000_000, int(1e4 / fpp))
+    made = SplitBlockBloomFilter.from_ndv(ndv, fpp, power_of_two=False)
+    made.insert(np.arange(ndv))
+    measured = made.check(np.arange(ndv, ndv + probes)).mean()
+    assert measured == pytest.approx(fpp, rel=0.1)
+    assert made.fpp == pytest.approx(measured, rel=0.1)
+    assert made.fpp == pytest.approx(sizing.fpp_for(ndv, made.num_bytes), rel=0.05)
+
+
+@pytest.mark.parametrize("fpp", [0.1, 0.01, 0.001])
+@pytest.mark.parametrize("ndv", [700, 5_000, 90_000])
+def test_powers_of_two_are_better_than_asked(ndv, fpp):
+    made = SplitBlockBloomFilter.from_ndv(ndv, fpp)
+    made.insert_hashes(random_hashes(ndv, 1))
+    measured = made.check_hashes(random_hashes(1_000_000, 2)).mean()
+    assert measured <= 1.1 * fpp
+    assert measured == pytest.approx(made.fpp, rel=0.1, abs=2e-5)
+
+
+@pytest.mark.parametrize("keys_per_block", [0.01, 0.3, 3, 10, 24, 60, 150])
+@pytest.mark.parametrize("num_blocks", [512, 3000])
+def test_estimated_number_of_values(num_blocks, keys_per_block):
+    """Within 5 % as long as bits are unset; past that the estimate knows only that there are many."""
+    ndv = int(num_blocks * keys_per_block)
+    made = SplitBlockBloomFilter(32 * num_blocks)
+    assert made.ndv_estimate == 0
+    made.insert_hashes(random_hashes(ndv, num_blocks))
+    assert made.ndv_estimate == pytest.approx(ndv, rel=0.05)
+    assert made.fill == pytest.approx(1 - math.exp(-ndv / (32 * num_blocks)), rel=0.03)
+
+
+def test_a_full_filter_has_any_number_of_values():
+    full = SplitBlockBloomFilter.from_bitset(b"\xff" * 64)
+    assert full.ndv_estimate == math.inf
+    assert (full.fill, full.fpp) == (1, 1)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# All of the bits
+# ------------------------------------------------------------------------------------------------------------
+
+DENSITY_BLOCKS, DENSITY_KEYS = 4096, 100_000  # 1 % of absent keys pass
+
+
+def assert_evenly_spread(bitset: bytes, num_blocks: int, num_keys: int) -> None:
+    """Every bit position of every word is set as often as chance has it, and every region of blocks is used alike.
+
+    Raises AssertionError otherwise. A position's share is that of `num_blocks` draws (its standard deviation is below
+    0.8 %), and it may be five standard deviations off.
+    """
+    words = np.frombuffer(bitset, "<u4").reshape(num_blocks, 8)
+    bits = (words[:, :, np.newaxis] >> np.arange(32, dtype=np.uint32)) & 1
+    expected = 1 - math.exp(-num_keys / (32 * num_blocks))
+    deviation = math.sqrt(expected * (1 - expected) / num_blocks)
+    position = bits.mean(axis=0)
+    assert position.shape == (8, 32)
+    assert np.abs(position - expected).max() < 5 * deviation, "a bit of the block is set too often or too rarely"
+    word = bits.mean(axis=(0, 2))
+    assert np.abs(word - expected).max() < 5 * deviation / math.sqrt(32), "a word is used too much or too little"
+    region = bits.reshape(64, -1).mean(axis=1)
+    # Keys of a region are Poisson-distributed, and its bits come eight at a time.
+    keys = num_keys / 64
+    assert np.abs(region / expected - 1).max() < 5 / math.sqrt(keys), "some blocks are used too much or too little"
+
+
+def assert_right_rate(bitset: bytes, num_keys: int) -> None:
+    made = SplitBlockBloomFilter.from_bitset(bitset)
+    measured = made.check_hashes(random_hashes(1_000_000, 77)).mean()
+    assert measured == pytest.approx(sizing.fpp_for(num_keys, len(bitset)), rel=0.1), "the rate is another"
+
+
+def by_numpy(hashes: np.ndarray, num_blocks: int, words=None, blocks=None) -> bytes:
+    """The filter made a third way; `words` and `blocks` spoil it: they change the masks and the blocks."""
+    key = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    masks = np.uint32(1) << ((key[:, np.newaxis] * np.array(SALT, np.uint32)) >> np.uint32(27))
+    chosen = ((hashes >> np.uint64(32)) * np.uint64(num_blocks)) >> np.uint64(32)
+    made = np.zeros((num_blocks, 8), np.uint32)
+    np.bitwise_or.at(made, (blocks or (lambda i: i))(chosen), (words or (lambda m: m))(masks))
+    return made.tobytes()
+
+
+def only(word: int, value: int):
+    def change(masks: np.ndarray) -> np.ndarray:
+        masks = masks.copy()
+        masks[:, word] = value
+        return masks
+
+    return change
+
+
+BROKEN = {
+    # 8 of every 64 bits: an index of bytes taken for one of bits.
+    "eight of sixty-four bits": {"words": lambda m: np.where(np.arange(8) % 2, 0, m & np.uint32(0xFF))},
+    "a byte of each word": {"words": lambda m: m & np.uint32(0xFF)},
+    "a word is ignored": {"words": only(3, 0)},
+    "a word has always the same bit": {"words": only(7, 1 << 5)},
+    "a word has all bits": {"words": only(0, 0xFFFFFFFF)},
+    "a bit is never set": {"words": lambda m: m & ~np.uint32(1 << 31)},
+    "half of the blocks": {"blocks": lambda i: i // np.uint64(2)},
+    "every other block": {"blocks": lambda i: i & ~np.uint64(1)},
+    "the last blocks are never reached": {"blocks": lambda i: np.minimum(i, np.uint64(3900))},
+    "a key in two blocks": {"words": lambda m: m | np.roll(m, 1, axis=0)},
+}
+
+
+def test_bits_are_spread_evenly():
+    hashes = random_hashes(DENSITY_KEYS, 5)
+    made = SplitBlockBloomFilter(32 * DENSITY_BLOCKS)
+    made.insert_hashes(hashes)
+    assert made.to_bytes() == by_numpy(hashes, DENSITY_BLOCKS)
+    assert_evenly_spread(made.to_bytes(), DENSITY_BLOCKS, DENSITY_KEYS)
+    assert_right_rate(made.to_bytes(), DENSITY_KEYS)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(range(DENSITY_KEYS), pa.int32()),
+        pa.array(range(0, 1000 * DENSITY_KEYS, 1000), pa.int64()),
+        pa.array([f"user-{i:06}" for i in range(DENSITY_KEYS)]),
+        pa.array([f"{i:036}" for i in range(DENSITY_KEYS)]),
+        pa.array([i.to_bytes(16, "big") for i in range(DENSITY_KEYS)], pa.binary(16)),
+    ],
+    ids=["int32", "int64", "short texts", "long texts", "fixed"],
+)
+def test_bits_of_real_keys_are_spread_evenly(values):
+    """Keys that differ little: what spreads them is the hash."""
+    made = SplitBlockBloomFilter(32 * DENSITY_BLOCKS)
+    made.insert(values)
+    assert_evenly_spread(made.to_bytes(), DENSITY_BLOCKS, DENSITY_KEYS)
+    assert_right_rate(made.to_bytes(), DENSITY_KEYS)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_filters_fail_these_checks(name):
+    """What the checks above are worth: each of these twins would pass a test for false negatives alone."""
+    bitset = by_numpy(random_hashes(DENSITY_KEYS, 5), DENSITY_BLOCKS, **BROKEN[name])
+    with pytest.raises(AssertionError):
+        assert_evenly_spread(bitset, DENSITY_BLOCKS, DENSITY_KEYS)
+    with pytest.raises(AssertionError):
+        assert_right_rate(bitset, DENSITY_KEYS)

@@ -1,0 +1,111 @@
+"""The set of distinct hashes, compared with Python's."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import OracleFilter
+
+from parquet_bloom.core.distinct import HashSet
+
+HASHES = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
+# Hashes that all want the first slots, and those that want the last ones.
+CROWDED = st.integers(0, 2**40) | st.integers(0, 2**40).map(lambda h: 2**64 - 1 - h)
+
+
+def of(hashes: list[int]) -> np.ndarray:
+    return np.array(hashes, np.uint64)
+
+
+def assert_holds(found: HashSet, expected: set[int]) -> None:
+    assert len(found) == len(expected)
+    array = found.to_array()
+    assert array.dtype == np.uint64
+    assert len(array) == len(expected)
+    assert set(array.tolist()) == expected
+
+
+@given(st.lists(st.lists(HASHES | CROWDED, max_size=200), max_size=6))
+def test_it_holds_what_was_added(batches):
+    found, expected = HashSet(), set()
+    for batch in batches:
+        found.add(of(batch))
+        expected.update(batch)
+        assert_holds(found, expected)
+
+
+@pytest.mark.parametrize("order", ["as drawn", "ascending", "descending"])
+@pytest.mark.parametrize("step", [1, 2**20, 2**44, 2**54])
+def test_growing(order, step):
+    """Through several sizes, whatever bits the hashes differ in, and repetitions as often as not."""
+    drawn = np.random.default_rng(step).integers(0, 5000, 12_000, dtype=np.uint64) * np.uint64(step)
+    if order != "as drawn":
+        drawn = np.sort(drawn)[:: 1 if order == "ascending" else -1].copy()
+    found, expected = HashSet(), set()
+    for start in range(0, len(drawn), 1000):
+        found.add(drawn[start : start + 1000])
+        expected.update(drawn[start : start + 1000].tolist())
+        assert len(found) == len(expected)
+    assert_holds(found, expected)
+
+
+def test_hashes_in_order_take_no_longer():
+    """Rows sorted by their hash (ClickHouse can) must not crowd the slots: this took minutes once."""
+    drawn = np.random.default_rng(1).integers(0, 2**64, 1_000_000, dtype=np.uint64)
+    ascending = np.sort(drawn)
+    for hashes in (ascending, ascending[::-1].copy()):
+        started = time.perf_counter()
+        found = HashSet()
+        for start in range(0, len(hashes), 1 << 16):
+            found.add(hashes[start : start + (1 << 16)])
+        assert time.perf_counter() - started < 5
+        assert len(found) == len(np.unique(drawn))
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, 3000])
+def test_filling_a_filter(count):
+    hashes = np.random.default_rng(count).integers(0, 2**64, count, dtype=np.uint64)
+    if count:
+        hashes[0] = 0  # which is kept aside
+    found = HashSet()
+    found.add(hashes)
+    found.add(hashes[: count // 2])
+    exact = OracleFilter(96)
+    for value in hashes.tolist():
+        exact.insert_hash(value)
+    bitset = bytearray(96)
+    found.fill(bitset)
+    assert bytes(bitset) == exact.to_bytes()
+
+
+def test_filling_needs_a_block():
+    with pytest.raises(ValueError):
+        HashSet().fill(bytearray(31))
+
+
+def test_zero_is_a_hash_like_others():
+    found = HashSet()
+    assert len(found) == 0
+    assert found.to_array().tolist() == []
+    found.add(of([0, 0]))
+    assert_holds(found, {0})
+    found.add(of([5, 0]))
+    assert_holds(found, {0, 5})
+
+
+def test_read_only_arrays():
+    hashes = of([1, 2, 3])
+    hashes.flags.writeable = False
+    found = HashSet()
+    found.add(hashes)
+    assert_holds(found, {1, 2, 3})
+
+
+@pytest.mark.parametrize("hashes", [None, np.zeros(3), np.zeros(3, np.uint32), np.zeros((2, 2), np.uint64)])
+def test_what_are_no_hashes(hashes):
+    with pytest.raises((TypeError, ValueError)):
+        HashSet().add(hashes)

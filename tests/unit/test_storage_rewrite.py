@@ -1,0 +1,858 @@
+"""Writing files: what is copied, what is kept, what is refused, and that nothing is left over."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as fs
+import pytest
+
+from parquet_bloom.errors import (
+    ConcurrentChangeError,
+    ParquetBloomError,
+    StorageError,
+    TruncatedFileError,
+)
+from parquet_bloom.storage import Rewrite, atomic, copying, create, leftovers, open_source, rewrite, same_place
+
+OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
+PREFIX = 30_001
+TAIL = b"filters and footer" * 100
+NEW = OLD[:PREFIX] + TAIL
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a b%20é.parquet"
+    path.write_bytes(OLD)
+    return path
+
+
+def run(path: str | Path, target: Any = None, filesystem: Any = None) -> None:
+    """One rewrite, committed."""
+    with open_source(path) as source, rewrite(source, target, filesystem) as new:
+        new.copy_prefix(PREFIX)
+        new.write(TAIL)
+        new.commit()
+
+
+def crc_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
+
+
+def checksums(data: bytes, chunk: int = 512) -> bytes:
+    sums = [zlib.crc32(data[first : first + chunk]) for first in range(0, len(data), chunk)]
+    return b"crc\0" + struct.pack(f">{len(sums) + 1}I", chunk, *sums)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+# What is written
+
+
+def test_in_place(path: Path) -> None:
+    inode = path.stat().st_ino
+    with open_source(path) as source, rewrite(source) as new:
+        new.copy_prefix(PREFIX)
+        assert new.tell() == PREFIX
+        assert new.write(TAIL) == len(TAIL)
+        assert new.tell() == len(NEW)
+        assert new.path == str(path)
+        assert path.read_bytes() == OLD
+        new.commit()
+        assert path.read_bytes() == NEW
+        assert source.read_at(0, len(OLD)) == OLD
+    assert path.stat().st_ino != inode
+    assert names(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("prefix", [0, 1, len(OLD)])
+def test_prefixes(path: Path, prefix: int) -> None:
+    with open_source(path) as source, rewrite(source) as new:
+        new.copy_prefix(prefix)
+        new.commit()
+    assert path.read_bytes() == OLD[:prefix]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        TAIL,
+        bytearray(TAIL),
+        memoryview(TAIL),
+        pa.py_buffer(TAIL),
+        np.frombuffer(TAIL, np.uint16),
+        np.frombuffer(TAIL, ">u4").reshape(2, -1),
+    ],
+)
+def test_what_can_be_written(tmp_path: Path, data: Any) -> None:
+    with create(tmp_path / "new") as new:
+        assert new.write(b"") == 0
+        assert new.write(np.zeros((0, 3))) == 0
+        assert new.write(data) == len(TAIL)
+        new.commit()
+    assert (tmp_path / "new").read_bytes() == TAIL
+
+
+def test_to_another_file(path: Path) -> None:
+    target = path.with_name("b.parquet")
+    for _ in range(2):  # a new one, then one that is replaced
+        run(path, target)
+        assert target.read_bytes() == NEW
+        assert path.read_bytes() == OLD
+        target.write_bytes(b"something else")
+    assert names(path.parent) == [path.name, "b.parquet"]
+
+
+def test_the_source_under_another_spelling_is_in_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path.parent / "link").symlink_to(path)
+    monkeypatch.chdir(path.parent)
+    for target in (path.name, f"./{path.name}", "link", path.as_uri()):
+        path.write_bytes(OLD)
+        assert same_place(path, target)
+        with open_source(path) as source, rewrite(source, target) as new:
+            new.copy_prefix(PREFIX)
+            new.write(TAIL)
+            os.utime(path, (1, 1))
+            with pytest.raises(ConcurrentChangeError):
+                new.commit()
+        assert path.read_bytes() == OLD
+        run(path, target)
+        assert path.read_bytes() == NEW
+    assert (path.parent / "link").is_symlink()
+
+
+def test_links(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    link, hard = tmp_path / "sub" / "link", tmp_path / "hard"
+    link.symlink_to(path)
+    os.link(path, hard)
+    run(link)
+    assert link.is_symlink()
+    assert (path.read_bytes(), hard.read_bytes()) == (NEW, OLD)
+    assert names(tmp_path / "sub") == ["link"]
+    (tmp_path / "dangling").symlink_to("made")
+    run(hard, tmp_path / "dangling")
+    assert (tmp_path / "made").read_bytes() == NEW
+    assert (tmp_path / "dangling").is_symlink()
+
+
+def test_a_link_that_is_led_elsewhere_meanwhile(path: Path, tmp_path: Path) -> None:
+    link, other = tmp_path / "link", tmp_path / "other"
+    link.symlink_to(path)
+    other.write_bytes(b"other")
+    with open_source(link) as source:
+        link.unlink()
+        link.symlink_to(other)
+        with rewrite(source) as new:
+            new.write(TAIL)
+            new.commit()
+    assert (path.read_bytes(), other.read_bytes()) == (TAIL, b"other")
+
+
+def test_the_longest_name(tmp_path: Path) -> None:
+    for name in ("é" * 127, "x" * 255, "." + "x" * 254):
+        path = tmp_path / name
+        path.write_bytes(OLD)
+        run(path)
+        assert path.read_bytes() == NEW
+
+
+# Ways of copying
+
+
+def failing(number: int, after: int = 0) -> Callable[..., Any]:
+    """copy_file_range that copies some bytes and then fails."""
+    genuine = os.copy_file_range
+    copied = 0
+
+    def call(source: int, target: int, count: int, *offsets: int) -> int:
+        nonlocal copied
+        if copied >= after:
+            raise OSError(number, os.strerror(number))
+        copied += genuine(source, target, min(count, 777), *offsets)
+        return min(count, 777)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO])
+@pytest.mark.parametrize("after", [0, 777 * 5])
+def test_without_copy_file_range(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, after: int) -> None:
+    monkeypatch.setattr(os, "copy_file_range", failing(number, after))
+    monkeypatch.setattr(copying, "PIECE", 1000)
+    run(path)
+    assert path.read_bytes() == NEW
+
+
+def test_copy_file_range_that_copies_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "copy_file_range", lambda *args: 0)
+    run(path)
+    assert path.read_bytes() == NEW
+
+
+def test_no_copy_file_range_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "copy_file_range")
+    run(path)
+    assert path.read_bytes() == NEW
+
+
+@pytest.mark.parametrize("cloned", [len(OLD), PREFIX - 1])
+def test_a_clone_as_the_kernel_makes_it(path: Path, monkeypatch: pytest.MonkeyPatch, cloned: int) -> None:
+    asked = []
+
+    def clone(target: int, request: int, source: int) -> int:
+        asked.append(request)
+        os.pwrite(target, os.pread(source, cloned, 0), 0)
+        return 0
+
+    monkeypatch.setattr(fcntl, "ioctl", clone)
+    if cloned == len(OLD):
+        monkeypatch.setattr(os, "copy_file_range", failing(errno.EIO))
+        monkeypatch.setattr(os, "pread", failing(errno.EIO) if False else os.pread)
+    run(path)
+    assert asked == [0x40049409]
+    assert path.read_bytes() == NEW
+
+
+@as_root
+@pytest.mark.skipif(not shutil.which("mkfs.xfs") and not shutil.which("mkfs.btrfs"), reason="no mkfs")
+def test_a_real_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, mounted = tmp_path / "image", tmp_path / "mounted"
+    with open(image, "wb") as file:
+        file.truncate(400 << 20)
+    mounted.mkdir()
+    make = ["mkfs.xfs", "-q"] if shutil.which("mkfs.xfs") else ["mkfs.btrfs", "-q"]
+    subprocess.run([*make, str(image)], check=True)
+    if subprocess.run(["mount", "-o", "loop", str(image), str(mounted)], capture_output=True).returncode:
+        pytest.skip("loop devices cannot be mounted here")
+    try:
+        monkeypatch.setattr(copying, "_copy_range", lambda *args: pytest.fail("it was not cloned"))
+        path = mounted / "a.parquet"
+        path.write_bytes(OLD)
+        run(path)
+        assert path.read_bytes() == NEW
+        assert names(mounted) == ["a.parquet"]
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+def test_a_source_cut_while_it_is_copied(path: Path) -> None:
+    with open_source(path) as source, rewrite(source) as new:
+        os.truncate(path, PREFIX - 1)
+        with pytest.raises(TruncatedFileError):
+            new.copy_prefix(PREFIX)
+    assert path.read_bytes() == OLD[: PREFIX - 1]
+    assert names(path.parent) == [path.name]
+
+
+# Misuse
+
+
+def test_steps_out_of_order(path: Path) -> None:
+    with open_source(path) as source:
+        new = rewrite(source)
+        for use in (lambda: new.write(b"x"), new.commit, lambda: new.copy_prefix(1)):
+            with pytest.raises(StorageError, match="the rewrite cannot go on: it is new"):
+                use()
+        with new:
+            with pytest.raises(TruncatedFileError):
+                new.copy_prefix(len(OLD) + 1)
+            with pytest.raises(StorageError, match="it is failed"):
+                new.commit()
+        with rewrite(source) as new:
+            new.write(b"x")
+            with pytest.raises(StorageError, match="before all else"):
+                new.copy_prefix(1)
+            new.commit()
+            with pytest.raises(StorageError, match="it is committed"):
+                new.commit()
+        with pytest.raises(StorageError, match="begun before"), new:
+            pass
+    with create(path) as new, pytest.raises(StorageError, match="before all else"):
+        new.copy_prefix(0)
+    assert path.read_bytes() == b"x"
+    assert names(path.parent) == [path.name]
+
+
+def test_without_commit_nothing_happens(path: Path) -> None:
+    crc_of(path).write_bytes(checksums(OLD))
+    before = path.stat()
+    with open_source(path) as source:
+        with rewrite(source) as new:
+            new.copy_prefix(PREFIX)
+            assert len(names(path.parent)) == 3
+            assert leftovers(path.parent) == []  # it is in use
+        with pytest.raises(KeyError), rewrite(source) as new:
+            new.write(TAIL)
+            raise KeyError
+    with create(path.with_name("new")) as new:
+        new.write(TAIL)
+    assert names(path.parent) == [crc_of(path).name, path.name]
+    assert path.read_bytes() == OLD
+    assert path.stat()[:9] == before[:9]
+
+
+def test_a_failed_write_cannot_be_committed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with open_source(path) as source, rewrite(source) as new:
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(StorageError, match="No space left"):
+            new.write(TAIL)
+        monkeypatch.undo()
+        with pytest.raises(StorageError, match="it is failed"):
+            new.commit()
+    assert path.read_bytes() == OLD
+    assert names(path.parent) == [path.name]
+
+
+# What is kept of the old file
+
+
+def test_mode_and_extended_attributes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.chmod(0o640)
+    try:
+        os.setxattr(path, "user.origin", b"spark")
+    except OSError:
+        pytest.skip("no extended attributes here")
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 4321)
+    before = path.stat()
+    seen = []
+    genuine = os.open
+    monkeypatch.setattr(os, "open", lambda *args: seen.append(args[2:]) or genuine(*args))
+    run(path)
+    after = path.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert os.getxattr(path, "user.origin") == b"spark"
+    assert (0o600,) in seen  # nobody could read it before it had its mode
+
+
+def test_modes_of_new_files(path: Path) -> None:
+    path.chmod(0o644)
+    old = os.umask(0o027)
+    try:
+        run(path, path.with_name("copy"))
+        with create(path.with_name("new")) as new:
+            new.commit()
+        path.with_name("there").write_bytes(b"")
+        path.with_name("there").chmod(0o604)
+        run(path, path.with_name("there"))
+    finally:
+        os.umask(old)
+    modes = {name: path.with_name(name).stat().st_mode & 0o7777 for name in ("copy", "new", "there")}
+    assert modes == {"copy": 0o640, "new": 0o640, "there": 0o604}
+
+
+# What is refused
+
+
+@pytest.fixture
+def nobody() -> Iterator[Callable[[], None]]:
+    """Become a user without rights for the rest of the test."""
+    groups = os.getgroups()
+
+    def become() -> None:
+        os.setgroups([])
+        os.setegid(65534)
+        os.seteuid(65534)
+
+    yield become
+    os.seteuid(0)
+    os.setegid(0)
+    os.setgroups(groups)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can reach."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
+
+
+def refused(path: Path, problem: str, number: int, target: Path | None = None) -> None:
+    before = names(path.parent)
+    with pytest.raises(StorageError, match=problem) as caught:
+        run(path, target)
+    assert caught.value.path == str(target or path)
+    assert caught.value.errno == number
+    assert names(path.parent) == before
+    assert path.read_bytes() == OLD
+
+
+@as_root
+def test_a_file_of_another_user(open_folder: Path, nobody: Callable[[], None]) -> None:
+    path = open_folder / "a.parquet"
+    path.write_bytes(OLD)
+    path.chmod(0o644)
+    nobody()
+    refused(path, "no write permission: it may not be written by this user", errno.EACCES)
+    run(path, open_folder / "copy")
+    assert (open_folder / "copy").read_bytes() == NEW
+
+
+@as_root
+def test_a_folder_of_another_user(open_folder: Path, nobody: Callable[[], None]) -> None:
+    path = open_folder / "a.parquet"
+    path.write_bytes(OLD)
+    path.chmod(0o666)
+    open_folder.chmod(0o755)
+    nobody()
+    refused(path, "no write permission: its folder may not be written by this user", errno.EACCES)
+
+
+@as_root
+def test_a_file_that_somebody_else_let_us_write(open_folder: Path, nobody: Callable[[], None]) -> None:
+    path = open_folder / "a.parquet"
+    path.write_bytes(OLD)
+    path.chmod(0o4666)
+    nobody()
+    run(path)
+    assert path.read_bytes() == NEW
+    assert path.stat().st_mode & 0o7777 == 0o666  # not set-user-id for its new owner
+    assert path.stat().st_uid == 65534
+
+
+def test_a_file_that_nobody_may_write(path: Path) -> None:
+    path.chmod(0o444)
+    refused(path, "no write permission: the mode of it is 0444", errno.EACCES)
+    path.chmod(0o644)
+    path.parent.chmod(0o555)
+    try:
+        refused(path, "no write permission: the mode of its folder is 0555", errno.EACCES)
+    finally:
+        path.parent.chmod(0o755)
+
+
+@as_root
+def test_a_read_only_file_system(path: Path) -> None:
+    folder = path.parent / "mounted"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (folder / "a").write_bytes(OLD)
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        refused(folder / "a", "no write permission: its folder may not be written", errno.EACCES)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@as_root
+def test_a_full_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        path = folder / "a.parquet"
+        path.write_bytes(OLD)
+        crc_of(path).write_bytes(checksums(OLD))
+        with open_source(path) as source, rewrite(source) as new:
+            new.copy_prefix(PREFIX)
+            with pytest.raises(StorageError, match=r"a\.parquet: cannot write the new file: No space left") as caught:
+                new.write(bytes(100_000))
+        assert caught.value.errno == errno.ENOSPC
+        (folder / "fill").write_bytes(bytes(50_000))
+        refused(path, "cannot write the new file: No space left", errno.ENOSPC)
+        assert names(folder) == [crc_of(path).name, "a.parquet", "fill"]
+        (folder / "fill").unlink()
+        run(path)
+        assert path.read_bytes() == NEW
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_no_folder_and_no_file(path: Path) -> None:
+    refused(path, "there is no folder", errno.ENOENT, path.parent / "missing" / "b")
+    refused(path, "there is no folder", errno.ENOENT, path / "b")
+    refused(path, "not a regular file", errno.EINVAL, path.parent)
+    with pytest.raises(StorageError, match="null character"):
+        run(path, "a\0b")
+    with pytest.raises(StorageError, match="pass filesystem="):
+        create("s3://bucket/key")
+
+
+# Other writers (more of them in tests/crash)
+
+
+def disturb_replace(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(OLD)
+    os.replace(other, path)
+
+
+def disturb_touch(path: Path) -> None:
+    os.utime(path)
+
+
+def disturb_write(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.write(b"PAR1")
+
+
+def disturb_chmod(path: Path) -> None:
+    path.chmod(0o600)
+
+
+def disturb_remove(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "disturb", [disturb_replace, disturb_touch, disturb_write, disturb_chmod, disturb_remove]
+)
+def test_a_change_meanwhile(path: Path, disturb: Callable[[Path], None]) -> None:
+    crc_of(path).write_bytes(checksums(OLD))
+    with open_source(path) as source, rewrite(source) as new:
+        new.copy_prefix(PREFIX)
+        new.write(TAIL)
+        disturb(path)
+        data = path.read_bytes() if path.exists() else None
+        before = path.stat() if path.exists() else None
+        with pytest.raises(ConcurrentChangeError, match="changed|removed") as caught:
+            new.commit()
+    assert caught.value.path == str(path)
+    assert before is None or (path.read_bytes(), path.stat()) == (data, before)
+    assert crc_of(path).read_bytes() == checksums(OLD)
+    assert names(path.parent) == sorted([crc_of(path).name] + [path.name] * path.exists())
+
+
+def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = atomic.exchange
+
+    def late(one: str, other: str) -> None:
+        monkeypatch.setattr(atomic, "exchange", genuine)
+        disturb_replace(path)
+        inodes.append(path.stat().st_ino)
+        genuine(one, other)
+
+    inodes: list[int] = []
+    crc_of(path).write_bytes(checksums(OLD))
+    monkeypatch.setattr(atomic, "exchange", late)
+    with pytest.raises(ConcurrentChangeError, match="another writer replaced it meanwhile"):
+        run(path)
+    assert [path.stat().st_ino] == inodes
+    assert crc_of(path).read_bytes() == checksums(OLD)  # it is right for the other writer's file as well
+    assert names(path.parent) == [crc_of(path).name, path.name]
+
+
+def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third file comes just as the second is put back: the newest one wins."""
+    genuine = atomic.exchange
+    calls = []
+
+    def exchange(one: str, other: str) -> None:
+        calls.append(one)
+        if len(calls) <= 2:
+            path.with_name("other").write_bytes(b"writer %d" % len(calls))
+            os.replace(path.with_name("other"), path)
+        genuine(one, other)
+
+    monkeypatch.setattr(atomic, "exchange", exchange)
+    with pytest.raises(ConcurrentChangeError):
+        run(path)
+    assert path.read_bytes() == b"writer 2"
+    assert len(calls) == 3
+    assert names(path.parent) == [path.name]
+
+
+def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = atomic.exchange
+
+    def once(one: str, other: str) -> None:
+        monkeypatch.setattr(atomic, "exchange", broken)
+        disturb_replace(path)
+        genuine(one, other)
+
+    def broken(one: str, other: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(atomic, "exchange", once)
+    with pytest.raises(StorageError, match=r"cannot be cleared up, see .*\.parquet_bloom\.tmp: Input/output error"):
+        run(path)
+    (kept,) = leftovers(path.parent)
+    assert (path.read_bytes(), Path(kept).read_bytes()) == (NEW, OLD)
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS])
+def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def unsupported(*args: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(atomic, "_rename", unsupported)
+    crc_of(path).write_bytes(checksums(OLD))
+    run(path)
+    assert path.read_bytes() == NEW
+    assert crc_of(path).read_bytes() == checksums(NEW)
+    assert names(path.parent) == [crc_of(path).name, path.name]
+
+
+def test_no_renameat2(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+    run(path)
+    assert path.read_bytes() == NEW
+    with pytest.raises(OSError, match="not implemented"):
+        atomic.exchange("a", "b")
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_rename_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
+    if not supported:
+        monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+    one, other = tmp_path / "1", tmp_path / "2"
+    one.write_bytes(b"1")
+    atomic.rename_new(str(one), str(other))
+    assert names(tmp_path) == ["2"]
+    one.write_bytes(b"another")
+    with pytest.raises(FileExistsError):
+        atomic.rename_new(str(one), str(other))
+    assert (one.read_bytes(), other.read_bytes()) == (b"another", b"1")
+
+
+def test_a_source_that_changes_while_it_is_copied_elsewhere(path: Path) -> None:
+    with open_source(path) as source, rewrite(source, path.with_name("b")) as new:
+        new.copy_prefix(PREFIX)
+        disturb_write(path)
+        with pytest.raises(ConcurrentChangeError, match="changed while it was being read"):
+            new.commit()
+    assert names(path.parent) == [path.name]
+
+
+# Hadoop's checksums
+
+
+@pytest.mark.parametrize("chunk", [1, 512, 4096, 65536])
+def test_checksums_are_renewed(path: Path, chunk: int) -> None:
+    crc = crc_of(path)
+    crc.write_bytes(checksums(OLD, chunk))
+    crc.chmod(0o640)
+    run(path)
+    assert crc.read_bytes() == checksums(NEW, chunk)
+    assert crc.stat().st_mode & 0o777 == 0o640
+    assert names(path.parent) == [crc.name, path.name]
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 1024])
+@pytest.mark.parametrize("prefix", [0, 511, 512, 1024])
+def test_checksums_at_the_edges(path: Path, size: int, prefix: int) -> None:
+    path.write_bytes(OLD[:size])
+    crc_of(path).write_bytes(checksums(OLD[:size]))
+    prefix = min(prefix, size)
+    with open_source(path) as source, rewrite(source) as new:
+        new.copy_prefix(prefix)
+        new.write(TAIL[:700])
+        new.commit()
+    assert crc_of(path).read_bytes() == checksums(OLD[:prefix] + TAIL[:700])
+
+
+def test_checksums_of_copied_chunks_are_carried_over(path: Path) -> None:
+    """So that damage which the disk did before us is still found after us."""
+    old = bytearray(checksums(OLD))
+    old[8:12] = b"gone"
+    crc_of(path).write_bytes(old)
+    run(path)
+    new = bytearray(checksums(NEW))
+    new[8:12] = b"gone"
+    assert crc_of(path).read_bytes() == new
+
+
+BROKEN = [
+    b"",
+    b"crc\0",
+    b"crc\1" + checksums(OLD)[4:],
+    checksums(OLD)[:-4],
+    checksums(OLD) + b"\0",
+    checksums(b""),
+    b"crc\0" + struct.pack(">i", 0),
+    b"crc\0" + struct.pack(">i", -512) + checksums(OLD)[8:],
+    b"crc\0" + struct.pack(">iI", 0x7FFFFFFF, 0),
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_malformed_checksums_are_removed(path: Path, broken: bytes) -> None:
+    crc_of(path).write_bytes(broken)
+    with open_source(path) as source, rewrite(source) as new:
+        new.write(TAIL)
+    assert crc_of(path).read_bytes() == broken
+    run(path)
+    assert names(path.parent) == [path.name]
+
+
+def test_checksums_that_are_no_file(path: Path) -> None:
+    crc_of(path).mkdir()
+    run(path)
+    assert crc_of(path).is_dir()
+    crc_of(path).rmdir()
+    crc_of(path).symlink_to("nowhere")
+    run(path)
+    assert names(path.parent) == [path.name]
+
+
+def test_checksums_of_another_output(path: Path) -> None:
+    target = path.with_name("b.parquet")
+    run(path, target)
+    assert not crc_of(target).exists()  # none before, none after
+    crc_of(target).write_bytes(checksums(b"stale"))
+    run(path, target)
+    assert not crc_of(target).exists()  # nothing to renew it from
+    crc_of(path).write_bytes(checksums(OLD))
+    crc_of(target).write_bytes(checksums(b"stale"))
+    run(path, target)
+    assert crc_of(target).read_bytes() == checksums(NEW)
+    assert crc_of(path).read_bytes() == checksums(OLD)
+    with create(target) as new:
+        new.write(TAIL)
+        new.commit()
+    assert not crc_of(target).exists()
+    assert names(path.parent) == [crc_of(path).name, path.name, "b.parquet"]
+
+
+def test_checksums_beside_a_link(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    link = tmp_path / "sub" / "link"
+    link.symlink_to(path)
+    crc_of(link).write_bytes(checksums(OLD))
+    crc_of(path).write_bytes(checksums(OLD))
+    run(link)
+    assert crc_of(link).read_bytes() == crc_of(path).read_bytes() == checksums(NEW)
+
+
+# Leftovers
+
+
+def test_leftovers(tmp_path: Path) -> None:
+    left = ".a.parquet.0123456789abcdef.parquet_bloom.tmp"
+    others = (
+        "a.parquet",
+        left[1:],
+        left[:-1],
+        ".a.parquet.parquet_bloom.tmp",
+        ".a.0123456789ABCDEF.parquet_bloom.tmp",
+    )
+    for name in (left, *others):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / ".d.0123456789abcdef.parquet_bloom.tmp").mkdir()
+    assert leftovers(tmp_path) == [str(tmp_path / left)]
+    with pytest.raises(StorageError):
+        leftovers(tmp_path / "missing")
+
+
+# Other file systems
+
+
+def remote_filesystems(tmp_path: Path) -> Iterator[tuple[Any, Callable[[str], bytes], Callable[[], list[str]]]]:
+    root = tmp_path / "remote"
+    root.mkdir(exist_ok=True)
+    yield (
+        fs.SubTreeFileSystem(str(root), fs.LocalFileSystem()),
+        lambda name: (root / name).read_bytes(),
+        lambda: names(root),
+    )
+
+
+@pytest.fixture(params=["subtree", "mock", "fsspec memory"])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A file system that is not the local one, with a file `a` in it."""
+    filesystem: Any
+    if request.param == "subtree":
+        (tmp_path / "remote").mkdir()
+        filesystem = fs.SubTreeFileSystem(str(tmp_path / "remote"), fs.LocalFileSystem())
+    elif request.param == "mock":
+        filesystem = fs._MockFileSystem()
+    else:
+        filesystem = pytest.importorskip("fsspec").filesystem("memory", skip_instance_cache=True)
+        filesystem.store = {}
+        filesystem.pipe_file("/a", OLD)
+        return filesystem
+    with filesystem.open_output_stream("a") as stream:
+        stream.write(OLD)
+    return filesystem
+
+
+def content(filesystem: Any, name: str) -> bytes:
+    with open_source(name, filesystem) as source:
+        return source.read_at(0, source.size)
+
+
+def remote_names(filesystem: Any) -> list[str]:
+    if isinstance(filesystem, fs.FileSystem):
+        return sorted(info.base_name for info in filesystem.get_file_info(fs.FileSelector("")))
+    return sorted(name.lstrip("/") for name in filesystem.store)
+
+
+def write_remote(source_fs: Any, target: str, target_fs: Any, monkeypatch: pytest.MonkeyPatch) -> Rewrite:
+    monkeypatch.setattr(copying, "PIECE", 10_000)
+    with open_source("a", source_fs) as source, rewrite(source, target, target_fs) as new:
+        new.copy_prefix(PREFIX)
+        new.write(np.frombuffer(TAIL, np.uint8))
+        assert new.tell() == len(NEW)
+        new.commit()
+    return new
+
+
+def test_writing_remotely(remote: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        write_remote(remote, "b", remote, monkeypatch)
+        assert content(remote, "b") == NEW
+        assert content(remote, "a") == OLD
+    assert remote_names(remote) == ["a", "b"]
+    # From there to here, and from here to there.
+    write_remote(remote, str(tmp_path / "local"), None, monkeypatch)
+    assert (tmp_path / "local").read_bytes() == NEW
+    with open_source(tmp_path / "local") as source, rewrite(source, "c", remote) as new:
+        new.copy_prefix(source.size)
+        new.commit()
+    with create("d", remote) as new:
+        new.write(TAIL)
+        new.commit()
+    assert (content(remote, "c"), content(remote, "d")) == (NEW, TAIL)
+    assert remote_names(remote) == ["a", "b", "c", "d"]
+
+
+def test_giving_up_remotely(remote: Any) -> None:
+    with open_source("a", remote) as source:
+        with rewrite(source, "b", remote) as new:
+            new.copy_prefix(PREFIX)
+        with pytest.raises(TruncatedFileError), rewrite(source, "b", remote) as new:
+            new.copy_prefix(1 << 40)
+        with pytest.raises(KeyError), rewrite(source, "b", remote) as new:
+            raise KeyError
+    assert remote_names(remote) == ["a"]
+
+
+def test_in_place_on_another_file_system_is_refused(remote: Any) -> None:
+    with open_source("a", remote) as source:
+        for target in (None, "a"):
+            with pytest.raises(StorageError, match="in place on the local file system only; give an output"):
+                rewrite(source, target, remote)
+    assert same_place("a", "a", remote)
+    assert content(remote, "a") == OLD
+
+
+def test_a_remote_folder_that_is_missing(tmp_path: Path, path: Path) -> None:
+    filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    with pytest.raises(ParquetBloomError, match="no/b: cannot write beside it"), create("no/b", filesystem):
+        pass
+    assert names(tmp_path) == [path.name]
