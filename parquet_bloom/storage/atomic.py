@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
+
+from . import system
 
 _AT_FDCWD = -100
 _NOREPLACE = 1
@@ -46,15 +46,5 @@ def _rename(old: str, new: str, flags: int) -> None:
         raise OSError(number, os.strerror(number), old, None, new)
 
 
-@cache
 def _renameat2() -> Callable[..., Any] | None:
-    """The C library's function, looked up once; None where there is none."""
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        function = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    function.restype = ctypes.c_int
-    return function
+    return system.function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

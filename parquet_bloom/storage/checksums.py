@@ -47,20 +47,23 @@ def read(path: str, size: int) -> Checksums | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size < _HEADER.size:
+        header = os.pread(descriptor, _HEADER.size, 0) if stat.S_ISREG(status.st_mode) else b""
+        if len(header) < _HEADER.size:
             return None
-        try:
-            magic, chunk = _HEADER.unpack(file.read(_HEADER.size))
-            if magic != _MAGIC or not 1 <= chunk <= _MAX_CHUNK:
-                return None
-            if status.st_size != _HEADER.size + 4 * -(-size // chunk):
-                return None
-            sums = file.read()
-        except (OSError, struct.error):
+        magic, chunk = _HEADER.unpack(header)
+        if magic != _MAGIC or not 1 <= chunk <= _MAX_CHUNK:
             return None
-    return Checksums(chunk, sums) if len(sums) == 4 * -(-size // chunk) else None
+        length = 4 * -(-size // chunk)
+        if status.st_size != _HEADER.size + length:
+            return None
+        sums = os.pread(descriptor, length, _HEADER.size)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return Checksums(chunk, sums) if len(sums) == length else None
 
 
 def compute(descriptor: int, start: int, size: int, chunk: int) -> bytes:

@@ -49,8 +49,7 @@ class LocalRewrite(Rewrite):
             if isinstance(self._source, LocalSource):
                 mode = stat.S_IMODE(os.fstat(self._source.fileno()).st_mode) & 0o777
         self._descriptor, self._temporary = temporary.make(self._real, mode)
-        status = os.fstat(self._descriptor)
-        self._ours = (status.st_dev, status.st_ino)
+        self._ours = _inode(self._descriptor)
         if old is not None:
             temporary.keep_attributes(old, self._descriptor)
 
@@ -71,6 +70,7 @@ class LocalRewrite(Rewrite):
 
     def _copy(self, source: Source, length: int) -> None:
         copying.copy_prefix(source, self._descriptor, length)
+        copying.begin_flush(self._descriptor, length)
 
     def _write(self, data: memoryview) -> None:
         copying.write_at(self._descriptor, data, self._position)
@@ -157,15 +157,15 @@ class LocalRewrite(Rewrite):
         A file that comes out in return and is neither ours nor the one put in before is newer still, and goes
         back in turn.
         """
-        last = self._ours
+        expected = self._ours  # what stands in the file's place, as far as this process knows
         try:
-            while True:
-                status = os.lstat(self._temporary)
-                found = (status.st_dev, status.st_ino)
-                if found in (last, self._ours):
-                    return
+            found = _inode(self._temporary)
+            while found != expected:
                 atomic.exchange(self._temporary, self._real)
-                last = found
+                came_out = _inode(self._temporary)
+                if came_out == expected:
+                    return
+                expected, found = found, came_out
         except FileNotFoundError:
             return  # replaced without an exchange, or removed meanwhile by somebody who wanted it gone
         except OSError as error:
@@ -175,10 +175,9 @@ class LocalRewrite(Rewrite):
     def _is_ours(self) -> bool:
         """Whether the new file stands in its place."""
         try:
-            status = os.lstat(self._real)
+            return _inode(self._real) == self._ours
         except OSError:
             return False
-        return (status.st_dev, status.st_ino) == self._ours
 
     def _tidy(self) -> None:
         for sidecar in self._sidecars:
@@ -204,6 +203,12 @@ def _require_writable(path: str, what: str, status: os.stat_result, name: str) -
         problem = f"no write permission: {what} may not be written by this user"
     if problem:
         raise StorageError(problem, path=name, errno=errno.EACCES)
+
+
+def _inode(file: int | str) -> tuple[int, int]:
+    """Which file it is, whatever its name."""
+    status = os.lstat(file) if isinstance(file, str) else os.fstat(file)
+    return status.st_dev, status.st_ino
 
 
 def _flush(folder: str) -> None:

@@ -1,4 +1,4 @@
-"""A file being rewritten is the old one or the new one, whole, when the writer dies, fails or is disturbed."""
+"""A file being rewritten is the old or the new one, whole, when the writer dies, fails or is disturbed."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 import builtins
 import errno
 import inspect
+import os
 import pickle
 
 import pytest
@@ -68,10 +69,8 @@ def test_one_printable_line_whatever_the_names_hold() -> None:
 
 
 def test_a_storage_error_is_an_os_error() -> None:
-    try:
-        open("/nowhere/a.parquet")
-    except OSError as cause:
-        error = StorageError.wrap(cause, "cannot open", "a.parquet")
+    cause = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "a.parquet")
+    error = StorageError.wrap(cause, "cannot open", "a.parquet")
     assert str(error) == "a.parquet: cannot open: No such file or directory"
     assert (error.errno, error.filename) == (errno.ENOENT, "a.parquet")
     other = pickle.loads(pickle.dumps(error))
