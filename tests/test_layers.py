@@ -34,6 +34,7 @@ LAYERS = {
     "spark": 7,
     "cli": 8,
     "__init__": 9,
+    "__main__": 9,
 }
 
 # What opens a file by its path, by the name it is imported from. Only the unit `storage` calls these.

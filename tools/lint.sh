@@ -19,7 +19,7 @@ mapfile -t compiled < <(find parquet_bloom -name '*.pyx' | sort | sed 's/\.pyx$/
 check "ruff check" "$bin/ruff" check --no-cache .
 check "ruff format" "$bin/ruff" format --no-cache --check --diff .
 check "mypy" "$python" -m mypy
-check "stubtest" "$python" -m mypy.stubtest --concise --ignore-disjoint-bases \
+check "stubtest" "$python" -m mypy.stubtest --mypy-config-file pyproject.toml --concise --ignore-disjoint-bases \
     --allowlist tools/stubtest_allowlist.txt --ignore-unused-allowlist "${compiled[@]}"
 check "shellcheck" "$bin/shellcheck" --external-sources .ci/run tools/*.sh
 exit "$status"

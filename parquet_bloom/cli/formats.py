@@ -68,7 +68,7 @@ class CsvRows(Rows):
         super().__init__(columns, write)
         self._escape = escape
         self._buffer = io.StringIO()
-        self._csv = csv.writer(self._buffer, lineterminator="\n")
+        self._csv = csv.writer(self._buffer, lineterminator="\r\n")
 
     def begin(self) -> None:
         self._line([column.key for column in self.columns])
@@ -85,7 +85,8 @@ class CsvRows(Rows):
 
     def _line(self, cells: list[Any]) -> None:
         self._csv.writerow(cells)
-        self._write(self._buffer.getvalue())
+        # Told that lines end in both, it quotes either, as readers need it; they end as lines do here.
+        self._write(self._buffer.getvalue().removesuffix("\r\n") + "\n")
         self._buffer.seek(0)
         self._buffer.truncate()
 

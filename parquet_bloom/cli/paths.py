@@ -25,10 +25,12 @@ class Found:
     ----------
     path : the file.
     root : the folder below which its place is kept in an output folder; None for a file that was named itself.
+    of_folder : whether all of `root` was asked for.
     """
 
     path: str
     root: str | None
+    of_folder: bool
 
 
 def find_files(paths: Sequence[str], output: Output) -> list[Found]:
@@ -38,11 +40,11 @@ def find_files(paths: Sequence[str], output: Output) -> list[Found]:
         for path in _with_stdin(paths):
             with output.going_on():
                 files = list_files(path)
-                root = _root(path)
+                root, of_folder = _root(path)
                 for file in files:
                     # As in list_files: `a/..` is not the folder of `a` where that is a link.
                     key = os.path.abspath(file) if ".." not in file else file
-                    found.setdefault(key, Found(file, root))
+                    found.setdefault(key, Found(file, root, of_folder))
                 if not files:
                     output.note(f"{os.fspath(path)}: no files in it")
     return list(found.values())
@@ -60,16 +62,16 @@ def _with_stdin(paths: Iterable[str]) -> Iterator[str | PurePath]:
                 yield PurePath(os.fsdecode(line))  # an object, not a string: a name, never a pattern
 
 
-def _root(path: str | PurePath) -> str | None:
+def _root(path: str | PurePath) -> tuple[str | None, bool]:
     name = local(path)
     if os.path.isdir(name):
-        return name
+        return name, True
     if os.path.lexists(name) or isinstance(path, PurePath):
-        return None
+        return None, False
     fixed = name
     while glob.has_magic(fixed):
         fixed = os.path.dirname(fixed)
-    return fixed
+    return fixed, False
 
 
 def place_outputs(files: Sequence[Found], paths: Sequence[str], output: str) -> dict[str, str]:
@@ -118,7 +120,7 @@ def _check_places(files: Sequence[Found], places: dict[str, str], target: str) -
             raise ParquetBloomError(f"the output {place} would also be that of {taken[real]}", path=path)
         taken[real] = path
     inside = os.path.join(os.path.realpath(target), "")
-    for root in {file.root for file in files if file.root is not None and os.path.isdir(file.root)}:
+    for root in {file.root for file in files if file.root is not None and file.of_folder}:
         if inside.startswith(os.path.join(os.path.realpath(root), "")):
             raise ParquetBloomError(f"it lies in {root}, whose readers would find rows twice", path=target)
 

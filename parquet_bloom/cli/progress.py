@@ -67,11 +67,11 @@ class Bar:
 
     def say(self, text: str) -> bool:
         """Print a line above the bar; False if no bar is there, so that anyone can print it."""
-        from rich.text import Text
-
         with self._lock:
             if self._progress is None:
                 return False
+            from rich.text import Text
+
             self._progress.console.print(Text.from_ansi(text), soft_wrap=True)
             return True
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
 from typing import Any
 
 import click
+import pyarrow as pa
 
-from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
-from ..file.reader import open
+from ..hashing.literals import coerce
+from ..hashing.physical import from_arrow
 from ..predicate import parse
 from ..prune.plan import prune as prune_files
 from ..prune.report import PruneReport, RowGroupDecision
@@ -28,6 +29,14 @@ COLUMNS = (
 )
 
 
+def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
+    """Refuse a mistyped zone, which would only make predicates doubtful, and everything be read."""
+    instants = from_arrow(pa.timestamp("us", "UTC"))
+    if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
+        raise click.BadParameter(f"{zone!r} is no time zone that is known here", context, parameter)
+    return zone
+
+
 @command(
     "prune",
     example=(
@@ -43,7 +52,14 @@ COLUMNS = (
     help="The predicate: comparisons by = and IN, joined by AND and OR; dotted paths for nested columns.",
 )
 @click.option("--dialect", metavar="NAME", help="Read the predicate as this SQL dialect (sqlglot's names: spark, ...).")
-@click.option("--timezone", default="UTC", show_default=True, help="Zone of timestamps that are written without one.")
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    callback=_known_zone,
+    help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
+)
 @click.option("--ignore-case", is_flag=True, help="Match names of columns whatever their case, as Spark does.")
 def prune(
     output: Output, paths: tuple[str, ...], where: str, dialect: str | None, timezone: str, ignore_case: bool
@@ -55,12 +71,11 @@ def prune(
     node = parse(where, dialect)
     files = [file.path for file in find_files(paths, output)]
 
-    def plan(progress: Callable[[int, int], None]) -> PruneReport:
-        return prune_files(files, node, timezone=timezone, ignore_case=ignore_case, progress=progress)
-
     with output.rows("row_groups", COLUMNS) as rows:
         with output.progress(len(files)) as bar, output.step("prune"):
-            report = _of_readable(files, plan, bar.of, output)
+            report = prune_files(
+                files, node, timezone=timezone, ignore_case=ignore_case, progress=bar.of, on_error=output.fail
+            )
         for file in report.files:
             for decision in file.row_groups:
                 rows.add(_row(file.path, decision))
@@ -68,32 +83,6 @@ def prune(
     skipped = ", ".join(f"{count:,} by {what}" for what, count in sorted(report.skipped_by.items()))
     output.summary(str(report) + (f"; skipped {skipped}" if skipped else ""))
     return output.exit_code(GOOD if report.selected_row_groups else BAD)
-
-
-def _of_readable(
-    files: list[str],
-    plan: Callable[[Callable[[int, int], None]], PruneReport],
-    progress: Callable[[int, int], None],
-    output: Output,
-) -> PruneReport:
-    """The report on the files that can be read; the others are reported and taken out of `files`."""
-    while True:
-        try:
-            return plan(progress)
-        except (PredicateError, UnknownColumnError):
-            raise
-        except ParquetBloomError as error:
-            if error.path not in files:
-                raise
-            files.remove(error.path)
-            output.fail(error)
-            for path in list(files):  # those that are broken alike, at once
-                try:
-                    with open(path) as file:
-                        file.leaves  # noqa: B018
-                except ParquetBloomError as other:
-                    files.remove(path)
-                    output.fail(other)
 
 
 def _row(path: str, decision: RowGroupDecision) -> dict[str, Any]:

@@ -19,6 +19,7 @@ cdef extern from *:
     void prefetch "pb_prefetch"(const void*) nogil
 
 cdef enum:
+    RUN = 64    # slots taken at once; a table has a multiple of it
     AHEAD = 16  # slots fetched before they are looked at: a large table lives outside of the near caches
     FAR = 1024  # slots from the first to the one found, more than chance brings about
 
@@ -92,34 +93,40 @@ cdef class HashSet:
         if not enough:
             raise MemoryError
 
+    cdef Py_ssize_t _take(self, uint64_t* slot, uint64_t* out) noexcept nogil:
+        """Copy the hashes of the next RUN slots to `out`, which has room for as many; returns how many there were."""
+        cdef Py_ssize_t taken = 0
+        cdef int i
+        for i in range(RUN):
+            out[taken] = slot[i]  # without a branch: whether a slot is used is a coin toss
+            taken += slot[i] != 0
+        return taken
+
     def fill(self, uint8_t[::1] bitset not None):
         """Insert every hash of the set into a filter's bitset."""
         cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
         cdef uint8_t* blocks = &bitset[0]
-        cdef uint64_t i
+        cdef uint64_t run[RUN]
+        cdef uint64_t slot
+        cdef Py_ssize_t taken, k
         with nogil:
-            for i in range(<uint64_t>1 << self.bits):
-                if self.slots[i]:
-                    insert_hash(blocks, num_blocks, self.slots[i])
+            for slot in range(0, <uint64_t>1 << self.bits, RUN):
+                taken = self._take(self.slots + slot, run)
+                for k in range(taken):
+                    insert_hash(blocks, num_blocks, run[k])
             if self.has_zero:
                 insert_hash(blocks, num_blocks, 0)
 
     def to_array(self):
         """The distinct hashes, as a uint64 array in no particular order."""
-        out = np.zeros(len(self), dtype=np.uint64)
+        out = np.zeros(len(self) + RUN, dtype=np.uint64)
         cdef uint64_t[::1] view = out
-        cdef Py_ssize_t written = 0
-        cdef uint64_t i
+        cdef Py_ssize_t written = self.has_zero
+        cdef uint64_t slot
         with nogil:
-            for i in range(<uint64_t>1 << self.bits):
-                if self.slots[i]:
-                    view[written] = self.slots[i]
-                    written += 1
-        return out
-
-
-cdef inline bint far_off(uint64_t slot, int bits, uint64_t h) noexcept nogil:
-    return ((slot - (h >> (64 - bits))) & ((<uint64_t>1 << bits) - 1)) > <uint64_t>FAR
+            for slot in range(0, <uint64_t>1 << self.bits, RUN):
+                written += self._take(self.slots + slot, &view[written])
+        return out[: len(self)]
 
 
 cdef inline uint64_t find(const uint64_t* slots, int bits, uint64_t factor, uint64_t h) noexcept nogil:

@@ -18,7 +18,7 @@ from ..errors import (
     UnreadableColumnError,
 )
 from ..metadata.filter_header import write_header
-from ..metadata.footer import MAGIC, Footer
+from ..metadata.footer import MAGIC, Footer, Leaf
 from ..storage import managed_table, open_source, rewrite, same_place
 from ..threads import in_order, processors
 from .build import BuiltFilter, build_filter
@@ -149,15 +149,17 @@ def embed(
             same = output is None or same_place(path, output, filesystem)
             report = EmbedReport(file.path, file.path if same else os.fspath(output), old_size=source.size)
             report.kept, report.dead_bytes = job.kept, job.dead_bytes
+            report.new_size = source.size
             if not job.todo and same:
-                report.new_size = source.size
+                pass
             elif dry_run:
                 job.write(_Tally(), report, progress, threads or processors())
             else:
                 with rewrite(source, None if same else output, filesystem) as new:
                     job.write(new, report, progress, threads or processors())
-                    new.commit()
-                report.changed = True
+                    if report.filters or job.dropped or not same:
+                        new.commit()
+                        report.changed = True
         except ParquetBloomError as error:
             error.path = error.path or file.path
             raise
@@ -227,6 +229,7 @@ class _Embedding:
     cut : how much of the file is copied: to the footer, or to the filters at its tail that are written anew.
     moved : (row group, leaf index) -> (offset, length) of filters behind `cut` that are copied as they are.
     dead_bytes : bytes of filters before `cut` that nothing will point to any more.
+    dropped : number of filters taken out for which there is no new one.
     """
 
     def __init__(self, file: BloomFile, plans: list[ColumnPlan], replace: bool):
@@ -243,6 +246,7 @@ class _Embedding:
         self.cut = self.footer.start
         self.moved: dict[tuple[int, int], tuple[int, int]] = {}
         self.dead_bytes = 0
+        self.dropped = 0
         if replace and self.todo:
             self._cut_tail({(row_group, plan.leaf.index) for row_group, plan in self.todo})
 
@@ -269,7 +273,7 @@ class _Embedding:
                 doubtful = max(doubtful, chunk.offset)  # nothing that it may mean is moved
                 continue
             total = chunk.header.header_bytes + chunk.num_bytes
-            spans[chunk.row_group, self.file.leaf(chunk.column).index] = (chunk.offset, total)
+            spans[chunk.row_group, chunk.leaf.index] = (chunk.offset, total)
         for (offset, length), owner in sorted(((span, owner) for owner, span in spans.items()), reverse=True):
             if offset + length == self.cut and offset > doubtful:
                 self.cut = offset
@@ -288,26 +292,40 @@ class _Embedding:
 
         places: dict[tuple[int, int], tuple[int, int] | None] = {}
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
+        done = 0
         with in_order(build, self.todo, threads) as built:
             new.copy_prefix(self.cut)
             for owner in sorted(jobs.keys() | self.moved.keys()):
-                offset = new.tell()
                 if owner in self.moved:
+                    offset = new.tell()
                     new.write(self.file.source.read_at(*self.moved[owner]))
-                else:
-                    write_filter(new, next(built), owner[0], jobs[owner].leaf.name, report)
-                    if progress:
-                        progress(report.num_filters, len(self.todo))
-                places[owner] = (offset, new.tell() - offset)
+                    places[owner] = (offset, new.tell() - offset)
+                    continue
+                places[owner] = write_filter(new, next(built), self.footer, owner[0], jobs[owner].leaf, report)
+                if places[owner] is None and self.file.chunk(owner[0], jobs[owner].leaf) is not None:
+                    self.dropped += 1
+                done += 1
+                if progress:
+                    progress(done, len(self.todo))
         write_footer(new, self.footer, places)
         report.new_size = new.tell()
 
 
-def write_filter(new: _Sink, built: BuiltFilter, row_group: int, column: str, report: EmbedReport) -> None:
-    """Append header and bitset, and note them in the report."""
+def write_filter(
+    new: _Sink, built: BuiltFilter, footer: Footer, row_group: int, leaf: Leaf, report: EmbedReport
+) -> tuple[int, int] | None:
+    """Append header and bitset, note them in the report, and say where they stand: (offset, length).
+
+    Nothing is written where no value was found and the footer does not tell so: an empty filter on values that may be
+    there is one that no reader should trust.
+    """
+    if not built.filter.fill and footer.has_values(row_group, leaf) is not False:
+        return None
+    offset = new.tell()
     new.write(write_header(built.filter.num_bytes))
     new.write(built.filter)
-    report.filters.append(EmbeddedFilter(row_group, column, built.ndv, built.filter.num_bytes, built.fpp))
+    report.filters.append(EmbeddedFilter(row_group, leaf.name, built.ndv, built.filter.num_bytes, built.fpp))
+    return offset, new.tell() - offset
 
 
 def write_footer(new: _Sink, footer: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:

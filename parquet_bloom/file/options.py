@@ -94,8 +94,12 @@ def plan_columns(leaves: Sequence[Leaf], asked: Mapping[str, FilterOptions], pat
     UnknownColumnError, UnsupportedTypeError
     """
     plans: dict[int, ColumnPlan] = {}
+    exact: dict[str, list[Leaf]] = {}  # a search a name would take long where thousands are asked for
+    for leaf in leaves:
+        exact.setdefault(leaf.name, []).append(leaf)
     for name, options in asked.items():
-        leaf = find_leaf(leaves, name, path)
+        found = exact.get(name, [])
+        leaf = found[0] if len(found) == 1 else find_leaf(leaves, name, path)
         column_type = type_of(leaf)
         if not column_type.hashable:
             problem = "BOOLEAN columns get no filter: there are two values to find"

@@ -48,6 +48,7 @@ class ChunkFilter:
     Attributes
     ----------
     row_group, column : which chunk; `column` is the dotted path.
+    leaf : the column in the file's schema: two columns may have one dotted path.
     column_type : type of the column.
     offset : where the filter's header begins in the file, by the footer.
     length : bytes of header and bitset, by the footer; None where it does not say.
@@ -58,6 +59,7 @@ class ChunkFilter:
         self._record = record
         self.row_group = row_group
         self.column = leaf.name
+        self.leaf = leaf
         self.column_type: ColumnType = type_of(leaf)
         self.offset = int(record["filter_offset"])
         self.length = None if record["filter_length"] == -1 else int(record["filter_length"])
@@ -140,8 +142,9 @@ class ChunkFilter:
         reaching = before[(before["length"] < 0) | (before["offset"] + before["length"] > self.offset)]
         others = [span for span in reaching if file._filter_end(int(span["chunk"])) > self.offset]
         for span in (*others, *file._filter_spans[first:last]):
-            row_group, column = file._owner(int(span["chunk"]))
-            if (row_group, column) != (self.row_group, self.column):
+            record = file.footer.chunks[int(span["chunk"])]
+            if (record["row_group"], record["column"]) != (self.row_group, self.leaf.index):
+                row_group, column = file._owner(int(span["chunk"]))
                 return f"its bytes are also those of the filter of row group {row_group}, column '{column}'"
         return None
 
@@ -161,7 +164,7 @@ class ChunkFilter:
             empty = self._bitset.count(0) == len(self._bitset)
         except ParquetBloomError as error:
             return error.problem
-        if empty and self._file.has_values(self.row_group, self.column) is not False:
+        if empty and self._file.has_values(self.row_group, self.leaf) is not False:
             return "no bit is set, yet the column chunk may hold values"
         return None
 
@@ -322,12 +325,8 @@ class BloomFile:
     def has_values(self, row_group: int, column: str | Leaf) -> bool | None:
         """Whether a column chunk holds a value that is not null; None where the footer does not say."""
         leaf = self.leaf(column) if isinstance(column, str) else column
-        record = self.record(row_group, leaf)
-        num_values = int(record["num_values"])
-        null_count = self.footer.statistics(record).null_count
-        if num_values == 0 or null_count == num_values:
-            return False
-        return None if null_count is None else True
+        self.record(row_group, leaf)
+        return self.footer.has_values(row_group, leaf)
 
     @cached_property
     def _data_ranges(self) -> np.ndarray:

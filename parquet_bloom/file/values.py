@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
 from ..hashing import arrays
-from ..hashing.physical import NANOS_PER_DAY, ColumnType, Kind, integer_range
+from ..hashing.physical import LONGEST_DECIMAL, NANOS_PER_DAY, ColumnType, Kind, integer_range
 from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
@@ -89,6 +89,10 @@ def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
         ends = pc.min_max(array).as_py()
         if ends["min"] is not None and not (low <= ends["min"] and ends["max"] <= high):
             return f"it holds {ends['min']} to {ends['max']}, outside its type"
+    if column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
+        lengths = pc.min_max(pc.binary_length(array)).as_py()
+        if lengths["min"] is not None and not 1 <= lengths["min"] <= lengths["max"] <= LONGEST_DECIMAL:
+            return f"it holds decimals of {lengths['min']} to {lengths['max']} bytes"
     if column_type.physical == "INT96":
         nanos = arrays.rows_of(array.drop_null(), 12)[:, :8].copy().view(np.int64)
         if ((nanos < 0) | (nanos >= NANOS_PER_DAY)).any():

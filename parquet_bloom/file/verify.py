@@ -86,16 +86,17 @@ def verify(
     """
     with open(path, filesystem) as file:
         report = VerifyReport(file.path)
-        chunks = list(file.chunks(columns=columns))
-        readers: dict[str, ColumnReader] = {}
-        for done, chunk in enumerate(chunks):
+        names = None if columns is None else list(columns)
+        total = sum(1 for _ in file.chunks(columns=names))
+        readers: dict[int, ColumnReader] = {}
+        for done, chunk in enumerate(file.chunks(columns=names)):  # one at a time: each holds its bitset
             report.chunks.append(_verify_chunk(file, chunk, readers if data else None))
             if progress:
-                progress(done + 1, len(chunks))
+                progress(done + 1, total)
         return report
 
 
-def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[str, ColumnReader] | None) -> ChunkVerdict:
+def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[int, ColumnReader] | None) -> ChunkVerdict:
     verdict = ChunkVerdict(file.path, chunk.row_group, chunk.column)
     try:
         verdict.problem = chunk.problem
@@ -106,9 +107,9 @@ def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[str, Column
         elif chunk.fill > 0.9:
             verdict.note = f"saturated: {chunk.fill:.0%} of the bits are set, {chunk.fpp:.0%} of absent keys pass"
         if readers is not None and chunk.column_type.hashable:
-            if chunk.column not in readers:
-                readers[chunk.column] = ColumnReader(file.source, file.footer, file.leaf(chunk.column))
-            _probe_all(chunk, readers[chunk.column], verdict)
+            if chunk.leaf.index not in readers:
+                readers[chunk.leaf.index] = ColumnReader(file.source, file.footer, chunk.leaf)
+            _probe_all(chunk, readers[chunk.leaf.index], verdict)
     except ParquetBloomError as error:
         verdict.problem = error.problem
     return verdict

@@ -130,9 +130,8 @@ def _write_filters(
         row += num_rows
         for plan in plans if num_rows else ():
             values = (arrays.to_storage(array, plan.column_type) for array in _leaf_arrays(rows, plan.leaf.index))
-            offset = new.tell()
-            write_filter(new, build_filter(values, plan.column_type, plan.options), row_group, plan.leaf.name, report)
-            places[row_group, plan.leaf.index] = (offset, new.tell() - offset)
+            built = build_filter(values, plan.column_type, plan.options)
+            places[row_group, plan.leaf.index] = write_filter(new, built, footer, row_group, plan.leaf, report)
     if row != table.num_rows:
         raise MissingFilterError(f"pyarrow wrote {row} of {table.num_rows} rows")
     write_footer(new, footer, places)

@@ -246,7 +246,8 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
 
 def _all_valid(rows: np.ndarray, array: pa.Array) -> bool:
     """Whether all rows are true; those of nulls may be anything."""
-    return bool(rows.all() or rows.all(axis=1)[array.is_valid().to_numpy(zero_copy_only=False)].all())
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return bool(rows.all() or rows[valid].all())
 
 
 def _float(array: pa.Array, target: ColumnType) -> pa.Array:

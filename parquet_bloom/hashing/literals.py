@@ -293,7 +293,7 @@ def _zone(timezone: str) -> dt.tzinfo | None:
 
 
 def _arrow_scalar(literal: pa.Scalar, column_type: ColumnType, timezone: str) -> Coerced:
-    """Arrow's dates and times, which hold nanoseconds and years that Python's own types do not; else the plain value."""
+    """Arrow's dates and times, which hold nanoseconds and years that Python's do not; else the plain value."""
     kind, arrow_type = column_type.kind, literal.type
     if not literal.is_valid:
         return ABSENT

@@ -80,7 +80,7 @@ class Leaf:
     repeated: bool
     nodes: tuple[Mapping[int, Any], ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         return ".".join(self.path)
 
@@ -249,6 +249,15 @@ class Footer:
         null_count = _of_type(found.get(3), int)
         return Statistics(null_count, *(_of_type(found.get(number), bytes) for number in (6, 5, 2, 1)))
 
+    def has_values(self, row_group: int, leaf: Leaf) -> bool | None:
+        """Whether a column chunk holds a value that is not null; None where the footer does not say."""
+        record = self.chunk(row_group, leaf)
+        num_values = int(record["num_values"])
+        null_count = self.statistics(record).null_count
+        if num_values == 0 or null_count == num_values:
+            return False
+        return None if null_count is None else True
+
     def data_ranges(self) -> np.ndarray:
         """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end)."""
         chunks = self.chunks
@@ -321,7 +330,7 @@ class Footer:
     def _physical_row_group(self, row_group: int, leaf: Leaf) -> list[tuple[int, int, Any]]:
         record = self.chunk(row_group, leaf)
         found = read_struct(self.data, int(record["meta_start"]))[0]
-        kind = _FIXED if leaf.physical == "INT96" else found.get(1)
+        kind = _FIXED if leaf.physical == "INT96" else PHYSICAL_TYPES.index(leaf.physical)
         numbers = {1: kind, **{number: _of_type(found.get(number), int) for number in (4, 5, 6, 7, 9, 11)}}
         encodings = [encoding for encoding in _of_type(found.get(2), list) or [] if isinstance(encoding, int)]
         wanted = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}

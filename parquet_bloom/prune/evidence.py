@@ -23,22 +23,25 @@ class FileEvidence:
     file : the file.
     columns : dotted names, as the predicate has them.
     ignore_case : whether names match whatever their case, as in Spark.
+
+    Attributes
+    ----------
+    missing : the columns that the file does not have.
+    doubts : why columns that it has cannot be told apart.
     """
 
     def __init__(self, file: BloomFile, columns: list[str], ignore_case: bool = False):
         self._file = file
         self._leaves: dict[str, Leaf | None] = {}
         self.doubts: list[str] = []
+        self.missing: list[str] = []
         for name in columns:
             found = find_leaves(file.leaves, name, ignore_case)
+            if not found:
+                self.missing.append(name)
             if len(found) > 1:
                 self.doubts.append(f"'{name}' stands for {len(found)} columns of the file")
             self._leaves[name] = found[0] if len(found) == 1 else None
-
-    @property
-    def missing(self) -> list[str]:
-        """The names that the file has no one column for."""
-        return [name for name, leaf in self._leaves.items() if leaf is None]
 
     def of(self, row_group: int) -> dict[str, Evidence | None]:
         """The evidence on each column in one row group."""

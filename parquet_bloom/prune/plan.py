@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import UnknownColumnError
+from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.reader import BloomFile, open
 from ..predicate import parse
 from ..predicate.decide import Decider
@@ -23,6 +23,7 @@ def prune(
     dialect: str | None = None,
     ignore_case: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
 ) -> PruneReport:
     """Find the row groups that can hold a row that matches, from statistics and Bloom filters alone.
 
@@ -35,6 +36,8 @@ def prune(
     dialect : sqlglot dialect of SQL text; None for the common ground.
     ignore_case : match column names whatever their case.
     progress : called after each file with (done, in all).
+    on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
+        the error is raised.
 
     Returns
     -------
@@ -58,13 +61,18 @@ def prune(
     report = PruneReport(str(decider.node))
     missing = set(decider.columns)
     for done, path in enumerate(files):
-        with open(path, filesystem) as file:
-            evidence = FileEvidence(file, decider.columns, ignore_case)
-            missing.intersection_update(evidence.missing)
-            report.files.append(FileDecision(path, tuple(_decide_file(file, evidence, decider))))
+        try:
+            with open(path, filesystem) as file:
+                evidence = FileEvidence(file, decider.columns, ignore_case)
+                missing.intersection_update(evidence.missing)
+                report.files.append(FileDecision(path, tuple(_decide_file(file, evidence, decider))))
+        except ParquetBloomError as error:
+            if on_error is None:
+                raise
+            on_error(error)
         if progress:
             progress(done + 1, len(files))
-    unknown = [name for name in sorted(missing) if files and not any(f"{name}=" in path for path in files)]
+    unknown = [name for name in sorted(missing) if report.files and not any(f"{name}=" in path for path in files)]
     if unknown:
         several = f" in any of {len(files):,} files" if len(files) > 1 else ""
         raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=unknown[0])

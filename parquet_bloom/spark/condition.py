@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -9,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import DoubleType, FloatType
+from pyspark.sql.types import DoubleType, FloatType, TimestampNTZType
 
 from ..errors import PredicateError, UnknownColumnError
 from ..predicate import parse, tree
@@ -17,6 +18,7 @@ from ..predicate.tree import Connective, Equal, In, Leaf, Node
 from .doubt import Doubt
 from .exact import Zone, exact_values
 from .fields import Field, find_field
+from .settings import ignores_case, is_set
 from .spelling import spell
 
 
@@ -59,7 +61,7 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
         A list names a column that the DataFrame does not have.
     """
     spark = frame.sparkSession
-    ignore_case = not _is_true(spark, "spark.sql.caseSensitive")
+    ignore_case = ignores_case(spark)
     if not isinstance(where, str):
         return _from_tree(frame, parse(where), ignore_case)
     try:
@@ -121,19 +123,18 @@ def _from_text(frame: DataFrame, filtered: DataFrame, where: str, ignore_case: b
 
 
 def _has_naive(node: Node) -> bool:
-    return any(
-        hasattr(value, "tzinfo") and value.tzinfo is None for leaf in tree.leaves(node) for value in leaf.literals
-    )
+    literals = (value for leaf in tree.leaves(node) for value in leaf.literals)
+    return any(isinstance(value, dt.datetime) and value.tzinfo is None for value in literals)
 
 
 def _exact(spark: SparkSession, node: Node, fields: Mapping[str, Field], naive: str | None, split: bool) -> Node:
     """The same predicate with the values that Spark compares the columns with."""
     zone = Zone(spark)
-    as_texts = _is_true(spark, "spark.sql.legacy.typeCoercion.datetimeToString.enabled")
+    as_texts = is_set(spark, "spark.sql.legacy.typeCoercion.datetimeToString.enabled")
 
     def leaf(item: Leaf) -> Node:
         data_type = fields[item.column].type
-        stamp = naive or ("TIMESTAMP_NTZ" if data_type.typeName() == "timestamp_ntz" else "TIMESTAMP_LTZ")
+        stamp = naive or ("TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ")
         is_list = as_texts or (isinstance(item, In) and not split)
         try:
             values = tuple(exact_values(item.literals, data_type, zone, stamp=stamp, is_list=is_list))
@@ -145,7 +146,3 @@ def _exact(spark: SparkSession, node: Node, fields: Mapping[str, Field], naive: 
         return type(item)(tuple(nodes))
 
     return tree.fold(node, leaf, join)
-
-
-def _is_true(spark: SparkSession, key: str) -> bool:
-    return (spark.conf.get(key, "false") or "").lower() == "true"

@@ -32,10 +32,16 @@ from pyspark.sql.types import (
 
 from ..hashing.literals import parse_date, parse_timestamp
 from .doubt import Doubt
+from .settings import setting
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_PRECISION = 38
-_INTEGER_DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}  # as Spark turns them into decimals
+_INTEGER_DIGITS: dict[type[DataType], int] = {
+    ByteType: 3,
+    ShortType: 5,
+    IntegerType: 10,
+    LongType: 20,
+}  # as Spark turns them into decimals
 _UTC = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "+00:00", "UTC+00:00", "GMT+00:00"})
 
 Values = Sequence[Any]
@@ -51,7 +57,7 @@ class Zone:
 
     def __init__(self, spark: SparkSession):
         self._spark = spark
-        self.is_utc = spark.conf.get("spark.sql.session.timeZone") in _UTC
+        self.is_utc = setting(spark, "spark.sql.session.timeZone") in _UTC
 
     def instants(self, values: Values, stamp: str) -> list[dt.datetime]:
         """What Spark makes of wall clocks and days where it needs instants.

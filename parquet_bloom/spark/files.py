@@ -28,6 +28,7 @@ from ..file.columns import type_of
 from ..file.reader import BloomFile
 from ..hashing.physical import ColumnType, Kind
 from .fields import Field, find_leaves
+from .settings import ignores_case, is_set, setting
 
 _VERSION = b"org.apache.spark.version"
 _LEGACY_DAYS = b"org.apache.spark.legacyDateTime"
@@ -56,14 +57,14 @@ class Rules:
         """The rules under a session's settings and a reader's options."""
         given = {name.lower(): str(value) for name, value in options.items()}
 
-        def setting(key: str, option: str = "") -> str:
-            return (given.get(option.lower()) or spark.conf.get(key, "") or "").upper()
+        def is_legacy(option: str, key: str) -> bool:
+            return (given.get(option) or setting(spark, key)).upper() == "LEGACY"
 
         return cls(
-            setting("spark.sql.caseSensitive") != "TRUE",
-            setting("spark.sql.parquet.datetimeRebaseModeInRead", "datetimeRebaseMode") == "LEGACY",
-            setting("spark.sql.parquet.int96RebaseModeInRead", "int96RebaseMode") == "LEGACY",
-            setting("spark.sql.parquet.int96TimestampConversion") == "TRUE",
+            ignores_case(spark),
+            is_legacy("datetimerebasemode", "spark.sql.parquet.datetimeRebaseModeInRead"),
+            is_legacy("int96rebasemode", "spark.sql.parquet.int96RebaseModeInRead"),
+            is_set(spark, "spark.sql.parquet.int96TimestampConversion"),
         )
 
     def legacy_calendar(self, file: BloomFile) -> str | None:
@@ -122,4 +123,4 @@ def _stored_as(data_type: DataType, stored: ColumnType) -> bool:
     floats = {FloatType: ("FLOAT",), DoubleType: ("FLOAT", "DOUBLE")}
     if by in floats:
         return kind is Kind.FLOAT and stored.physical in floats[by]
-    return {BooleanType: Kind.BOOLEAN, DateType: Kind.DATE}.get(by) is kind
+    return kind is Kind.BOOLEAN if by is BooleanType else by is DateType and kind is Kind.DATE

@@ -33,6 +33,10 @@ class Run:
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
 
+def _decoded(stream: bytes | None) -> str:
+    return (stream or b"").decode("utf-8", "surrogateescape")
+
+
 @pytest.fixture
 def run() -> Callable[..., Run]:
     """Run commands in this process: ``run("show", path)``. An exception that gets out fails the test."""
@@ -42,7 +46,7 @@ def run() -> Callable[..., Run]:
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert "Traceback" not in result.stderr
-        return Run(result.exit_code, result.stdout, result.stderr)
+        return Run(result.exit_code, _decoded(result.stdout_bytes), _decoded(result.stderr_bytes))
 
     return call
 
@@ -55,15 +59,14 @@ def spawn() -> Callable[..., Run]:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | options
         command = [sys.executable, "-m", "parquet_bloom", *map(os.fspath, args)]
         result = subprocess.run(command, **options)
-        decoded = [(stream or b"").decode("utf-8", "surrogateescape") for stream in (result.stdout, result.stderr)]
-        return Run(result.returncode, *decoded)
+        return Run(result.returncode, _decoded(result.stdout), _decoded(result.stderr))
 
     return call
 
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the working directory, with copies of ``lake/`` (six files of four writers) and ``broken.parquet``."""
+    """A folder that is the working directory, with copies of ``lake/`` and ``broken.parquet``."""
     shutil.copytree(HERE / "lake", tmp_path / "lake")
     shutil.copy(HERE / "broken.parquet", tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,7 @@
-"""Writes the files of `lake/`, which the golden files are about: `python tests/cli/make_lake.py`, and then new golden files.
+"""Writes the files of `lake/`, which golden files are about: `python tests/cli/make_lake.py`, then new golden files.
 
-They are kept, not made anew by each run, for what writers write changes with their versions. All but `plain.parquet` have
-filters on `id`, and hold the ids `100 * n` in their first row group and `100 * n + 50` in their second, for n below 50.
+They are kept, not made anew by each run: what writers write changes with their versions. All but `plain.parquet` have
+filters on `id`; their first row group holds the ids `100 * n`, the second `100 * n + 50`, for n below 50.
 """
 
 from __future__ import annotations

@@ -117,15 +117,6 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
     golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{result.err}--- exit {result.code}\n")
 
 
-@pytest.mark.parametrize("command", ["", "show", "embed", "verify", "prune"])
-def test_help(command, run, golden, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    result = run(*command.split(), "--help")
-    assert (result.code, result.err) == (0, "")
-    assert not command or "Example:\n  parquet-bloom " in result.out.replace("\n    ", "\n  ")
-    golden(f"help-{command}".rstrip("-"), result.out)
-
-
 def check_document(command: str, document: dict[str, Any]) -> None:
     """The JSON document has what its schema says, and nothing else."""
     verb = command.split()[0]

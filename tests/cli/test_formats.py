@@ -1,0 +1,154 @@
+"""Rows as text: tables, JSON, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parquet_bloom.cli.formats import CsvRows, JsonRows, NdjsonRows, TableRows, to_json
+from parquet_bloom.cli.table import Column, lay_out, printable
+
+COLUMNS = (
+    Column("name", "name", folds=True),
+    Column("number", "number", right=True),
+    Column("usual", "usual", usual=lambda row: row["usual"] is None),
+    Column("text", "text", folds=True),
+)
+
+
+def row(name: Any = "a", number: Any = 1, usual: Any = None, text: Any = "t") -> dict[str, Any]:
+    return {"name": name, "number": number, "usual": usual, "text": text}
+
+
+TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20)  # lone surrogates too, as undecodable names have
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+
+
+@given(VALUES)
+def test_json_is_valid_and_exact(value):
+    text = to_json({"key": value, "list": [value]})
+    assert text.isprintable()
+    if isinstance(value, float) and not math.isfinite(value):
+        value = None
+    # A pair of surrogates is one character to JSON, as it would be in a name that is decoded.
+    expected = value if not isinstance(value, str) else json.loads(json.dumps(value))
+    assert json.loads(text) == {"key": expected, "list": [expected]}
+
+
+@given(st.lists(VALUES.map(lambda value: row(name=value, text=value)), max_size=4))
+def test_documents_are_valid(rows):
+    pieces: list[str] = []
+    made = JsonRows(COLUMNS, pieces.append, "test", "things")
+    made.facts["number"] = math.inf
+    made.begin()
+    for each in rows:
+        made.add(each)
+    made.end()
+    document = json.loads("".join(pieces))
+    assert list(document) == ["schema_version", "command", "things", "number"]
+    assert (len(document["things"]), document["number"]) == (len(rows), None)
+
+
+@given(st.lists(TEXTS.map(lambda text: row(name=text)), min_size=1, max_size=4))
+def test_csv_gives_back_what_it_took(rows):
+    pieces: list[str] = []
+    made = CsvRows(COLUMNS, pieces.append, escape=False)
+    made.begin()
+    for each in rows:
+        made.add(each)
+    read = list(csv.DictReader(io.StringIO("".join(pieces), newline="")))
+    assert [each["name"] for each in read] == [each["name"] for each in rows]
+
+
+def test_csv_cells():
+    pieces: list[str] = []
+    made = CsvRows(COLUMNS, pieces.append, escape=True)
+    made.begin()
+    made.add(row(name=True, number=0.1 + 0.2, usual=None, text=["a", "b\x1b"]))
+    assert "".join(pieces) == "name,number,usual,text\ntrue,0.30000000000000004,,a; b\\x1b\n"
+
+
+def test_ndjson_keeps_only_its_columns():
+    pieces: list[str] = []
+    NdjsonRows(COLUMNS, pieces.append).add(row() | {"other": 1})
+    assert pieces == ['{"name": "a", "number": 1, "usual": null, "text": "t"}\n']
+
+
+@given(TEXTS)
+def test_printable_is(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    assert text != shown or text.isprintable()
+
+
+def test_a_table_is_aligned_by_cells():
+    assert lay_out(COLUMNS, [row("数据", 10, "x"), row("e\u0301é", 5, None, None)]) == [
+        "name  number  usual  text",
+        "数据      10  x      t",
+        "e\u0301é         5  -      -",
+    ]
+    assert lay_out(COLUMNS, []) == []
+
+
+def test_a_table_fits_step_by_step():
+    long = "a rather long text of several words"
+    rows = [row("one name", 1, None, long), row("one name", 2, None, "short"), row("other", 3, None, "x" * 30)]
+    wide = lay_out(COLUMNS, rows, 200)
+    assert wide == lay_out(COLUMNS, rows)
+    assert lay_out(COLUMNS, rows, 55)[:2] == [
+        "name      number  text",
+        "one name       1  a rather long text of several words",
+    ]
+    assert lay_out(COLUMNS, rows, 45) == [
+        "number  text",
+        "one name",
+        "     1  a rather long text of several words",
+        "     2  short",
+        "other",
+        "     3  xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ]
+    assert lay_out(COLUMNS, rows, 28) == [
+        "number  text",
+        "one name",
+        "     1  a rather long text",
+        "        of several words",
+        "     2  short",
+        "other",
+        "     3  xxxxxxxxxxxxxxxxxxxx",
+        "        xxxxxxxxxx",
+    ]
+
+
+@pytest.mark.parametrize("width", [5, 20, 40, 80, None])
+@given(rows=st.lists(TEXTS.map(lambda text: row(name=text, text=text)), min_size=1, max_size=4))
+def test_no_table_loses_a_character(width, rows):
+    lines = lay_out(COLUMNS, rows, width)
+    assert all(line.isprintable() for line in lines)
+    everything = "".join("".join(lines).split())
+    for each in rows:
+        letters = printable(each["text"]).replace(" ", "").replace("\u3000", "")
+        if len(letters) < 10 and letters.isascii():
+            assert letters in everything
+
+
+def test_colors_do_not_shift_columns():
+    columns = (Column("name", "name", style={"fg": "red"}), *COLUMNS[1:])
+    (_, line) = lay_out(columns, [row("ab")], color=True)
+    assert line == "\x1b[31mab\x1b[0m         1  -      t"
+
+
+def test_a_table_is_written_at_the_end():
+    pieces: list[str] = []
+    made = TableRows(COLUMNS, pieces.append, None, False)
+    made.begin()
+    made.add(row())
+    assert pieces == []
+    made.end()
+    assert "".join(pieces) == "name  number  usual  text\na          1  -      t\n"

@@ -1,0 +1,100 @@
+"""`parquet-bloom prune`: what is read, why not the rest, and what is doubtful."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+
+
+def test_rows_are_those_of_the_report(lake, run):
+    where = "id = 4250 OR id = 100"
+    report = parquet_bloom.prune("lake", where)
+    document = json.loads(run("prune", "lake", "--where", where, "--json").out)
+    selected: dict[str, list[int]] = {}
+    for row in document["row_groups"]:
+        if row["read"]:
+            selected.setdefault(row["file"], []).append(row["row_group"])
+        assert bool(row["by"]) == bool(row["reason"]) == (not row["read"])
+    assert selected == report.selected
+    assert document["totals"]["selected_row_groups"] == report.selected_row_groups == 10
+    assert document["where"] == "id IN (4250, 100)"
+
+
+def test_exit_codes(lake, run):
+    assert run("prune", "lake", "--where", "id = 4250").code == 0
+    assert run("prune", "lake", "--where", "id = -1").code == 1
+    assert run("prune", "lake", "--where", "id = 'x").code == 2
+    assert run("prune", "lake", "nowhere", "--where", "id = 4250").code == 2
+    assert run("prune", "nowhere", "--where", "id = 4250").code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--where", "id = "], "error: id =: "),
+        (["--where", "id < 4"], "error: "),
+        (["--where", ""], "error: "),
+        (["--where", "nope = 1"], "error: column 'nope': no such column in any of 5 files"),
+        (["--where", "id = 1", "--dialect", "klingon"], "error: "),
+        (["--where", "id = TIMESTAMP '2024-01-01 00:00:00'", "--timezone", "Nowhere/Land"], "error: invalid value"),
+    ],
+)
+def test_what_is_wrong_with_the_predicate_is_one_line(options, expected, lake, run):
+    result = run("prune", "lake", *options)
+    assert (result.code, result.out) == (2, "")
+    (line,) = result.err.splitlines()
+    assert line.startswith(expected)
+    assert " a bug" not in line
+
+
+def test_an_unknown_column_of_one_file_names_the_file(lake, run):
+    result = run("prune", "broken.parquet", "--where", "nope = 1")
+    assert result.err == "error: broken.parquet: column 'nope': no such column\n"
+
+
+def test_files_that_cannot_be_read_do_not_hide_the_others(lake, run):
+    for name in ("0", "zz"):
+        Path(f"lake/{name}.parquet").write_bytes(b"this is not a Parquet file")
+    result = run("prune", "lake", "--where", "id = 4250", "--json")
+    assert result.code == 2
+    assert [line.split(": ")[1] for line in result.errors] == ["lake/0.parquet", "lake/zz.parquet"]
+    document = json.loads(result.out)
+    assert document["totals"]["selected_row_groups"] == 6
+    assert [error["file"] for error in document["errors"]] == ["lake/0.parquet", "lake/zz.parquet"]
+
+
+def test_what_is_doubtful_is_read_and_said(lake, run):
+    result = run("prune", "broken.parquet", "--where", "key = 12345", "--format", "ndjson")
+    assert result.code == 0
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["read"] for row in rows] == [False, True, False]
+    assert [row["by"] for row in rows] == [["filter"], [], ["filter"]]
+    (doubt,) = rows[1]["doubts"]
+    assert "header says 128 bytes" in doubt
+    assert doubt in run("prune", "broken.parquet", "--where", "key = 12345").out
+
+
+def test_files_without_the_column_are_pruned_by_the_others(tmp_path, run):
+    for name in ("a", "b"):
+        parquet_bloom.write_table(pa.table({name: [1, 2, 3]}), tmp_path / f"{name}.parquet", [name])
+    result = run("prune", tmp_path, "--where", "a = 1", "--format", "ndjson")
+    read = {Path(row["file"]).name: row["read"] for row in map(json.loads, result.out.splitlines())}
+    assert read["a.parquet"]
+    assert result.code == 0
+
+
+def test_options_reach_the_predicate(tmp_path, run):
+    path = tmp_path / "a.parquet"
+    moments = pa.array([1_700_000_000], pa.timestamp("s", "UTC")).cast(pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"At": moments}), path)  # 2023-11-14 22:13:20 UTC
+    where = "at = TIMESTAMP '2023-11-14 23:13:20'"
+    assert run("prune", path, "--where", where).code == 2
+    assert run("prune", path, "--where", where, "--ignore-case").code == 1
+    assert run("prune", path, "--where", where, "--ignore-case", "--timezone", "Europe/Berlin").code == 0
+    assert run("prune", path, "--where", "`At` = TIMESTAMP '2023-11-14 22:13:20'", "--dialect", "spark").code == 0

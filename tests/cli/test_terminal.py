@@ -1,0 +1,124 @@
+"""What somebody sees who sits at a terminal: widths, colors, the bar."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def on_terminal(*arguments: str, columns: int = 80, patience: float | None = None, **environment: str) -> str:
+    """All that a command prints when all its streams are a terminal, with escape sequences."""
+    code = "import sys; from parquet_bloom.cli import main, progress\n"
+    if patience is not None:
+        code += f"progress.PATIENCE = {patience}\n"
+    code += "sys.exit(main())"
+    unwanted = ("NO_COLOR", "COLUMNS", "LINES", "FORCE_COLOR")
+    inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=inherited | {"TERM": "xterm-256color"} | environment,
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while piece := os.read(ours, 65536):
+            said += piece
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        process.wait(60)
+        os.close(ours)
+    return said.decode().replace("\r\n", "\n")
+
+
+def test_a_wide_terminal_shows_all_columns(lake):
+    text = on_terminal("show", "lake", columns=250, NO_COLOR="1")
+    assert "\x1b" not in text
+    titles = "file row group column type offset length bytes algorithm hash compression blocks fill fpp ndv problem"
+    assert " ".join(text.splitlines()[0].split()) == titles
+
+
+def test_a_narrow_terminal_leaves_out_what_says_nothing_and_cuts_nothing(lake):
+    text = on_terminal("show", "lake", "broken.parquet", columns=110, NO_COLOR="1")
+    assert max(map(len, text.splitlines())) <= 110
+    assert "algorithm" not in text
+    assert text.count("lake/by=spark/part-0.parquet\n") == 1  # above its rows
+    assert "header says 128 bytes, the filter's length leaves 160" in " ".join(text.split())
+    narrow = on_terminal("show", "broken.parquet", columns=40, NO_COLOR="1")
+    for word in ("header", "says", "128", "bytes,", "filter's", "leaves", "160"):
+        assert word in narrow.split()
+
+
+def test_colors(lake):
+    assert "\x1b[1mcolumn\x1b[0m" in on_terminal("show", "lake", "broken.parquet")
+    assert "\x1b[31mheader says" in on_terminal("show", "broken.parquet", columns=250)
+    assert "\x1b[31m\x1b[1merror:\x1b[0m nowhere: " in on_terminal("show", "nowhere")
+    assert "\x1b" not in on_terminal("show", "broken.parquet", "nowhere", NO_COLOR="1")
+    assert "\x1b" not in on_terminal("show", "broken.parquet", "nowhere", TERM="dumb")
+    assert "\x1b" not in on_terminal("show", "broken.parquet", "nowhere", "--color", "never")
+    assert "\x1b[31m" in on_terminal("show", "broken.parquet", "nowhere", "--color", "always", NO_COLOR="1")
+
+
+def test_colors_of_what_is_no_terminal(lake, run, spawn):
+    piped = spawn("show", "broken.parquet", "nowhere")
+    assert "\x1b" not in piped.out + piped.err
+    piped = run("show", "broken.parquet", "nowhere", "--color", "always")
+    assert "\x1b[1mfile" in piped.out
+    assert "\x1b[31m" in piped.err
+    for format in ("json", "ndjson", "csv"):
+        assert "\x1b" not in run("show", "broken.parquet", "--color", "always", "--format", format).out
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Three files that take a moment."""
+    for letter in "abc":
+        table = pa.table({"id": pa.array(range(400_000), pa.int64())})
+        pq.write_table(table, tmp_path / f"{letter}.parquet", row_group_size=20_000, compression="none")
+    return tmp_path
+
+
+def test_the_bar_is_shown_on_terminals_and_taken_away(large):
+    arguments = ("embed", str(large), "nowhere", "--column", "id", "--column", "nope", "--dry-run")
+    text = on_terminal("embed", str(large), "--column", "id", "--dry-run", patience=0, columns=100)
+    assert re.search(r"\x1b\[2Kembed .*━.* \d/3 files", text)
+    last = text[text.rindex("━") :]
+    assert "\x1b[1A\x1b[2K" in last  # the line is cleared again
+    assert "\nwould embed 60 filters in 3 files, " in last
+    errors = on_terminal(*arguments, patience=0, columns=100)
+    assert len(re.findall(r"error:\S* \S+: column 'nope': no such column", errors)) == 3
+
+
+def test_no_bar_without_need(large, spawn):
+    assert "━" not in on_terminal("verify", str(large), patience=60)
+    piped = spawn("embed", large, "--column", "id", "--dry-run")
+    assert "━" not in piped.out + piped.err
+    # Rows that are printed at once would run into it.
+    assert "━" not in on_terminal("embed", str(large), "--column", "id", "--dry-run", "--format=csv", patience=0)
+
+
+def test_csv_on_a_terminal_commands_nothing(tmp_path):
+    path = tmp_path / "\x1b[31m.parquet"
+    parquet_bloom.write_table(pa.table({"id": [1]}), path, ["id"])
+    assert "\\x1b[31m" in on_terminal("show", str(path), "--format", "csv")
+    assert not ESCAPE.search(on_terminal("show", str(path), "--format", "csv"))
