@@ -21,6 +21,7 @@ cdef extern from *:
 cdef enum:
     RUN = 64    # slots taken at once; a table has a multiple of it
     AHEAD = 16  # slots fetched before they are looked at: a large table lives outside of the near caches
+    MOST_BITS = 22  # of the room made in advance: 32 MiB
     FAR = 1024  # slots from the first to the one found, more than chance brings about
 
 cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # odd: what it multiplies is still all different
@@ -32,6 +33,10 @@ cdef class HashSet:
     hashes (as some databases sort them) would crowd the first slots; when that is seen, the order is given up.
 
     Memory: 16 to 64 bytes a distinct hash.
+
+    Parameters
+    ----------
+    expected : how many hashes may come, if that is known: room for (some of) them is made at once.
     """
 
     cdef uint64_t* slots        # 0 is an empty slot; the hash 0 itself is kept aside
@@ -40,8 +45,10 @@ cdef class HashSet:
     cdef Py_ssize_t used
     cdef bint has_zero
 
-    def __cinit__(self):
+    def __cinit__(self, uint64_t expected=0):
         self.bits = 10
+        while self.bits < MOST_BITS and <uint64_t>1 << self.bits <= 2 * expected:
+            self.bits += 1
         self.factor = 1
         self.slots = <uint64_t*>calloc(<size_t>1 << self.bits, 8)
         if self.slots == NULL:
@@ -107,11 +114,11 @@ cdef class HashSet:
         cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
         cdef uint8_t* blocks = &bitset[0]
         cdef uint64_t run[RUN]
-        cdef uint64_t slot
+        cdef uint64_t number
         cdef Py_ssize_t taken, k
         with nogil:
-            for slot in range(0, <uint64_t>1 << self.bits, RUN):
-                taken = self._take(self.slots + slot, run)
+            for number in range((<uint64_t>1 << self.bits) // RUN):
+                taken = self._take(self.slots + RUN * number, run)
                 for k in range(taken):
                     insert_hash(blocks, num_blocks, run[k])
             if self.has_zero:
@@ -122,10 +129,10 @@ cdef class HashSet:
         out = np.zeros(len(self) + RUN, dtype=np.uint64)
         cdef uint64_t[::1] view = out
         cdef Py_ssize_t written = self.has_zero
-        cdef uint64_t slot
+        cdef uint64_t number
         with nogil:
-            for slot in range(0, <uint64_t>1 << self.bits, RUN):
-                written += self._take(self.slots + slot, &view[written])
+            for number in range((<uint64_t>1 << self.bits) // RUN):
+                written += self._take(self.slots + RUN * number, &view[written])
         return out[: len(self)]
 
 
@@ -136,3 +143,8 @@ cdef inline uint64_t find(const uint64_t* slots, int bits, uint64_t factor, uint
     while slots[i] and slots[i] != h:
         i = (i + 1) & mask
     return i
+
+
+cdef inline bint far_off(uint64_t slot, int bits, uint64_t h) noexcept nogil:
+    """Whether a hash (of factor 1) was put more than FAR slots behind its first one."""
+    return ((slot - (h >> (64 - bits))) & ((<uint64_t>1 << bits) - 1)) > FAR

@@ -34,20 +34,23 @@ class BuiltFilter:
     fpp: float
 
 
-def build_filter(batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions) -> BuiltFilter:
+def build_filter(
+    batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions, num_values: int = 0
+) -> BuiltFilter:
     """Build the filter of a column chunk.
 
     Parameters
     ----------
     batches : its stored values, as storage arrays (see `hashing.arrays`).
     column_type, options : its type, and how large the filter shall be.
+    num_values : about how many values will come, if that is known.
 
     Notes
     -----
     The bits are those of every other writer for the same values and size, but for additions to columns of floats that
     keep other readers from losing rows; see `_twins`.
     """
-    distinct = HashSet() if options.ndv is None else None
+    distinct = HashSet(max(0, num_values)) if options.ndv is None else None
     made = SplitBlockBloomFilter(options.num_bytes(0)) if distinct is None else None
     twins = HashSet()
     for array in batches:

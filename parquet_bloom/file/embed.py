@@ -288,7 +288,8 @@ class _Embedding:
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
             batches = readers[plan.leaf.index].checked_batches(row_group)
-            return build_filter(batches, plan.column_type, plan.options)
+            num_values = int(self.footer.chunk(row_group, plan.leaf)["num_values"])
+            return build_filter(batches, plan.column_type, plan.options, num_values)
 
         places: dict[tuple[int, int], tuple[int, int] | None] = {}
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}

@@ -21,7 +21,8 @@ from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
 
-BATCH_ROWS = 1 << 16
+BATCH_ROWS = 1 << 14  # decoded at once: few enough to stay in the near caches until they are hashed
+BUFFER_BYTES = 1 << 18  # read at once: a column chunk need not fit in memory
 
 
 class ColumnReader:
@@ -48,7 +49,7 @@ class ColumnReader:
         return UnreadableColumnError(problem, path=self._source.name, row_group=row_group, column=self.leaf.name)
 
     def batches(self, row_group: int) -> Iterator[pa.Array]:
-        """The values of a row group in file order, 65,536 rows at a time; those of lists one behind the other.
+        """The values of a row group in file order, 16,384 rows at a time; those of lists one behind the other.
 
         Raises
         ------
@@ -58,7 +59,7 @@ class ColumnReader:
         num_rows = 0
         try:
             with self._source.arrow_file() as opened:
-                file = pq.ParquetFile(opened, metadata=self._metadata, pre_buffer=False)
+                file = pq.ParquetFile(opened, metadata=self._metadata, pre_buffer=False, buffer_size=BUFFER_BYTES)
                 for batch in file.iter_batches(BATCH_ROWS, row_groups=[row_group], use_threads=False):
                     num_rows += batch.num_rows
                     yield arrays.leaf_values(batch.column(0))

@@ -130,7 +130,7 @@ def _write_filters(
         row += num_rows
         for plan in plans if num_rows else ():
             values = (arrays.to_storage(array, plan.column_type) for array in _leaf_arrays(rows, plan.leaf.index))
-            built = build_filter(values, plan.column_type, plan.options)
+            built = build_filter(values, plan.column_type, plan.options, num_rows)
             places[row_group, plan.leaf.index] = write_filter(new, built, footer, row_group, plan.leaf, report)
     if row != table.num_rows:
         raise MissingFilterError(f"pyarrow wrote {row} of {table.num_rows} rows")

@@ -131,21 +131,14 @@ def _decimal(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | 
     if isinstance(literal, int):
         return _in_range(literal * 10**column_type.scale, column_type) if column_type.scale >= 0 else None
     if isinstance(literal, decimal.Decimal) and literal.is_finite():
-        sign, digits, exponent = literal.as_tuple()
-        shift = int(exponent) + column_type.scale
-        unscaled = int("".join(map(str, digits)))
-        if abs(shift) > 400:
-            return Coerced((0,)) if unscaled == 0 else ABSENT
-        if shift < 0:
-            unscaled, rest = divmod(unscaled, 10**-shift)
-            if rest:
-                return ABSENT
-        else:
-            unscaled *= 10**shift
-        return _in_range(-unscaled if sign else unscaled, column_type)
+        if not -100 < literal.adjusted() < 100:  # far beyond any decimal's digits, and too long to write out
+            return ABSENT if literal else Coerced((0,))
+        unscaled = literal.scaleb(column_type.scale, _EXACT)
+        return _in_range(int(unscaled), column_type) if unscaled == unscaled.to_integral_value() else ABSENT
     return None
 
 
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _WIDE = decimal.Context(prec=800)
 _FLOAT_FORMATS = {2: "<e", 4: "<f"}
 
@@ -153,7 +146,6 @@ _FLOAT_FORMATS = {2: "<e", 4: "<f"}
 def _float(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
     if isinstance(literal, bool):
         return None
-    width = column_type.length or 8
     if isinstance(literal, int):
         if abs(literal) > _EXACT_IN_DOUBLE:
             return None
@@ -161,16 +153,16 @@ def _float(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | No
     elif isinstance(literal, decimal.Decimal):
         if not literal.is_finite():
             return None
-        exact, literal = literal, float(literal)  # SQL's 0.1 means the double nearest to it
-        if width < 8 and decimal.Decimal.from_float(literal) != exact:
-            # Rounded twice, by way of a double, it may become the neighbour of what it is when rounded once.
-            around = (math.nextafter(literal, -math.inf), literal, math.nextafter(literal, math.inf))
-            return Coerced(tuple(dict.fromkeys(_narrow(value, width) for value in around)))
+        exact, literal = literal, float(literal)  # SQL's 0.1 means the float nearest to it
+        if column_type.length != 8 and math.isfinite(literal):
+            # Not to be rounded twice: a tie that comes of the first rounding is decided by what it took away.
+            rest = exact.compare(decimal.Decimal.from_float(literal), _WIDE)
+            literal = math.nextafter(literal, math.inf * int(rest)) if rest else literal
     if not isinstance(literal, float):
         return None
     # In narrower floats the literal means its nearest value, as in DuckDB; an engine that widens the column instead
     # (Spark, pyarrow) finds no row there unless both are the same.
-    return Coerced((_narrow(literal, width),))
+    return Coerced((_narrow(literal, column_type.length or 8),))
 
 
 def _narrow(value: float, width: int) -> float:
@@ -195,7 +187,12 @@ def _encoded(text: str) -> Coerced:
         return ABSENT
 
 
+_ESCAPED_BYTE = re.compile(r"\\x[0-9a-fA-F]{2}")
+
+
 def _bytes(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
+    if isinstance(literal, str) and _ESCAPED_BYTE.search(literal):
+        return None  # DuckDB reads it as the byte that is escaped
     coerced = _string(literal, column_type, timezone)
     if coerced is None or not coerced.values or column_type.length is None:
         return coerced
@@ -232,7 +229,7 @@ def _date(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | Non
 
 def _time(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
     if isinstance(literal, str):
-        literal = parse_time(literal)
+        return _unless_cut(_time(parse_time(literal), column_type, timezone))
     if not isinstance(literal, dt.time) or literal.tzinfo is not None:
         return None
     seconds = (literal.hour * 60 + literal.minute) * 60 + literal.second
@@ -245,9 +242,14 @@ def _from_nanos(nanos: int, column_type: ColumnType) -> Coerced:
     return ABSENT if rest else _in_range(count, column_type)
 
 
+def _unless_cut(coerced: Coerced | None) -> Coerced | None:
+    """What a text means; None where it has digits below the column's unit, which DuckDB cuts off."""
+    return None if coerced is ABSENT else coerced
+
+
 def _timestamp(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
     if isinstance(literal, str):
-        literal = parse_timestamp(literal)
+        return _unless_cut(_timestamp(parse_timestamp(literal), column_type, timezone))
     if isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
         literal = dt.datetime.combine(literal, dt.time())
     if not isinstance(literal, dt.datetime):
