@@ -13,6 +13,7 @@ from ..errors import (
     EncryptedFileError,
     MalformedFooterError,
     ManagedTableError,
+    NotParquetError,
     ParquetBloomError,
     Place,
     UnreadableColumnError,
@@ -23,7 +24,7 @@ from ..storage import managed_table, open_source, rewrite, same_place
 from ..threads import in_order, processors
 from .build import BuiltFilter, build_filter
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
-from .reader import BloomFile
+from .reader import BloomFile, ChunkFilter
 from .values import ColumnReader
 
 Progress = Callable[[int, int], None]
@@ -140,11 +141,15 @@ def embed(
     """
     started = time.perf_counter()
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
     for place in (path, output):
         refuse_managed(place, filesystem)
     with open_source(path, filesystem) as source:
         file = BloomFile(source)
         try:
+            if source.read_at(0, len(MAGIC)) != MAGIC:
+                raise NotParquetError("not a Parquet file: it does not begin with PAR1")
             job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace)
             same = output is None or same_place(path, output, filesystem)
             report = EmbedReport(file.path, file.path if same else os.fspath(output), old_size=source.size)
@@ -238,6 +243,7 @@ class _Embedding:
         self.replace = replace
         self.kept = 0
         self.todo: list[tuple[int, ColumnPlan]] = []
+        self._readers: dict[int, ColumnReader] = {}
         refuse_uneditable(self.footer, plans)
         for row_group in range(self.footer.num_row_groups):
             for plan in plans:
@@ -257,12 +263,24 @@ class _Embedding:
         chunk = self.file.chunk(row_group, plan.leaf)
         if chunk is None or self.replace:
             return True
-        if chunk.problem and self.file.has_values(row_group, plan.leaf) is not False:
+        if chunk.problem and not self._rightly_empty(row_group, plan, chunk):
             raise BrokenFilterError(
                 f"{chunk.problem}; replace it to have it built anew", row_group=row_group, column=plan.leaf.name
             )
         self.kept += 1
         return False
+
+    def _rightly_empty(self, row_group: int, plan: ColumnPlan, chunk: ChunkFilter) -> bool:
+        """Whether a filter has no bit set because there are no values, where the footer does not count the nulls."""
+        if self.file.has_values(row_group, plan.leaf) is False:
+            return True
+        return chunk.only_values_tell and self._reader(plan.leaf).all_null(row_group)
+
+    def _reader(self, leaf: Leaf) -> ColumnReader:
+        """One a column, not one a chunk: it describes all row groups."""
+        if leaf.index not in self._readers:
+            self._readers[leaf.index] = ColumnReader(self.file.source, self.footer, leaf)
+        return self._readers[leaf.index]
 
     def _cut_tail(self, replaced: set[tuple[int, int]]) -> None:
         """Find the filters that stand, without a gap, right before the footer: those replaced go, the others move."""
@@ -283,7 +301,7 @@ class _Embedding:
 
     def write(self, new: _Sink, report: EmbedReport, progress: Progress | None, threads: int) -> None:
         """Write the whole new file; filters are built while its data is copied."""
-        readers = {plan.leaf.index: ColumnReader(self.file.source, self.footer, plan.leaf) for _, plan in self.todo}
+        readers = {plan.leaf.index: self._reader(plan.leaf) for _, plan in self.todo}
 
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from ..core import sizing
@@ -31,10 +32,13 @@ class FilterOptions:
     power_of_two: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.fpp, bool) or not isinstance(self.fpp, int | float) or not 0 < self.fpp < 1:
+        # Real and Integral: NumPy's numbers are meant as well.
+        if isinstance(self.fpp, bool) or not isinstance(self.fpp, Real) or not 0 < self.fpp < 1:
             raise ParquetBloomError(f"fpp must be a number between 0 and 1, not {self.fpp!r}")
-        if self.ndv is not None and (isinstance(self.ndv, bool) or not isinstance(self.ndv, int) or self.ndv < 0):
+        if self.ndv is not None and (isinstance(self.ndv, bool) or not isinstance(self.ndv, Integral) or self.ndv < 0):
             raise ParquetBloomError(f"ndv must be a whole number of distinct values, not {self.ndv!r}")
+        if not isinstance(self.power_of_two, bool):
+            raise ParquetBloomError(f"power_of_two must be True or False, not {self.power_of_two!r}")
 
     def num_bytes(self, distinct: int) -> int:
         """Size in bytes of a filter for a column chunk with `distinct` distinct values."""
@@ -60,7 +64,10 @@ def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterO
     """
     if isinstance(columns, str):
         columns = [columns]
-    named = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    try:
+        named = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    except TypeError:  # no collection, or one of things that are no names
+        raise ParquetBloomError(f"columns are dotted paths, in a list or as keys of a mapping, not {columns!r}") from None
     if not named:
         raise ParquetBloomError("no column is named that should get a filter")
     parsed = {}

@@ -161,12 +161,25 @@ class ChunkFilter:
         if self.header_problem:
             return self.header_problem
         try:
-            empty = self._bitset.count(0) == len(self._bitset)
+            empty = self._empty
         except ParquetBloomError as error:
             return error.problem
         if empty and self._file.has_values(self.row_group, self.leaf) is not False:
             return "no bit is set, yet the column chunk may hold values"
         return None
+
+    @cached_property
+    def _empty(self) -> bool:
+        return self._bitset.count(0) == len(self._bitset)
+
+    @property
+    def only_values_tell(self) -> bool:
+        """Whether no bit is set and the footer counts no nulls: a broken filter, unless all values are null."""
+        unsure = not self.header_problem and self._file.has_values(self.row_group, self.leaf) is None
+        try:
+            return unsure and self._empty
+        except ParquetBloomError:
+            return False
 
     @cached_property
     def filter(self) -> SplitBlockBloomFilter:

@@ -68,6 +68,10 @@ class ColumnReader:
         if num_rows != self._footer.num_rows_of(row_group):
             raise self._unreadable(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
 
+    def all_null(self, row_group: int) -> bool:
+        """Whether a row group has no value but nulls. Reads it up to the first one."""
+        return all(array.null_count == len(array) for array in self.batches(row_group))
+
     def checked_batches(self, row_group: int) -> Iterator[pa.Array]:
         """The same values, each checked to be one of its type: what filters are built from.
 

@@ -100,6 +100,9 @@ def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[int, Column
     verdict = ChunkVerdict(file.path, chunk.row_group, chunk.column)
     try:
         verdict.problem = chunk.problem
+        if readers is not None and chunk.only_values_tell and _reader(file, chunk, readers).all_null(chunk.row_group):
+            verdict.problem, verdict.num_values = None, 0
+            return verdict
         if verdict.problem:
             return verdict
         if chunk.num_bytes % 32:
@@ -107,12 +110,16 @@ def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[int, Column
         elif chunk.fill > 0.9:
             verdict.note = f"saturated: {chunk.fill:.0%} of the bits are set, {chunk.fpp:.0%} of absent keys pass"
         if readers is not None and chunk.column_type.hashable:
-            if chunk.leaf.index not in readers:
-                readers[chunk.leaf.index] = ColumnReader(file.source, file.footer, chunk.leaf)
-            _probe_all(chunk, readers[chunk.leaf.index], verdict)
+            _probe_all(chunk, _reader(file, chunk, readers), verdict)
     except ParquetBloomError as error:
         verdict.problem = error.problem
     return verdict
+
+
+def _reader(file: BloomFile, chunk: ChunkFilter, readers: dict[int, ColumnReader]) -> ColumnReader:
+    if chunk.leaf.index not in readers:
+        readers[chunk.leaf.index] = ColumnReader(file.source, file.footer, chunk.leaf)
+    return readers[chunk.leaf.index]
 
 
 def _probe_all(chunk: ChunkFilter, reader: ColumnReader, verdict: ChunkVerdict) -> None:

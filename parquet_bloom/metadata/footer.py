@@ -23,6 +23,7 @@ TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+_ANY_NAME = b"x"  # of a column that is shown to pyarrow, which decodes names: the file's may be no text
 _MAX_DEPTH = 256  # of nested columns: more than any reader takes
 _INT96, _FIXED = PHYSICAL_TYPES.index("INT96"), PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
@@ -216,6 +217,13 @@ class Footer:
     def num_rows_of(self, row_group: int) -> int:
         return int(self.row_groups["num_rows"][row_group])
 
+    def empty(self, row_group: int) -> bool:
+        """Whether a row group has no rows, by all that the footer says of it."""
+        group = self.row_groups[row_group]
+        first, count = int(group["first_chunk"]), int(group["num_columns"])
+        no_values = not self.chunks["num_values"][first : first + count].any()
+        return bool(group["num_rows"] == 0 and count == len(self.leaves) and no_values)
+
     def chunk(self, row_group: int, leaf: Leaf) -> np.void:
         """The record (CHUNK_DTYPE) of a column chunk.
 
@@ -253,6 +261,8 @@ class Footer:
         """Whether a column chunk holds a value that is not null; None where the footer does not say."""
         record = self.chunk(row_group, leaf)
         num_values = int(record["num_values"])
+        if not leaf.repeated and num_values != self.num_rows_of(row_group):
+            return None  # the footer contradicts itself
         null_count = self.statistics(record).null_count
         if num_values == 0 or null_count == num_values:
             return False
@@ -307,14 +317,14 @@ class Footer:
         root = [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
         elements = [root]
         for node in leaf.nodes[:-1]:
-            elements.append([(3, I32, _repetition(node)), (4, BINARY, node[4]), (5, I32, 1)])
+            elements.append([(3, I32, _repetition(node)), (4, BINARY, _ANY_NAME), (5, I32, 1)])
         last = leaf.nodes[-1]
         stored: list[tuple[int, int, Any]] = [(1, I32, last[1])]
         if leaf.physical == "INT96":
             stored = [(1, I32, _FIXED), (2, I32, 12)]
         elif leaf.length is not None:
             stored.append((2, I32, leaf.length))
-        elements.append([*stored, (3, I32, _repetition(last)), (4, BINARY, last[4])])
+        elements.append([*stored, (3, I32, _repetition(last)), (4, BINARY, _ANY_NAME)])
         groups = [self._physical_row_group(number, leaf) for number in range(self.num_row_groups)]
         fields = [
             (1, I32, 2),
@@ -339,7 +349,7 @@ class Footer:
             if number == 2:
                 meta.append((2, LIST, (I32, encodings)))
             elif number == 3:
-                meta.append((3, LIST, (BINARY, [node[4] for node in leaf.nodes])))
+                meta.append((3, LIST, (BINARY, [_ANY_NAME] * len(leaf.nodes))))
             elif numbers[number] is not None:
                 meta.append((number, type_, numbers[number]))
             elif number != 11:

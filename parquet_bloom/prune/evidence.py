@@ -57,8 +57,7 @@ class FileEvidence:
             return Evidence(column_type, doubt=error.problem)
         statistics = self._file.footer.statistics(record)
         low, high = bounds(statistics, column_type, leaf.index in self._file.footer.type_ordered)
-        num_values = int(record["num_values"])
-        has_values = None if statistics.null_count is None else statistics.null_count != num_values
+        has_values = self._file.footer.has_values(row_group, leaf)
         chunk = self._file.chunk(row_group, leaf)
         if chunk is None or not column_type.hashable:  # a BOOLEAN column's filter: some writers leave it empty
             return Evidence(column_type, has_values, low, high)

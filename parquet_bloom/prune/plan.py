@@ -83,7 +83,7 @@ def _decide_file(file: BloomFile, evidence: FileEvidence, decider: Decider) -> l
     decisions = []
     for row_group in file.row_groups:
         num_rows = file.footer.num_rows_of(row_group)
-        if num_rows == 0:
+        if file.footer.empty(row_group):
             decisions.append(RowGroupDecision(row_group, False, frozenset({"empty"}), "it has no rows"))
             continue
         found = evidence.of(row_group)

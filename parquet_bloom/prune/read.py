@@ -94,7 +94,7 @@ def _read_file(
     except ParquetBloomError as error:
         error.path = error.path or file.path
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableColumnError(f"cannot be read: {str(error).splitlines()[0]}", path=file.path) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -198,12 +199,13 @@ class _Job:
 
 
 def _job_problem(text: str) -> str:
-    """Why the job failed, and what helps where that is known."""
-    help_ = "set PYSPARK_PYTHON (spark.pyspark.python) to an interpreter like the driver's that has this package"
-    if "No module named 'parquet_bloom'" in text:
-        return f"the executors' Python has no parquet_bloom: {help_}"
-    if "PYTHON_VERSION_MISMATCH" in text:
-        return f"the executors' Python is of another version than the driver's: {help_}"
-    reasons = [line.strip() for line in text.splitlines() if line.strip()]
-    last = next((line for line in reversed(reasons) if re.match(r"[\w.]*(Error|Exception)\b", line)), "")
-    return f"the Spark job failed: {last or (reasons or ['no reason was given'])[0]}"
+    """Why the job failed, from an error's many lines, and what helps where that is known."""
+    python = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception)\b.*)", text.partition("Traceback")[2], re.MULTILINE)
+    java = re.search(r"most recent failure: .*?\): (.+)", text) or re.search(r"(\S+(?:Error|Exception)\b.*)", text)
+    reason = python[0] if python else java[1] if java else text.strip().partition("\n")[0] or "no reason was given"
+    if any(sign in text for sign in ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")):
+        reason += (
+            "; the executors need a Python of the driver's version that has this package: name it in PYSPARK_PYTHON "
+            f"(or spark.pyspark.python) before the session starts; the driver runs {sys.executable}"
+        )
+    return f"the Spark job failed: {reason}"

@@ -8,12 +8,41 @@ import uuid
 
 import oracle
 import pytest
-from oracle import BINARY, BOOL, DOUBLE, I8, I16, I32, I64, LIST, MAP, SET, STRUCT, Many, Pairs, Struct, varint, zigzag
+from oracle import (
+    BINARY,
+    BOOL,
+    DOUBLE,
+    I8,
+    I16,
+    I32,
+    I64,
+    LIST,
+    MAP,
+    SET,
+    STRUCT,
+    Many,
+    Pairs,
+    Struct,
+    varint,
+    zigzag,
+)
 
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.metadata import compact
 
-CODES = {I8: 3, I16: 4, I32: 5, I64: 6, DOUBLE: 7, BINARY: 8, LIST: 9, SET: 10, MAP: 11, STRUCT: 12, oracle.UUID: 13}
+CODES = {
+    I8: 3,
+    I16: 4,
+    I32: 5,
+    I64: 6,
+    DOUBLE: 7,
+    BINARY: 8,
+    LIST: 9,
+    SET: 10,
+    MAP: 11,
+    STRUCT: 12,
+    oracle.UUID: 13,
+}
 
 # A value of every type of the protocol, and what Python sees of it (raw bytes where nothing in a footer has the type).
 VALUES = [
@@ -285,9 +314,7 @@ def chunk(meta: Struct, **more: tuple[str, object]) -> Struct:
 
 
 def test_records_of_column_chunks():
-    indexed = chunk(
-        metadata(f14=(I64, 700), f15=(I32, 47)), f4=(I64, 1000), f5=(I32, 20), f6=(I64, 1020), f7=(I32, 33)
-    )
+    indexed = chunk(metadata(f14=(I64, 700), f15=(I32, 47)), f4=(I64, 1000), f5=(I32, 20), f6=(I64, 1020), f7=(I32, 33))
     plain = chunk(metadata())
     data = oracle.write_struct(footer([[indexed, plain], [plain, chunk(metadata(), f8=(STRUCT, Struct()))]]))
     found, groups, chunks = compact.index_footer(data)
@@ -307,7 +334,9 @@ def test_records_of_column_chunks():
     assert (first["data_page_offset"], first["dictionary_page_offset"]) == (44, 4)
     assert (first["filter_offset"], first["filter_length"], first["filter_fields"]) == (700, 47, 2)
     assert (second["filter_offset"], second["filter_length"], second["filter_fields"]) == (-1, -1, 0)
-    assert [int(first[f"{kind}_{what}"]) for kind in ("offset_index", "column_index") for what in ("offset", "length")] == [
+    assert [
+        int(first[f"{kind}_{what}"]) for kind in ("offset_index", "column_index") for what in ("offset", "length")
+    ] == [
         *(1000, 20),
         *(1020, 33),
     ]
@@ -364,7 +393,16 @@ def test_footers_that_cannot_be(data):
 def test_fields_of_other_types_are_not_taken_for_what_they_are_not():
     """As readers do it: a field that has not its type is passed over."""
     data = oracle.write_struct(
-        Struct({2: (I32, 5), 3: (BINARY, b"x"), 4: (BINARY, b"x"), 5: (I32, 1), 6: (I32, 1), 7: (MAP, Pairs(None, None))})
+        Struct(
+            {
+                2: (I32, 5),
+                3: (BINARY, b"x"),
+                4: (BINARY, b"x"),
+                5: (I32, 1),
+                6: (I32, 1),
+                7: (MAP, Pairs(None, None)),
+            }
+        )
     )
     found, groups, chunks = compact.index_footer(data)
     assert set(found) == {"end"}

@@ -115,7 +115,12 @@ def test_old_annotations_mean_what_replaced_them(converted, logical, physical):
 
 
 def test_old_decimals():
-    for physical, length in (("INT32", None), ("INT64", None), ("BYTE_ARRAY", None), ("FIXED_LEN_BYTE_ARRAY", 7)):
+    for physical, length in (
+        ("INT32", None),
+        ("INT64", None),
+        ("BYTE_ARRAY", None),
+        ("FIXED_LEN_BYTE_ARRAY", 7),
+    ):
         found = from_parquet(physical, length, 5, None, 2, 9)
         assert found == from_parquet(physical, length, logical={5: {1: 2, 2: 9}})
         assert from_parquet(physical, length, 5, None, None, 9).scale == 0
@@ -185,7 +190,13 @@ def test_annotations_that_mean_nothing_here(arguments):
 ARROW = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
     *(pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()),
-    *(pa.decimal32(7, 3), pa.decimal64(15, 0), pa.decimal128(1, 0), pa.decimal128(38, 38), pa.decimal256(76, 4)),
+    *(
+        pa.decimal32(7, 3),
+        pa.decimal64(15, 0),
+        pa.decimal128(1, 0),
+        pa.decimal128(38, 38),
+        pa.decimal256(76, 4),
+    ),
     *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
     *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Europe/Berlin")),
     *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
@@ -273,7 +284,16 @@ def some_values(column_type: ColumnType) -> list:
     if column_type.kind in (Kind.STRING, Kind.BYTES, Kind.UUID):
         return [rng.randbytes(column_type.length or rng.randrange(40)) for _ in range(30)]
     low, high = integer_range(column_type)
-    return [low, low + 1, high - 1, high, -1 if column_type.signed else 1, 0, 1, *(rng.randint(low, high) for _ in range(30))]
+    return [
+        low,
+        low + 1,
+        high - 1,
+        high,
+        -1 if column_type.signed else 1,
+        0,
+        1,
+        *(rng.randint(low, high) for _ in range(30)),
+    ]
 
 
 TYPES = [
@@ -311,7 +331,11 @@ def test_bytes_of_another_length_are_no_values(column_type):
 
 
 def test_both_zeros_and_nan():
-    for physical, length, width in (("FLOAT", None, "<f"), ("DOUBLE", None, "<d"), ("FIXED_LEN_BYTE_ARRAY", 2, "<e")):
+    for physical, length, width in (
+        ("FLOAT", None, "<f"),
+        ("DOUBLE", None, "<d"),
+        ("FIXED_LEN_BYTE_ARRAY", 2, "<e"),
+    ):
         column_type = from_parquet(physical, length, logical={15: {}} if length else None)
         assert column_type.signed_zero
         for zero in (0.0, -0.0):
@@ -324,7 +348,11 @@ def test_both_zeros_and_nan():
 
 @pytest.mark.parametrize(
     "moment",
-    [dt.datetime(1, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(9999, 12, 31, 23, 59, 59)],
+    [
+        dt.datetime(1, 1, 1),
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        dt.datetime(9999, 12, 31, 23, 59, 59),
+    ],
 )
 def test_int96_counts_julian_days(moment):
     column_type = from_parquet("INT96")
@@ -360,4 +388,7 @@ def test_ranges_of_integers():
     assert integer_range(from_parquet("INT32", logical={10: {1: 16, 2: False}})) == (0, 65535)
     assert integer_range(from_parquet("INT64", logical={10: {1: 64, 2: False}})) == (0, 2**64 - 1)
     assert integer_range(from_parquet("INT64", logical={8: {1: True, 2: {2: {}}}})) == (-(2**63), 2**63 - 1)
-    assert integer_range(from_parquet("FIXED_LEN_BYTE_ARRAY", 3, logical={5: {1: 0, 2: 5}})) == (-(2**23), 2**23 - 1)
+    assert integer_range(from_parquet("FIXED_LEN_BYTE_ARRAY", 3, logical={5: {1: 0, 2: 5}})) == (
+        -(2**23),
+        2**23 - 1,
+    )

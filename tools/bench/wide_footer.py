@@ -43,7 +43,9 @@ def measure(num_columns: int, num_row_groups: int) -> None:
             "splice": lambda: indexed.splice(places),
             "index and splice": lambda: Footer(footer, start).splice(places),
             "what prune needs: index, leaves": lambda: Footer(footer, start).leaves,
-            "  ... and every chunk's record": lambda: [indexed.chunk(g, leaf) for g, _ in chunks[::num_columns] for leaf in leaves],
+            "  ... and every chunk's record": lambda: [
+                indexed.chunk(g, leaf) for g, _ in chunks[::num_columns] for leaf in leaves
+            ],
         },
         repeat=15,
     )
@@ -57,7 +59,9 @@ def measure(num_columns: int, num_row_groups: int) -> None:
 
 def main() -> None:
     header(
-        "footers of 10,000 column chunks", f"peer     pyarrow {pa.__version__}: read_metadata", "medians of 15 runs in turn"
+        "footers of 10,000 column chunks",
+        f"peer     pyarrow {pa.__version__}: read_metadata",
+        "medians of 15 runs in turn",
     )
     for shape in SHAPES:
         measure(*shape)

@@ -1,0 +1,267 @@
+"""embed: every file below a path, by Spark's tasks; whole, once, and whatever becomes of the others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import oracle
+import peers
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+import parquet_bloom.spark
+from parquet_bloom import errors
+from parquet_bloom.file.options import FilterOptions
+from parquet_bloom.spark.embed import _Job, _job_problem
+
+pytestmark = pytest.mark.spark
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file): (file.read_bytes(), file.stat().st_mtime_ns) for file in files}
+
+
+@pytest.fixture(scope="module")
+def template(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four files in two folders, as Spark leaves them; tests copy it."""
+    path = tmp_path_factory.mktemp("template") / "lake"
+    frame = spark.range(0, 400, 1, 2).selectExpr(
+        "id", "concat('u', id) UserId", "id % 2 = 0 flag", "struct(id as x) st", "id div 200 p"
+    )
+    frame.repartition(2).write.partitionBy("p").parquet(str(path))
+    return path
+
+
+@pytest.fixture
+def copied(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "lake"))
+
+
+def parquet_files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.parquet"))
+
+
+def test_every_file_and_nothing_else(spark: Any, copied: Path, rows: Any) -> None:
+    before = rows(spark.read.parquet(str(copied)))
+    hidden = {path: found for path, found in contents(copied).items() if "part-" not in path}
+    (copied / "p=0" / ".hidden.parquet").write_bytes(b"not for us")
+    (copied / "_temporary").mkdir()
+    (copied / "_temporary" / "half.parquet").write_bytes(b"not for us")
+    report = parquet_bloom.spark.embed(spark, copied, ["id", "st.x"], fpp=0.001)
+    files = parquet_files(copied / "p=0") + parquet_files(copied / "p=1")
+    assert [result.path for result in report.files] == [str(file) for file in files if file.name[0] != "."]
+    assert {result.status for result in report.files} == {"embedded"}
+    assert (report.ok, report.total_files, report.embedded_files, report.num_filters) == (True, 4, 4, 8)
+    assert report.bytes_added == sum(result.bytes_added for result in report.files) > 0
+    assert all(0 < result.seconds < report.seconds for result in report.files)
+    assert str(report).startswith(f"embedded 8 filters into 4 of 4 files, {report.bytes_added:+,} bytes, ")
+    for result in report.files:
+        assert parquet_bloom.verify(result.path, data=True).ok
+        assert all(stored.fpp < 0.0015 for stored in parquet_bloom.open(result.path).chunks())
+        assert (Path(result.path).parent / f".{Path(result.path).name}.crc").is_file()
+    # Spark checks the checksums as it reads.
+    assert rows(spark.read.parquet(str(copied))) == before
+    now = contents(copied)
+    assert {path: now[path] for path in hidden} == hidden
+    assert not list(copied.rglob("*.tmp"))
+
+    again = parquet_bloom.spark.embed(spark, copied, ["id", "st.x"])
+    assert (again.unchanged_files, again.num_filters, again.bytes_added) == (4, 0, 0)
+    assert [result.kept for result in again.files] == [2] * 4
+    assert contents(copied) == now
+    assert "embedded 0 filters into 0 of 4 files, +0 bytes, 4 unchanged, " in str(again)
+
+    replaced = parquet_bloom.spark.embed(
+        spark, copied, {"id": {"fpp": 0.01, "ndv": 4000}}, replace=True, power_of_two=False
+    )
+    assert replaced.num_filters == 4
+    assert all(parquet_bloom.open(file).filter(0, "id").num_bytes > 4000 for file in files if file.name[0] != ".")
+
+
+def test_spark_prunes_by_our_filters(spark: Any, write: Any) -> None:
+    path = write("pruned", "id * 3 id", rows=4000, files=1, embed=["id"], **{"parquet.block.row.count.limit": 1000})
+    (file,) = path.glob("*.parquet")
+
+    def scanned(where: str) -> int:
+        frame = spark.read.parquet(str(path)).where(where)
+        frame.collect()
+        plan = frame._jdf.queryExecution().executedPlan()
+        while plan.children().size():
+            plan = plan.children().head()
+        return int(plan.metrics().apply("numOutputRows").value())
+
+    assert scanned("id = 301") == 0  # between the bounds of a row group, and absent by its filter
+    assert scanned("id = 300") == 1000
+    assert len(oracle.filters(file)) == 4
+    peers.with_zeroed_filters(file, file)
+    (path / f".{file.name}.crc").unlink()
+    assert scanned("id = 300") == 0
+
+
+@pytest.mark.parametrize("name", ["plain", "with blank", "a%20b", "ünïcode", "{a,b}", "[x]*"])
+def test_paths(name: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / name / "p=a%2Fb"
+    folder.mkdir(parents=True)
+    for number in range(6):
+        pq.write_table(pa.table({"id": [number]}), folder / f"{number} %.parquet")
+    files = parquet_files(folder)
+    monkeypatch.chdir(tmp_path)
+    (uri,) = (
+        spark.read.parquet(f"file://{folder}".translate({ord(c): f"\\{c}" for c in "{}[]*?,\\"}))
+        .where("id = 4")
+        .select("_metadata.file_path")
+        .first()
+    )
+    done = []
+    for path in (
+        str(files[0]),
+        f"file:{files[1]}",
+        f"file://{files[2]}",
+        files[3].relative_to(tmp_path),
+        uri,
+        tmp_path / name,
+    ):
+        report = parquet_bloom.spark.embed(spark, path, ["id"])
+        assert report.ok
+        done.append(report.embedded_files)
+    assert done == [1] * 6
+    assert parquet_bloom.spark.embed(spark, [files[0], str(folder)], "id").total_files == 6
+
+
+def test_a_broken_file_does_not_stop_the_others(spark: Any, copied: Path) -> None:
+    text, cut, filtered = copied / "a.parquet", copied / "p=1" / "cut.parquet", parquet_files(copied)[0]
+    text.write_text("no Parquet file")
+    cut.write_bytes(parquet_files(copied)[1].read_bytes()[:-700] + b"\xff\xff\x00\x00PAR1")
+    parquet_bloom.embed(filtered, ["id"])
+    before = contents(copied)
+    report = parquet_bloom.spark.embed(spark, copied, ["id"])
+    assert not report.ok
+    assert (report.embedded_files, report.unchanged_files, len(report.failures)) == (3, 1, 2)
+    assert {failure.path for failure in report.failures} == {str(text), str(cut)}
+    assert all(failure.error and failure.path in failure.error for failure in report.failures)
+    assert f"2 failed ({report.failures[0].error})" in str(report)
+    assert "\n" not in str(report)
+    assert {path: contents(copied)[path] for path in (str(text), str(cut))} == {
+        path: before[path] for path in (str(text), str(cut))
+    }
+
+
+def test_errors_of_the_whole_job(spark: Any, copied: Path, tmp_path: Path) -> None:
+    before = contents(copied)
+    embed = parquet_bloom.spark.embed
+    with pytest.raises(errors.StorageError, match="there is no such file or folder"):
+        embed(spark, tmp_path / "nowhere", ["id"])
+    with pytest.raises(errors.StorageError, match="local file system"):
+        embed(spark, "s3a://bucket/lake", ["id"])
+    with pytest.raises(errors.UnknownColumnError, match="column 'nobody': no such column in any of 4 files"):
+        embed(spark, copied, ["id", "nobody"])
+    with pytest.raises(errors.UnsupportedTypeError, match="BOOLEAN"):
+        embed(spark, copied, ["flag"])
+    with pytest.raises(errors.ParquetBloomError, match="fpp"):
+        embed(spark, copied, ["id"], fpp=2)
+    with pytest.raises(errors.ParquetBloomError, match="no path"):
+        embed(spark, [], ["id"])
+    for log in ("_delta_log", "_spark_metadata", ".hoodie"):
+        (copied / log).mkdir()
+        for path in (copied, copied / "p=0", [parquet_files(copied)[0]]):
+            with pytest.raises(errors.ManagedTableError):
+                embed(spark, path, ["id"])
+        (copied / log).rmdir()
+    assert contents(copied) == before
+    (tmp_path / "empty").mkdir()
+    assert embed(spark, tmp_path / "empty", ["id"]).total_files == 0
+
+
+def test_names_by_case_and_columns_that_some_files_lack(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"Id": [1], "new": ["x"]}), tmp_path / "2.parquet")
+    pq.write_table(pa.table({"id": [1], "ID2": [2]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"other": [1]}), tmp_path / "0.parquet")
+    report = parquet_bloom.spark.embed(spark, tmp_path, {"ID": 0.001, "NEW": None})
+    assert [(result.status, result.filters, result.missing) for result in report.files] == [
+        ("unchanged", 0, ("ID", "NEW")),
+        ("embedded", 1, ("NEW",)),
+        ("embedded", 2, ()),
+    ]
+
+
+def test_a_task_that_runs_again(copied: Path) -> None:
+    """What a retry or a speculative twin does, without Spark: the same file, later or at the same time."""
+    files = [str(file) for file in parquet_files(copied)]
+    job = _Job(files, {"id": FilterOptions(), "UserId": FilterOptions()}, False, True)
+    numbers = pa.RecordBatch.from_pydict({"id": [0, 1]})
+    first = job.work(iter([numbers]))
+    assert next(first).to_pylist()[0]["status"] == "embedded"
+    first.close()  # the executor is lost before the second file
+    again = [row for batch in job.work(iter([numbers])) for row in batch.to_pylist()]
+    assert [row["status"] for row in again] == ["unchanged", "embedded"]
+
+    results: list[Any] = []
+    barrier = threading.Barrier(4)
+
+    def attempt() -> None:
+        barrier.wait()
+        results.append(job.embed(files[2]))
+
+    twins = [threading.Thread(target=attempt) for _ in range(4)]
+    for twin in twins:
+        twin.start()
+    for twin in twins:
+        twin.join()
+    assert [result.error for result in results] == [None] * 4
+    assert "embedded" in {result.status for result in results}
+    assert parquet_bloom.verify(files[2], data=True).ok
+    assert [os.path.basename(name) for name in os.listdir(copied / "p=1") if name.endswith(".tmp")] == []
+    with parquet_bloom.open(files[2]) as file:
+        assert len(list(file.chunks())) == 2
+
+
+def test_whatever_goes_wrong_is_a_result(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(parquet_files(copied)[0])
+    job = _Job([path], {"id": FilterOptions()}, False, True)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("not\nenough")
+
+    monkeypatch.setitem(_Job.embed.__globals__, "embed_file", fail)
+    assert job.embed(path).error == f"{path}: MemoryError: not enough"
+
+    def changing(*_: Any, **__: Any) -> None:
+        raise errors.ConcurrentChangeError("another writer replaced it meanwhile", path=path)
+
+    monkeypatch.setitem(_Job.embed.__globals__, "embed_file", changing)
+    assert job.embed(path).error == f"{path}: another writer replaced it meanwhile"
+
+
+def test_why_a_job_failed() -> None:
+    python = (
+        'An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File "x", line 1\n%s\n'
+    )
+    gone = _job_problem(python % "ModuleNotFoundError: No module named 'parquet_bloom'" + "\tat org.apache.X")
+    assert gone.startswith(
+        "the Spark job failed: ModuleNotFoundError: No module named 'parquet_bloom'; the executors need"
+    )
+    other = _job_problem(
+        python % "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] worker 3.12, driver 3.11"
+    )
+    assert other.startswith(
+        "the Spark job failed: PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] worker 3.12, driver 3.11; "
+    )
+    lost = (
+        "An error occurred while calling o48.collectToPython.\n: org.apache.spark.SparkException: Job aborted due to stage "
+        "failure: Task 2, most recent failure: Lost task 2.3 (TID 9) (host executor driver): java.io.IOException: Cannot run "
+        'program "python9": error=2\n\tat java.base/x\nCaused by: java.io.IOException: error=2\n'
+    )
+    assert 'failed: java.io.IOException: Cannot run program "python9": error=2; the executors need' in _job_problem(
+        lost
+    )
+    assert _job_problem("org.apache.spark.SparkException: boom\n") == (
+        "the Spark job failed: org.apache.spark.SparkException: boom"
+    )
+    assert _job_problem("") == "the Spark job failed: no reason was given"

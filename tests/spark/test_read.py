@@ -1,0 +1,724 @@
+"""read_parquet: the rows of Spark alone, from fewer files; and from all of them where anything is in doubt."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import shutil
+from pathlib import Path
+from typing import Any
+
+import peers
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+import parquet_bloom.spark
+from parquet_bloom import errors
+from parquet_bloom.predicate import parse
+
+pytestmark = pytest.mark.spark
+
+# Predicates of which each is answered from a few of the lake's 12 files.
+SKIPPING = [
+    "id = 4321",
+    "ID = 4321",
+    "4321 = id",
+    "id = 4321 -- why not",
+    "id IN (17, 4321, -5)",
+    "id = 17 OR id = 4321",
+    "id = 17 OR (id = 4321 AND s = 'u4321') OR s = 'u99'",
+    "(id = 17) AND (s = 'u17' AND (i32 = 119))",
+    "id = 4321.0",
+    "id = 4321e0",
+    "i16 = 4321",
+    "i32 = 700",
+    "i32 = 70000000000",
+    "f32 = 100.125",
+    "f64 = 100.125",
+    "f64 = 100",
+    "d9 = 700",
+    "d9 = 700.000",
+    "d18 = 700.00",
+    "d38 = 4321",
+    "s = 'u4321'",
+    "s IN ('u1', 'u2')",
+    "bin = X'6231'",
+    "day = DATE '1990-01-11'",
+    "day = '1990-01-11'",
+    "ts = TIMESTAMP '2020-09-13 12:26:43.703701'",
+    "ts = TIMESTAMP '2020-09-13 13:26:43.703701+01:00'",
+    "ts = '2020-09-13 12:26:43.703701'",
+    "ntz = TIMESTAMP_NTZ '2020-09-13 12:26:43.703701'",
+    "ntz = TIMESTAMP '2020-09-13 12:26:43.703701'",
+    "ntz = '2020-09-13 12:26:43.703701'",
+    "st.a = 4321",
+    "st.B.c = 'n4321'",
+    "id = 4321 AND p = '02'",
+    "p = 'a b%/ü{}' AND id = 5",
+    "d = DATE '2020-01-01' AND id = 6",
+    "d = '2020-01-01' AND id = 6",
+    "(p = '02' AND id = 3) OR id = 5",
+    "id = -1",
+    "id = NULL",
+    "id IN (NULL, 17)",
+    "nothing = 'x'",
+]
+
+
+def test_fewer_files_are_read(lake: str, ask_all: Any) -> None:
+    for where, asked in ask_all(lake, SKIPPING).items():
+        assert (asked.files <= 6, asked.doubts) == (True, ""), where
+
+
+def test_lists_are_conditions_as_well(lake: str, ask_all: Any) -> None:
+    conditions = [
+        ([("id", "=", 4321)], "id = 4321"),
+        (("ID", "==", 4321), "id = 4321"),
+        (
+            [[("id", "in", [17, 18])], [("s", "=", "u4321"), ("p", "=", "02")]],
+            "id IN (17, 18) OR s = 'u4321' AND p = '02'",
+        ),
+        ([("s", "in", ["it's \\ ${x} \n \"", "u7"])], "s = 'u7'"),
+        ([("d38", "=", decimal.Decimal("4321.0000000000"))], "d38 = 4321"),
+        ([("f64", "=", 100.125)], "f64 = 100.125D"),
+        ([("f64", "=", float("inf"))], "f64 = double('inf')"),
+        ([("bin", "=", b"b17")], "bin = X'623137'"),
+        ([("day", "=", dt.date(1990, 1, 11))], "day = DATE '1990-01-11'"),
+        ([("ts", "=", dt.datetime(2020, 9, 13, 12, 26, 43, 703701))], "ts = TIMESTAMP '2020-09-13 12:26:43.703701'"),
+        ([("ts", "=", dt.datetime(1, 1, 1, tzinfo=dt.UTC))], "ts = TIMESTAMP '0001-01-01 00:00:00'"),
+        (
+            [("ntz", "=", dt.datetime(2020, 9, 13, 12, 26, 43, 703701))],
+            "ntz = TIMESTAMP_NTZ '2020-09-13 12:26:43.703701'",
+        ),
+        ([("st.b.c", "in", ["n1", "n2"])], "st.b.c in ('n1', 'n2')"),
+        ([("id", "in", [None, 5])], "id = 5"),
+        ([("id", "=", None)], "id = NULL"),
+        ([("id", "in", [])], "false"),
+        ([("id", "in", list(range(0, 1_000_000, 5000)))], "id % 5000 = 0"),
+        ([("flag", "=", True), ("id", "=", 4)], "flag AND id = 4"),
+        (parse("id = 17 OR s = 'u18'"), "id = 17 OR s = 'u18'"),
+    ]
+    for native, asked in ask_all(lake, {native: where for where, native in conditions}).items():
+        assert (asked.files <= 6, asked.doubts) == (True, ""), native
+
+
+def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_spark: Any) -> None:
+    wheres = [
+        "id > 5990",
+        "NOT id = 5",
+        "id <=> 5",
+        "id = 4321 OR id > 5990",
+        "abs(id) = 4321",
+        "id = id",
+        "s LIKE 'u432_'",
+        "id + 0 = 4321",
+        "id = CAST('4321' AS BIGINT)",
+        "p IS NULL AND id = 4",
+        "id BETWEEN 5 AND 6",
+        "id = 5L",
+        "s = 'u' || '5'",
+        "span = INTERVAL '5' SECOND",
+        "li[0] = 5",
+        "array_contains(li, 5L)",
+        "ma.k5 = 5",
+        "_metadata.file_size = 0",
+        "flag",
+    ]
+    found = ask_all(lake, wheres)
+    for where in ("id IN (SELECT 5)", "id = 4321 AND rand() >= 0"):
+        found[where] = ask_spark(lake, where)
+    for where, asked in found.items():
+        assert (asked.files, asked.doubts[:20]) == (12, "all files are read: "), where
+
+
+def test_no_condition_and_chosen_columns(spark: Any, lake: str, rows: Any) -> None:
+    read = parquet_bloom.spark.read_parquet
+    assert rows(read(spark, lake)) == rows(spark.read.parquet(lake))
+    frame = read(spark, lake, "id = 17", columns=["S", "p"])
+    assert frame.columns == ["s", "p"]
+    assert [tuple(row) for row in frame.collect()] == [("u17", "a b%/ü{}")]
+
+
+def test_nothing_is_paid_when_most_files_are_left(lake: str, ask_spark: Any) -> None:
+    asked = ask_spark(lake, "i8 IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)")
+    assert asked.files == 12
+    assert not asked.doubts
+    assert "read 12 of 12 files" in asked.plan
+
+
+def test_other_partitions_are_not_opened(spark: Any, lake: str, ask_spark: Any, tmp_path: Path) -> None:
+    plan = ask_spark(lake, "p = '02' AND i8 = 0").plan
+    assert "read 2 of 4 files, 10 of 20 row groups; 8 files are in other partitions" in plan
+    copied = Path(shutil.copytree(lake, tmp_path / "lake"))
+    for file in (copied / "p=02").rglob("*.parquet"):
+        file.write_bytes(b"broken")
+    schema = spark.read.parquet(lake).schema
+    frame = parquet_bloom.spark.read_parquet(spark, copied, "p = 'a b%/ü{}' AND id = 5", schema=schema)
+    assert (frame.count(), len(frame.inputFiles())) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("id = ", errors.PredicateError),
+        ("nobody = 5", errors.PredicateError),
+        ("id = 5; DROP TABLE x", errors.PredicateError),
+        ([("nobody", "=", 5)], errors.UnknownColumnError),
+        ([("id", "<", 5)], errors.PredicateError),
+        ([("id", "=", 10**40)], errors.PredicateError),
+        ([("s", "=", dt.time(1))], errors.PredicateError),
+        ([("li", "=", 5)], errors.PredicateError),
+        (5, errors.PredicateError),
+    ],
+)
+def test_bad_conditions(where: Any, error: type[Exception], spark: Any, lake: str) -> None:
+    with pytest.raises(error) as caught:
+        parquet_bloom.spark.read_parquet(spark, lake, where)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_paths_and_columns(spark: Any, lake: str, tmp_path: Path) -> None:
+    with pytest.raises(errors.StorageError, match="there is no such file or folder"):
+        parquet_bloom.spark.read_parquet(spark, tmp_path / "nowhere", "id = 5")
+    with pytest.raises(errors.UnknownColumnError, match="'nobody'"):
+        parquet_bloom.spark.read_parquet(spark, lake, "id = 5", columns=["id", "nobody"])
+    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(errors.ManagedTableError, match="Delta"):
+        parquet_bloom.spark.read_parquet(spark, tmp_path / "table", "id = 5")
+
+
+# ------------------------------------------------------------------------------------- how Spark reads a condition
+
+
+def test_settings_of_the_parser(write: Any, ask_spark: Any, conf: Any) -> None:
+    path = write(
+        "texts",
+        "id",
+        "if(id % 2 = 0, concat('a', char(92), 'n', id), concat('t', id)) s",
+        "concat('t', id) t",
+        embed=["s"],
+    )
+    with conf({"spark.sql.parser.escapedStringLiterals": "true"}):
+        asked = ask_spark(path, r"s = 'a\n100'")
+        assert (asked.rows, asked.files) == (1, 4)
+    assert ask_spark(path, r"s = 'a\\n100'").files == 1
+    with conf({"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
+        asked = ask_spark(path, 's = "t"')
+        assert (asked.rows, asked.files) == (100, 4)
+    assert ask_spark(path, 's = "t1"').files == 1
+    with conf({"spark.sql.legacy.exponentLiteralAsDecimal.enabled": "true"}):
+        assert ask_spark(path, "id = 1e2").rows == 1
+    with conf({"words": "t1"}):
+        asked = ask_spark(path, "s = '${words}'")
+        assert (asked.rows, asked.files) == (1, 4)
+
+
+def test_names_by_case(spark: Any, tmp_path: Path, ask_spark: Any, conf: Any) -> None:
+    for number in range(4):
+        table = pa.table({"UserId": [number, number + 10], "userid" if number > 9 else "other": [1, 2]})
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    parquet_bloom.spark.embed(spark, tmp_path, ["userid"])
+    assert ask_spark(tmp_path, "userid = 12").files == 1
+    assert ask_spark(tmp_path, [("USERID", "=", 12)], native="userid = 12").files == 1
+    with conf({"spark.sql.caseSensitive": "true"}):
+        assert ask_spark(tmp_path, "UserId = 12").files == 1
+        with pytest.raises(errors.PredicateError):
+            parquet_bloom.spark.read_parquet(spark, tmp_path, "userid = 12")
+        with pytest.raises(errors.UnknownColumnError):
+            parquet_bloom.spark.embed(spark, tmp_path, ["userid"], replace=True)
+
+
+def test_two_columns_that_differ_in_case_only(spark: Any, tmp_path: Path, ask_spark: Any, conf: Any, rows: Any) -> None:
+    for number in range(4):
+        pq.write_table(pa.table({"a": [number], "A": [number + 100]}), tmp_path / f"{number}.parquet")
+    with conf({"spark.sql.caseSensitive": "true"}):
+        parquet_bloom.spark.embed(spark, tmp_path, ["a", "A"])
+        assert ask_spark(tmp_path, "a = 2").files == 1
+        assert ask_spark(tmp_path, "A = 102").files == 1
+        assert ask_spark(tmp_path, "A = 2").rows == 0
+    frame = parquet_bloom.spark.read_parquet(spark, tmp_path, "a = 2", schema="a BIGINT")
+    with pytest.raises(Exception, match=r"(?i)duplicate field"):
+        rows(frame)
+
+
+def test_dotted_names(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    for number in range(4):
+        table = pa.table({"a.b": [number], "c": [{"d.e": number, "d": {"e": number + 100}}]})
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    assert ask_spark(tmp_path, "`a.b` = 2").files == 1
+    assert ask_spark(tmp_path, "c.d.e = 102").files == 4  # `c.d.e` and `c`.`d.e` have the same dotted name
+    with pytest.raises(errors.PredicateError, match="stands for 2 columns"):
+        parquet_bloom.spark.read_parquet(spark, tmp_path, [("c.d.e", "=", 2)])
+
+
+# ---------------------------------------------------------------------------------------------- how Spark compares
+
+ANSI = pytest.mark.parametrize("ansi", ["true", "false"])
+
+
+@ANSI
+def test_texts_are_not_numbers(ansi: str, write: Any, ask_all: Any, conf: Any) -> None:
+    path = write("texts", "id", "concat('0', id) s", "cast(id as decimal(5, 0)) d", embed=["id", "s", "d"])
+    with conf({"spark.sql.ansi.enabled": ansi}):
+        found = ask_all(path, ["s = 5", "id = '5'", "id = ' 5'", "d = '5'", "s IN (5, 6)", "id IN (5, '6')"])
+    assert all(asked.doubts for asked in found.values())
+    assert found["s = 5"].rows == 1
+
+
+@ANSI
+def test_numbers_are_rounded_to_a_common_type(ansi: str, write: Any, ask_all: Any, conf: Any) -> None:
+    path = write(
+        "numbers",
+        "9007199254740900 + id i",
+        "cast(id as float) / 10 f",
+        "cast(16777200 + id as float) g",
+        "cast(concat('0.', lpad(id, 38, '9')) as decimal(38, 38)) d",
+        "cast(id as decimal(38, 10)) e",
+        "cast(id / 10 as decimal(12, 1)) t",
+        embed=["i", "f", "g", "d", "e", "t"],
+    )
+    with conf({"spark.sql.ansi.enabled": ansi}):
+        wheres = [
+            "i = 9007199254740993",
+            "i = 9007199254740993e0",
+            "i IN (9007199254740993, 1e0)",
+            "i = 9007199254740993.0",
+            "i = 9007199254740993.0000000000000000000000",
+            "f = 0.1",
+            "f = 1.5",
+            "f = 1e-1",
+            "g = 16777217",
+            "g = 16777216",
+            "g IN (16777217, 5)",
+            "d = 1",
+            "d = 0.99999999999999999999999999999999999995",
+            "d = 0.9999999999999999999999999999999999999",
+            "e = 5",
+            "e = 5.00000000000000000000000000000000001",
+            "e = 5e0",
+            "t = 1.1e0",
+            "t = 1.1",
+            "t IN (1.1, 1.25, 7)",
+        ]
+        found = ask_all(path, wheres)
+    assert found["i = 9007199254740993"].files == 1
+    assert found["i IN (9007199254740993, 1e0)"].doubts
+    assert found["d = 1"].rows > 1
+    assert found["t = 1.1e0"].files == 1
+
+
+def test_zeros_and_nan(write: Any, ask_spark: Any) -> None:
+    """Spark's own filters know the one zero that was written, and are trusted by its tasks."""
+    options = {"parquet.bloom.filter.enabled": "true", "parquet.bloom.filter.expected.ndv": 100}
+    values = "case id when 5 then -0.0D when 6 then double('NaN') else id + 0.25D end x"
+    by_spark = write("by_spark", "id", values, "cast(id as float) y", files=4, **options)
+    for where in ("x = 0.0", "x = -0.0e0", "x IN (0, 1.25)", "x = 0", "y = 0.0"):
+        ask_spark(by_spark, where)
+    ask_spark(by_spark, [("x", "=", float("nan"))], native="x = double('NaN')")
+    ask_spark(by_spark, [("x", "in", [float("nan"), 0.0])], native="x IN (double('NaN'), 0)")
+    by_us = write("by_us", "id", values, embed=["x"])
+    assert ask_spark(by_us, "x = 0.0").files == 1
+    assert ask_spark(by_us, [("x", "=", float("nan"))], native="x = double('NaN')").rows == 1
+
+
+def test_collations(write: Any, ask_spark: Any) -> None:
+    path = write("collated", "id", "concat('Key', id) collate UTF8_LCASE s", "concat('Key', id) t", embed=["s", "t"])
+    asked = ask_spark(path, "s = 'kEY7'")
+    assert (asked.rows, asked.files) == (1, 4)
+    assert "collation UTF8_LCASE" in asked.doubts
+    assert ask_spark(path, [("s", "=", "key7")], native="s = 'key7'").rows == 1
+    assert ask_spark(path, "t COLLATE UTF8_LCASE = 'key7'").rows == 1
+    assert ask_spark(path, "t = 'key7' COLLATE UTF8_LCASE").rows == 1
+    assert ask_spark(path, "t = 'Key7'").files == 1
+
+
+def test_padded_texts(spark: Any, tmp_path: Path, rows: Any) -> None:
+    path = tmp_path / "padded"
+    try:
+        spark.sql(f"CREATE TABLE padded (c CHAR(5), v VARCHAR(5), id INT) USING parquet LOCATION '{path}'")
+        spark.sql("INSERT INTO padded SELECT concat('c', id), concat('v', id), id FROM range(0, 40, 1, 4)")
+        schema = spark.table("padded").schema
+    finally:
+        spark.sql("DROP TABLE IF EXISTS padded")
+    parquet_bloom.spark.embed(spark, path, ["c", "v"])
+    for where in ("c = 'c7'", "c = 'c7   '", "v = 'v7'"):
+        for row_groups in (False, True):
+            frame = parquet_bloom.spark.read_parquet(spark, path, where, schema=schema, row_groups=row_groups)
+            plain = spark.read.option("parquet.filter.bloom.enabled", "false").schema(schema).parquet(str(path))
+            assert rows(frame) == rows(plain.where(where))
+
+
+# ------------------------------------------------------------------------------------------------ dates and times
+
+
+@pytest.mark.parametrize(
+    ("zone", "ansi"), [("America/Los_Angeles", "true"), ("America/Los_Angeles", "false"), ("+05:30", "true")]
+)
+def test_session_time_zones(zone: str, ansi: str, write: Any, ask_all: Any, conf: Any) -> None:
+    with conf({"spark.sql.session.timeZone": zone, "spark.sql.ansi.enabled": ansi}):
+        path = write(
+            "moments",
+            "timestamp_seconds(1604215800 + id * 900) ts",  # half an hour before clocks are set back
+            "TIMESTAMP_NTZ '2020-03-08 00:30:00' + make_dt_interval(0, 0, 0, id * 1800) ntz",  # skips an hour
+            "id",
+            embed=["ts", "ntz"],
+        )
+        wheres = [
+            "ts = TIMESTAMP '2020-11-01 01:30:00'",
+            "ts = TIMESTAMP '2020-11-01 03:30:00'",
+            "ntz = TIMESTAMP_NTZ '2020-03-08 11:30:00'",
+            "ts = '2020-11-01 01:30:00'",
+            "ts IN ('2020-11-01 01:30:00')",
+            "ts IN ('2020-11-01 01:30:00', '2020-11-01 03:30:00')",
+            "ts = DATE '2020-11-02'",
+            "ts = TIMESTAMP_NTZ '2020-11-01 01:30:00'",
+            "ts = TIMESTAMP '2020-11-01 10:30:00 UTC'",
+            "ntz = TIMESTAMP '2020-03-08 03:30:00'",
+            "ntz = TIMESTAMP_NTZ '2020-03-08 02:30:00'",
+            "ntz = '2020-03-08 02:30:00'",
+            "ntz = '2020-03-08 02:30:00Z'",
+            "ntz = DATE '2020-03-09'",
+            "ntz IN (TIMESTAMP_NTZ '2020-03-08 10:30:00', TIMESTAMP_NTZ '2020-03-08 11:30:00')",
+        ]
+        found = ask_all(path, wheres)
+        assert found["ts = TIMESTAMP '2020-11-01 03:30:00'"].files <= 1
+        assert found["ntz = TIMESTAMP_NTZ '2020-03-08 11:30:00'"].files == 1
+
+
+def test_a_day_whose_midnight_is_skipped(write: Any, ask_spark: Any, conf: Any) -> None:
+    with conf({"spark.sql.session.timeZone": "America/Sao_Paulo"}):
+        path = write("days", "date_add(DATE '2018-10-01', cast(id as int)) day", embed=["day"])
+        assert ask_spark(path, "day = TIMESTAMP '2018-11-04 01:00:00'").rows == 1
+        assert ask_spark(path, "day = DATE '2018-11-04'").files == 1
+
+
+def test_timestamps_by_default_without_zone(write: Any, ask_spark: Any, conf: Any) -> None:
+    path = write(
+        "stamps", "timestamp_seconds(id) ts", "cast(timestamp_seconds(id) as timestamp_ntz) ntz", embed=["ts", "ntz"]
+    )
+    with conf({"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.session.timeZone": "America/Los_Angeles"}):
+        assert ask_spark(path, "ntz = TIMESTAMP '1970-01-01 00:00:07'").files == 1
+        assert ask_spark(path, "ts = TIMESTAMP '1969-12-31 16:00:07'").files == 1
+        assert ask_spark(path, "ts = TIMESTAMP_LTZ '1969-12-31 16:00:07'").files == 1
+
+
+@pytest.mark.parametrize("stored", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+def test_fractions_of_seconds(stored: str, write: Any, ask_all: Any, conf: Any) -> None:
+    with conf({"spark.sql.parquet.outputTimestampType": stored}):
+        path = write(
+            "fine", "timestamp_micros(id * 1000) ts", "timestamp_micros(id * 1001) tt", "id", embed=["ts", "tt"]
+        )
+    wheres = [
+        "ts = TIMESTAMP '1970-01-01 00:00:00.007'",
+        "ts = TIMESTAMP '1970-01-01 00:00:00.0070009'",  # Spark cuts off what is finer than a microsecond
+        "ts = '1970-01-01 00:00:00.0070009'",
+        "ts = TIMESTAMP '1970-01-01 00:00:00.007001'",
+        "tt = TIMESTAMP '1970-01-01 00:00:00.007007'",
+        "tt = TIMESTAMP '1970-01-01 00:00:00.007'",
+    ]
+    assert ask_all(path, wheres)["ts = TIMESTAMP '1970-01-01 00:00:00.007'"].files == 1
+
+
+def test_nanoseconds_that_spark_cuts_off(spark: Any, tmp_path: Path, ask_spark: Any, rows: Any) -> None:
+    path = tmp_path / "by_arrow"
+    path.mkdir()
+    for number in range(4):
+        table = pa.table({"ts": pa.array([number * 1_000_000 + 789], pa.timestamp("ns"))})
+        pq.write_table(table, path / f"{number}.parquet", use_deprecated_int96_timestamps=True)
+    parquet_bloom.spark.embed(spark, path, ["ts"])
+    where = "ts = TIMESTAMP '1970-01-01 00:00:00.003'"
+    assert ask_spark(path, where).rows == 1
+    # What Spark once wrote and another writer wrote again keeps Spark's marks.
+    for file in path.iterdir():
+        table = pq.read_table(file).replace_schema_metadata({"org.apache.spark.version": "4.0.0"})
+        pq.write_table(table, file, use_deprecated_int96_timestamps=True)
+    parquet_bloom.spark.embed(spark, path, ["ts"])
+    assert ask_spark(path, where).rows == 1
+
+
+LEGACY = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+}
+
+
+@pytest.mark.parametrize("stored", ["INT96", "TIMESTAMP_MICROS"])
+def test_legacy_calendar(stored: str, spark: Any, write: Any, ask_spark: Any, conf: Any) -> None:
+    columns = ("date_add(DATE '1500-01-01', cast(id as int)) day", "timestamp_seconds(id - 14830000000) ts", "id")
+    with conf(LEGACY | {"spark.sql.parquet.outputTimestampType": stored}):
+        path = write("old", *columns, embed=["day", "ts", "id"])
+    wheres = [
+        "day = DATE '1500-01-08'",
+        "ts = timestamp_seconds(7 - 14830000000)",
+        "ts = TIMESTAMP '1500-01-20 12:26:47'",
+    ]
+    for where in wheres:
+        for row_groups in (False, True):
+            asked = ask_spark(path, where, row_groups=row_groups)
+    assert ask_spark(path, "day = DATE '1500-01-08'").rows == 1
+    assert ask_spark(path, "day = DATE '1500-01-08'").files == 4
+    assert ask_spark(path, "id = 7").files == 1
+    asked = ask_spark(path, "id = 7", row_groups=True)
+    assert "whole files are read" in asked.doubts
+    assert "legacy" in asked.doubts
+
+
+def test_files_of_unknown_age(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    for number in range(4):
+        pq.write_table(pa.table({"day": [dt.date(1500, 1, 10 + number)]}), tmp_path / f"{number}.parquet")
+    parquet_bloom.spark.embed(spark, tmp_path, ["day"])
+    assert ask_spark(tmp_path, "day = DATE '1500-01-12'").files == 1
+    asked = ask_spark(tmp_path, "day = DATE '1500-01-03'", datetimeRebaseMode="LEGACY")
+    assert (asked.rows, asked.files) == (1, 4)
+
+
+# ------------------------------------------------------------------------------------- files of different schemas
+
+
+def test_columns_added_later(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    path = tmp_path / "evolved"
+    spark.range(0, 20, 1, 2).selectExpr("id").write.parquet(str(path))
+    spark.range(20, 40, 1, 2).selectExpr("id", "id * 2 x").write.mode("append").parquet(str(path))
+    report = parquet_bloom.spark.embed(spark, path, ["id", "x"])
+    assert sorted(file.missing for file in report.files) == [(), (), ("x",), ("x",)]
+    assert report.num_filters == 6
+    for row_groups in (False, True):
+        assert ask_spark(path, "id = 5", mergeSchema=True, row_groups=row_groups).files <= 1
+        # The old files are read: they might have a default.
+        asked = ask_spark(path, "x = 50", mergeSchema=True, row_groups=row_groups)
+        assert asked.rows == 1
+        assert "read 3 of 4 files" in asked.plan
+
+
+def test_columns_with_a_default(spark: Any, tmp_path: Path, rows: Any) -> None:
+    path = tmp_path / "defaults"
+    try:
+        spark.sql(f"CREATE TABLE defaults (id INT) USING parquet LOCATION '{path}'")
+        spark.sql("INSERT INTO defaults SELECT id FROM range(0, 8, 1, 4)")
+        spark.sql("ALTER TABLE defaults ADD COLUMN (x INT DEFAULT 42)")
+        spark.sql("INSERT INTO defaults SELECT id, id FROM range(10, 12, 1, 2)")
+        schema = spark.table("defaults").schema
+    finally:
+        spark.sql("DROP TABLE IF EXISTS defaults")
+    parquet_bloom.spark.embed(spark, path, ["id", "x"])
+    for where in ("x = 42", "x = 10", "id = 3", "id = 3 AND x = 42"):
+        for row_groups in (False, True):
+            frame = parquet_bloom.spark.read_parquet(spark, path, where, schema=schema, row_groups=row_groups)
+            assert rows(frame) == rows(spark.read.schema(schema).parquet(str(path)).where(where))
+
+
+def test_types_that_differ_from_file_to_file(spark: Any, tmp_path: Path, rows: Any) -> None:
+    for number, arrow in enumerate([pa.int32(), pa.int64(), pa.int16(), pa.uint8(), pa.int32(), pa.int32()]):
+        table = pa.table(
+            {"i": pa.array([number, number + 100], arrow), "f": pa.array([number + 0.1] * 2, pa.float32())}
+        )
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    parquet_bloom.spark.embed(spark, tmp_path, ["i", "f"])
+    for schema, where in (
+        ("i BIGINT, f DOUBLE", "i = 103"),
+        ("i BIGINT, f DOUBLE", "f = 3.1"),
+        ("i BIGINT, f DOUBLE", "f = 3.0999999046325684e0"),
+        ("i DECIMAL(20, 0), f FLOAT", "i = 103"),
+        ("i DOUBLE, f FLOAT", "i = 103"),
+    ):
+        plain = spark.read.schema(schema).option("parquet.filter.bloom.enabled", "false").parquet(str(tmp_path))
+        for row_groups in (False, True):
+            try:
+                expected = rows(plain.where(where))
+            except Exception:
+                expected = None  # Spark cannot read them so
+            frame = parquet_bloom.spark.read_parquet(spark, tmp_path, where, schema=schema, row_groups=row_groups)
+            if expected is not None:
+                assert rows(frame) == expected
+
+
+def test_narrower_than_in_the_file(spark: Any, tmp_path: Path, rows: Any) -> None:
+    """Spark cuts integers off to the type asked for, if it reads them at all."""
+    for number in range(4):
+        pq.write_table(pa.table({"b": pa.array([number + 256], pa.int32())}), tmp_path / f"{number}.parquet")
+    parquet_bloom.spark.embed(spark, tmp_path, ["b"])
+    plain = spark.read.schema("b BYTE").option("parquet.filter.bloom.enabled", "false").parquet(str(tmp_path))
+    frame = parquet_bloom.spark.read_parquet(spark, tmp_path, "b = 2", schema="b BYTE")
+    assert rows(frame) == rows(plain.where("b = 2"))
+
+
+def test_other_writers(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    table = peers.arrow_table(
+        ["i8", "u8", "u16", "u32", "u64", "i32", "d4", "str", "bin", "tz_us", "ts_us", "bool", "st"]
+    )
+    path = tmp_path / "by_arrow"
+    path.mkdir()
+    for number in range(3):
+        pq.write_table(table.slice(number * peers.DISTINCT, peers.DISTINCT), path / f"{number}.parquet")
+    parquet_bloom.spark.embed(spark, path, ["u8", "u16", "u32", "u64", "str", "tz_us", "ts_us"])
+    for column in ("u8", "u16", "u32", "u64"):
+        values = [value for value in peers.column_rows(column) if value is not None]
+        for value in (values[7], max(values)):
+            assert ask_spark(path, f"{column} = {value}").rows > 0
+    for row_groups in (False, True):
+        ask_spark(path, "u64 = 18446744073709551615", row_groups=row_groups)
+        ask_spark(path, f"u32 = {peers.group_values('u32', 1)[9]}", row_groups=row_groups)
+
+
+# --------------------------------------------------------------------------------------------- files and folders
+
+NAMES = [
+    "plain",
+    "with blank",
+    "a%20b",
+    "100%",
+    "ünïcode 日本",
+    "{a,b}",
+    "[x]",
+    "star*",
+    "quest?",
+    "back\\slash",
+    "hash#",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_folders(name: str, spark: Any, tmp_path: Path, ask_spark: Any, rows: Any) -> None:
+    folder = tmp_path / name
+    for part in ("p=1", "p=02", "p=__HIVE_DEFAULT_PARTITION__"):
+        (folder / part).mkdir(parents=True)
+        for number in range(2):
+            pq.write_table(pa.table({"id": [number, len(part)]}), folder / part / f"f {number}%.parquet")
+    report = parquet_bloom.spark.embed(spark, folder, ["id"])
+    assert (report.embedded_files, report.ok) == (6, True)
+    for row_groups in (False, True):
+        frame = parquet_bloom.spark.read_parquet(spark, folder, "id = 4", row_groups=row_groups)
+        assert [tuple(row) for row in frame.select("id", "p").collect()] == [(4, 2), (4, 2)]
+    frame = parquet_bloom.spark.read_parquet(spark, f"file://{folder}", [("id", "=", 1), ("p", "=", 2)])
+    assert [tuple(row) for row in frame.collect()] == [(1, 2)]
+    assert len(frame.inputFiles()) == 1
+
+
+def test_spellings_of_paths(spark: Any, write: Any, ask_spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("spelled", "id", embed=["id"])
+    files = sorted(path.glob("*.parquet"))
+    for spelled in (
+        f"file:{path}",
+        f"file://{path}",
+        f"{path}/",
+        f"{path}/*",
+        f"{path.parent}/spel*",
+        [*map(str, files)],
+    ):
+        asked = ask_spark(spelled, "id = 77")
+        assert (asked.files, asked.doubts) == (1, "")
+    assert ask_spark(files[0], "id = 7").rows == 1
+    relative = f"../../../../../../../../../..{path}"
+    frame = parquet_bloom.spark.read_parquet(spark, relative, "id = 77")
+    assert [row.id for row in frame.collect()] == [77]
+
+
+def test_files_given_twice_are_read_twice(write: Any, ask_spark: Any) -> None:
+    path = write("twice", "id", embed=["id"])
+    file = next(path.glob("*.parquet"))
+    for paths in ([path, path], [path, file], [f"{path}/*", path], f"{path.parent}/{{twice,tw*}}"):
+        asked = ask_spark(paths, "id = 7")
+        assert asked.doubts
+
+
+def test_base_path(write: Any, spark: Any, ask_spark: Any, tmp_path: Path) -> None:
+    for year in (2024, 2025):
+        frame = spark.range(0, 40, 1, 2).selectExpr("id", "id % 2 m")
+        frame.write.partitionBy("m").parquet(str(tmp_path / f"years/y={year}"))
+    base = tmp_path / "years"
+    parquet_bloom.spark.embed(spark, base, ["id"])
+    for row_groups in (False, True):
+        assert ask_spark(base, "id = 7 AND y = 2024", row_groups=row_groups).files <= 1
+        assert ask_spark(base / "y=2024", "id = 7", row_groups=row_groups).files <= 1
+        both = [base / "y=2024", base / "y=2025"]
+        assert ask_spark(both, "id = 7", basePath=str(base), row_groups=row_groups).files <= 2
+        assert ask_spark(f"{base}/y=2024/m=*", "id = 7", row_groups=row_groups).files <= 1
+        assert ask_spark(base, "id = 7", recursiveFileLookup=True, row_groups=row_groups).files <= 2
+        assert ask_spark(f"{base}/y=*/m=1", "id = 7", basePath=str(base), row_groups=row_groups).files <= 2
+    nested = tmp_path / "nested"
+    for folder in (nested, nested / "below"):
+        spark.range(0, 40, 1, 2).write.parquet(str(folder))
+    assert ask_spark(nested, "id = 7").rows == 1  # Spark does not look below, where there are no partitions
+
+
+def test_a_partition_column_that_the_files_have_as_well(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    for value in (1, 2, 3):
+        spark.range(0, 20, 1, 1).selectExpr("7 p", "id", "id x").write.parquet(str(tmp_path / f"p={value}"))
+    parquet_bloom.spark.embed(spark, tmp_path, ["p", "id"])
+    for row_groups in (False, True):
+        assert ask_spark(tmp_path, "p = 2 AND id = 5", row_groups=row_groups).rows == 1
+        assert ask_spark(tmp_path, "p = 7 AND id = 5", row_groups=row_groups).rows == 0
+
+
+@pytest.mark.parametrize(
+    "folder", ["p=2020-01-01 00%3A00%3A00", "p=1.5", "p=true", "p=9223372036854775808", "p=é", "p=%C3%A9"]
+)
+def test_values_of_partitions(folder: str, spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    for part in (folder, "p=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / part).mkdir()
+        for number in range(3):
+            pq.write_table(pa.table({"id": [number]}), tmp_path / part / f"{number}.parquet")
+    (value,) = {repr(row.p) for row in spark.read.parquet(str(tmp_path)).where("p IS NOT NULL").collect()}
+    for row_groups in (False, True):
+        assert ask_spark(tmp_path, "id = 1", row_groups=row_groups).rows == 2
+        text = folder[2:].replace("%3A", ":").replace("%C3%A9", "Ã©")
+        asked = ask_spark(tmp_path, f"id = 1 AND p = '{text}'", row_groups=row_groups)
+        assert asked.rows == 1, value
+
+
+def test_many_survivors(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    key = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    for number in range(90):
+        pq.write_table(pa.table({"id": [number], "k": [number % 2]}), tmp_path / f"{number}.parquet")
+    assert ask_spark(tmp_path, "k = 1").files == 45
+    assert spark.conf.get(key, None) is None
+    spark.conf.set(key, "7")
+    try:
+        assert ask_spark(tmp_path, "k = 1").files == 45
+        assert spark.conf.get(key) == "7"
+    finally:
+        spark.conf.unset(key)
+
+
+# ------------------------------------------------------------------------------------------------- broken things
+
+
+def test_broken_files_are_left_to_spark(spark: Any, write: Any, rows: Any, caplog: pytest.LogCaptureFixture) -> None:
+    path = write("broken", "id", embed=["id"])
+    (path / "broken.parquet").write_bytes(b"PAR1 this is no Parquet file PAR1")
+    frame = parquet_bloom.spark.read_parquet(spark, path, "id = 7", schema="id BIGINT")
+    with pytest.raises(Exception, match=r"broken\.parquet"):
+        rows(frame)
+    with caplog.at_level("WARNING", "parquet_bloom.spark"):
+        frame = parquet_bloom.spark.read_parquet(spark, path, "id = 7", schema="id BIGINT", ignoreCorruptFiles=True)
+    assert "broken.parquet is left to Spark" in caplog.text
+    assert [tuple(row) for row in frame.collect()] == [(7,)]
+    assert len(frame.inputFiles()) == 2
+
+
+def test_broken_filters_are_not_trusted_by_spark_either(spark: Any, write: Any, ask_spark: Any) -> None:
+    path = write("zeroed", "id * 3 id", files=6, embed=["id"])
+    assert spark.read.parquet(str(path)).where("id = 21").count() == 1
+    for file in path.glob("*.parquet"):
+        peers.with_zeroed_filters(file, file)
+        (file.parent / f".{file.name}.crc").unlink()
+    assert spark.read.parquet(str(path)).where("id = 21").count() == 0  # Spark asks our filters, now empty
+    assert ask_spark(path, "id = 21").rows == 1
+
+
+def test_a_streaming_sink(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
+    spark.range(0, 40, 1, 4).write.parquet(str(tmp_path / "source"))
+    stream = spark.readStream.schema("id BIGINT").parquet(str(tmp_path / "source")).writeStream
+    sink = tmp_path / "sink"
+    query = stream.format("parquet").option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
+    query.start(str(sink)).awaitTermination()
+    asked = ask_spark(sink, "id = 7")
+    assert asked.rows == 1
+    assert "streaming sink" in asked.doubts
+    before = {file: file.read_bytes() for file in sink.rglob("*") if file.is_file()}
+    for path in (sink, next(sink.glob("*.parquet")), [sink]):
+        with pytest.raises(errors.ManagedTableError, match="streaming sink"):
+            parquet_bloom.spark.embed(spark, path, ["id"])
+    assert {file: file.read_bytes() for file in sink.rglob("*") if file.is_file()} == before
