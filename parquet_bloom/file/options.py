@@ -67,7 +67,7 @@ def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterO
     try:
         named = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     except TypeError:  # no collection, or one of things that are no names
-        raise ParquetBloomError(f"columns are dotted paths, in a list or as keys of a mapping, not {columns!r}") from None
+        raise ParquetBloomError(f"columns are dotted paths, in a list or a mapping, not {columns!r}") from None
     if not named:
         raise ParquetBloomError("no column is named that should get a filter")
     parsed = {}

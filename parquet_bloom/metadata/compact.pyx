@@ -371,6 +371,19 @@ cdef inline bint _is_int(int type) noexcept nogil:
     return type == I64 or type == I32 or type == I16
 
 
+cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1:
+    """Fail where a known list says that its elements are of another type than `type`.
+
+    Readers that are generated from the format's description do not look at what it says, and so find other fields
+    behind it than one that does.
+    """
+    if field.type == LIST:
+        cursor.need(1)
+        if cursor.data[cursor.pos] >> 4 and cursor.data[cursor.pos] & 0x0F != type:
+            cursor.fail("a list has elements of another type than its field asks for")
+    return 0
+
+
 cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
     cdef Field field
     cdef int64_t value
@@ -399,7 +412,12 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
             elif field.id == 15:
                 chunk.filter_length = value if value != -1 else -2
             continue
-        if field.id == 3 and field.type == LIST:
+        if field.id == 2:
+            _check_elements(cursor, &field, I32)
+        elif field.id == 8 or field.id == 13:
+            _check_elements(cursor, &field, STRUCT)
+        elif field.id == 3 and field.type == LIST:
+            _check_elements(cursor, &field, BINARY)
             chunk.path_start = cursor.pos
         elif field.id == 12 and field.type == STRUCT:
             chunk.statistics_start = cursor.pos
@@ -471,6 +489,8 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
         elif field.id == 3 and _is_int(field.type):
             row_group.num_rows = cursor.integer()
         else:
+            if field.id == 4:
+                _check_elements(cursor, &field, STRUCT)
             cursor.skip(field.type, 2)
     return 0
 
@@ -523,6 +543,8 @@ def index_footer(const uint8_t[::1] footer not None):
             elif field.id == 3:
                 found["num_rows"] = cursor.integer()
             else:
+                if field.id == 2 or field.id == 5:
+                    _check_elements(cursor, &field, STRUCT)
                 cursor.skip(field.type, 1)
         found["end"] = cursor.pos
         return found, _to_array(&row_groups, ROW_GROUP_DTYPE), _to_array(&chunks, CHUNK_DTYPE)

@@ -117,6 +117,8 @@ class Footer:
         for number, what in ((2, "schema"), (3, "num_rows"), (4, "row groups")):
             if number not in self._positions:
                 raise MalformedFooterError(f"metadata: the footer has no {what}")
+        if (self.row_groups["num_rows"] < 0).any():
+            raise MalformedFooterError("metadata: a row group does not say how many rows it has")
 
     @property
     def num_row_groups(self) -> int:

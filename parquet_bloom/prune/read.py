@@ -74,7 +74,11 @@ def read_selected(
                 tables.append(_read_file(file, decision.selected, node, columns, timezone))
     if len(tables) > 1 and tables[0].num_rows == 0 and not report.files[0].selected:
         tables = tables[1:]  # read for its schema alone
-    return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+    try:
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+    except pa.ArrowException as error:
+        problem = f"the files' rows do not fit into one table: {str(error).splitlines()[0]}; leave the column out"
+        raise UnreadableColumnError(problem) from error
 
 
 def _read_file(

@@ -65,13 +65,19 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
     if not isinstance(where, str):
         return _from_tree(frame, parse(where), ignore_case)
     try:
-        filtered = frame.where(where)
+        filtered = _analysed(frame.where(where))
     except AnalysisException as error:
         raise PredicateError(f"Spark does not understand {where!r}: {str(error).splitlines()[0]}") from error
     try:
         return _from_text(frame, filtered, where, ignore_case)
     except (Doubt, PredicateError) as doubt:
         return Condition(where, doubt=str(doubt))
+
+
+def _analysed(frame: DataFrame) -> DataFrame:
+    """The same DataFrame; Spark Connect would else analyse it only when it is used."""
+    _ = frame.isStreaming
+    return frame
 
 
 def _from_tree(frame: DataFrame, node: Node, ignore_case: bool) -> Condition:
@@ -87,7 +93,7 @@ def _from_tree(frame: DataFrame, node: Node, ignore_case: bool) -> Condition:
         raise PredicateError(str(doubt)) from None
     where = spell(node, fields)
     try:
-        frame.where(where)
+        _analysed(frame.where(where))
     except AnalysisException as error:
         raise PredicateError(f"Spark cannot compare so: {str(error).splitlines()[0]}") from error
     try:

@@ -204,8 +204,8 @@ def _job_problem(text: str) -> str:
     java = re.search(r"most recent failure: .*?\): (.+)", text) or re.search(r"(\S+(?:Error|Exception)\b.*)", text)
     reason = python[0] if python else java[1] if java else text.strip().partition("\n")[0] or "no reason was given"
     if any(sign in text for sign in ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")):
-        reason += (
-            "; the executors need a Python of the driver's version that has this package: name it in PYSPARK_PYTHON "
-            f"(or spark.pyspark.python) before the session starts; the driver runs {sys.executable}"
+        reason = (
+            f"{reason.rstrip('.')}; the executors need a Python of the driver's version that has this package: name it "
+            f"in PYSPARK_PYTHON (or spark.pyspark.python) before the session starts; the driver runs {sys.executable}"
         )
     return f"the Spark job failed: {reason}"

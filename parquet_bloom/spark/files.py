@@ -73,7 +73,7 @@ class Rules:
         for key in (_LEGACY_DAYS, _LEGACY_INT96):
             if key in metadata:
                 return f"the file has {key.decode()}"
-        version = metadata.get(_VERSION, b"").decode("utf-8", "replace")
+        version = str(metadata.get(_VERSION) or b"", "utf-8", "replace")
         if version and version < "3.1.0":  # compared as texts, as Spark does
             return f"the file was written by Spark {version}"
         if not version and (self.legacy_days or self.legacy_int96):

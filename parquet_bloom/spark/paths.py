@@ -60,9 +60,13 @@ def is_pattern(path: str) -> bool:
 
 
 def for_reader(path: str) -> str:
-    """A caller's path as Spark's reader takes it: a pattern's signs in the name of what exists mean themselves."""
-    local = local_path(path) if is_pattern(path) else None
-    return path if local is None or not os.path.lexists(local) else file_uri(local)
+    """A caller's path as Spark's reader takes it: signs and escapes in the name of what exists mean themselves."""
+    local = local_path(path)
+    if local is None or not os.path.lexists(local):
+        return path
+    uri = _FILE_URI.match(path)
+    is_decoded = uri is not None and path[uri.end() :] != local
+    return file_uri(local) if is_pattern(path) or is_decoded else path
 
 
 def file_uri(path: str) -> str:

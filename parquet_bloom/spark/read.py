@@ -101,11 +101,11 @@ class _Reading:
         try:
             reader = reader if schema is None else reader.schema(schema)
             self.frame = reader.parquet(*map(for_reader, paths))
+            self.schema = self.frame.schema
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
             raise StorageError("there is no such file or folder", path=", ".join(paths)) from error
-        self.schema = self.frame.schema
 
     @staticmethod
     def _refuse_table(path: str) -> bool:
@@ -180,7 +180,8 @@ class _Reading:
             reader = reader.option("parquet.filter.bloom.enabled", "false")
         with _listed_by_driver(self.spark, len(files)):
             frame = _only(reader.parquet(*map(file_uri, files)), self.schema.names)
-        if frame.schema != self.schema:
+            same = frame.schema == self.schema
+        if not same:
             raise Doubt("Spark makes another schema of some of the files than of all")
         return frame
 

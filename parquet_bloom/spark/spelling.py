@@ -21,8 +21,8 @@ from ..predicate import tree
 from ..predicate.tree import And, Connective, In, Leaf, Node
 from .fields import Field
 
-# Texts that mean themselves in every setting of Spark's parser: no quotes, backslashes or ${variables}.
-_PLAIN = re.compile(r"[\w .:/@+=,-]*", re.ASCII)
+# Texts that mean themselves under every setting of Spark's parser: no quotes, backslashes or ${variables}.
+_PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
 _LONG = 1 << 63
 _DIGITS = 10**38
 

@@ -1,18 +1,16 @@
 """A row that matches is never lost: random tables, writers, filters and predicates, against Python's own comparison.
 
-A seed decides everything. `PARQUET_BLOOM_HUNT_SECONDS=600` goes on with new seeds for so long (`PARQUET_BLOOM_HUNT_SEED`
-is the first); a failure names its seed.
+A seed decides everything, and a failure names it. `PARQUET_BLOOM_HUNT_SECONDS=600` goes on with new seeds for so long;
+`PARQUET_BLOOM_HUNT_SEED` is the first.
 """
 
 from __future__ import annotations
 
 import collections
-import datetime as dt
 import decimal
 import math
 import os
 import random
-import struct
 import time
 import uuid
 from collections.abc import Callable
@@ -26,12 +24,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from peers import VALUES
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.predicate import And, Equal, In, Node, Or, tree
+from parquet_bloom.errors import PredicateError
+from parquet_bloom.predicate import And, Node, Or, parse, tree
 
 FIRST_SEED = int(os.environ.get("PARQUET_BLOOM_HUNT_SEED", "0"))
 SECONDS = float(os.environ.get("PARQUET_BLOOM_HUNT_SECONDS", "0"))
@@ -298,8 +295,7 @@ def draw_nested(rng: random.Random, columns: list[Column], depth: int = 0) -> tu
     """A tree of any shape."""
     if depth == 3 or rng.random() < 0.4:
         (name, op, value), match = draw_leaf(rng, columns)
-        made = parquet_bloom.prune.__globals__["parse"]([(name, op, value)])
-        return made, match
+        return parse([(name, op, value)]), match
     parts = [draw_nested(rng, columns, depth + 1) for _ in range(rng.randint(2, 3))]
     matches = [match for _, match in parts]
     if rng.random() < 0.5:
@@ -334,9 +330,8 @@ def check(file: File, where: Any, match: Match, tally: Tally) -> None:
     tally.predicates += 1
     try:
         found = parquet_bloom.read_table(file.path, where, columns=["row"])
-    except ParquetBloomError as error:
+    except PredicateError:  # a literal cannot be compared exactly
         tally.refused += 1
-        assert "cannot be compared exactly" in str(error) or "no single value" in str(error), (file.story, str(error))
         return
     assert found["row"].to_pylist() == expected, (file.story, str(where)[:500])
 
@@ -401,6 +396,7 @@ def test_no_row_is_lost(tmp_path):
         hunt(seed, tmp_path, tally)
         seed += 1
     print(f"{seed - FIRST_SEED} tables, {tally}")
-    # That nothing is lost would also hold if nothing was skipped.
-    assert tally.skipped > 0.75 * tally.without_match
+    # That nothing is lost would also hold if nothing was skipped. (Not every column has a filter or statistics.)
+    assert tally.refused < 0.02 * tally.predicates
+    assert tally.skipped > 0.6 * tally.without_match
     assert tally.by["filter"] > 0

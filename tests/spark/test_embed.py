@@ -254,9 +254,9 @@ def test_why_a_job_failed() -> None:
         "the Spark job failed: PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] worker 3.12, driver 3.11; "
     )
     lost = (
-        "An error occurred while calling o48.collectToPython.\n: org.apache.spark.SparkException: Job aborted due to stage "
-        "failure: Task 2, most recent failure: Lost task 2.3 (TID 9) (host executor driver): java.io.IOException: Cannot run "
-        'program "python9": error=2\n\tat java.base/x\nCaused by: java.io.IOException: error=2\n'
+        "An error occurred while calling o48.collectToPython.\n: org.apache.spark.SparkException: Job aborted due to "
+        "stage failure: Task 2, most recent failure: Lost task 2.3 (TID 9) (host executor driver): "
+        'java.io.IOException: Cannot run program "python9": error=2\n\tat java.base/x\nCaused by: java.io.IOException\n'
     )
     assert 'failed: java.io.IOException: Cannot run program "python9": error=2; the executors need' in _job_problem(
         lost

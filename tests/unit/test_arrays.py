@@ -355,6 +355,26 @@ def test_duckdb_relations(sql, array):
         assert hash_values(relation).tolist() == hash_values(array).tolist()
 
 
+class Exported:
+    """An object that gives its values out by Arrow's protocol for arrays, and by nothing else."""
+
+    def __init__(self, array: pa.Array | pa.RecordBatch):
+        self.array = array
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self.array.__arrow_c_array__(requested_schema)
+
+
+def test_objects_that_export_an_array():
+    array = pa.array([1, None, 3], pa.int16())
+    expected = hash_values(array).tolist()
+    assert hash_values(Exported(array)).tolist() == expected
+    assert hash_values(Exported(array.slice(1))).tolist() == expected[1:]
+    assert hash_values(Exported(pa.record_batch({"c": array}))).tolist() == expected
+    with pytest.raises(FilterTypeError, match="one column"):
+        hash_values(Exported(pa.record_batch({"c": array, "d": array})))
+
+
 def test_python_values_take_the_type_that_is_given():
     assert hash_values([5], pa.int32()).tolist() == hash_values(pa.array([5], pa.int32())).tolist()
     assert hash_values([5], pa.float32()).tolist() == hash_values(pa.array([5], pa.float32())).tolist()
@@ -513,6 +533,14 @@ def test_int96_beyond_its_days():
     sliced = pa.array([2**62, 5, None], pa.timestamp("s")).slice(1)
     storage = arrays.to_storage(sliced, from_parquet("INT96"))
     assert storage.to_pylist() == [oracle.plain_encode(5 * 10**9, "INT96"), None]
+
+
+def test_decimals_that_do_not_fit_their_bytes():
+    narrow = from_parquet("FIXED_LEN_BYTE_ARRAY", 2, 5, None, 2, 9)  # room for five digits, though nine are announced
+    fits = pa.array([Decimal("327.67"), Decimal("-327.68"), None], pa.decimal128(9, 2))
+    assert arrays.to_storage(fits, narrow).to_pylist() == [b"\x7f\xff", b"\x80\x00", None]
+    with pytest.raises(FilterTypeError, match="2 bytes"):
+        arrays.to_storage(pa.array([Decimal("327.68")], pa.decimal128(9, 2)), narrow)
 
 
 def test_leaf_values():

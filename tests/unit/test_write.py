@@ -47,6 +47,9 @@ def make_table() -> pa.Table:
             "uuid": pa.ExtensionArray.from_storage(
                 pa.uuid(), pa.array([rng.randbytes(16) for _ in range(ROWS)], pa.binary(16))
             ),
+            "uuids": pa.array([[rng.randbytes(16)] * (i % 2) for i in range(ROWS)], pa.list_(pa.binary(16))).cast(
+                pa.list_(pa.uuid())
+            ),
             "nulls": pa.nulls(ROWS, pa.int32()),
             "flag": pa.array([True, False] * (ROWS // 2)),
             "st": pa.array([rng.choice([None, {"a": i, "b": {"c": f"c{i}"}}]) for i in range(ROWS)]),
@@ -120,6 +123,21 @@ def test_data_is_what_pyarrow_writes(tmp_path):
         assert report.old_size == len(before)
         assert pq.read_metadata(ours).created_by == pq.read_metadata(theirs).created_by
         assert pq.read_table(ours).equals(table)
+
+
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_values_that_pyarrow_cuts_off(tmp_path, unit):
+    """The file holds other values than the table: those of the file are what is hashed."""
+    table = pa.table({"t": pa.array([1_234_567_891, 2_345_678_912, None], pa.timestamp("ns")), "i": [1, 2, 3]})
+    options = {"coerce_timestamps": unit, "allow_truncated_timestamps": True}
+    ours, theirs = tmp_path / "ours.parquet", tmp_path / "theirs.parquet"
+    pq.write_table(table, theirs, **options)
+    parquet_bloom.embed(theirs, ["t", "i"], fpp=0.001)
+    report = parquet_bloom.write_table(table, ours, ["t", "i"], fpp=0.001, **options)
+    assert report.num_filters == 2
+    assert bits(ours) == bits(theirs)
+    assert parquet_bloom.verify(ours, data=True).ok
+    assert [file.name for file in sorted(tmp_path.iterdir())] == ["ours.parquet", "theirs.parquet"]
 
 
 def test_chunked_tables_and_slices(tmp_path):

@@ -1,0 +1,59 @@
+"""What lost rows once, or told of it badly, when row groups were chosen."""
+
+from __future__ import annotations
+
+import oracle
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import surgery
+from oracle import I64
+
+import parquet_bloom
+from parquet_bloom.errors import MalformedFooterError, UnreadableColumnError
+
+
+@pytest.fixture
+def path(tmp_path):
+    pq.write_table(pa.table({"id": pa.array(range(20), pa.int32())}), tmp_path / "a.parquet", row_group_size=10)
+    return tmp_path / "a.parquet"
+
+
+def test_row_group_without_a_number_of_rows(path):
+    surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].pop(3))
+    with pytest.raises(MalformedFooterError, match="how many rows"):
+        parquet_bloom.prune(path, "id = 3")
+
+
+def test_row_group_is_empty_only_if_its_chunks_are(path):
+    """A row group of no rows whose chunks have values may well have rows."""
+    surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, 0))
+    assert parquet_bloom.prune(path, "id = 3").selected == {str(path): [0]}
+
+
+def test_numbers_of_values_that_contradict_the_rows_are_no_evidence(path):
+    def change(footer):
+        for _, metadata in surgery.each_chunk(footer):
+            metadata.set(5, I64, 0)  # as many as there are nulls: "all null"
+
+    surgery.rewrite_footer(path, change)
+    assert parquet_bloom.prune(path, "id = 13").selected == {str(path): [1]}
+
+
+def test_lists_that_lie_about_their_elements(path):
+    """Most readers do not look at what a list says of its elements, and so read on elsewhere than one that does."""
+    data = path.read_bytes()
+    start = oracle.footer_start(data)
+    before, path_in_schema, behind = data[start:].rpartition(b"\x18\x02id")
+    path.write_bytes(data[:start] + before + path_in_schema.replace(b"\x18", b"\x19") + behind)
+    with pytest.raises(MalformedFooterError, match="elements of another type"):
+        parquet_bloom.prune(path, "id = 3")
+
+
+def test_files_that_cannot_be_joined(tmp_path):
+    names = pa.array(["a", "b"])
+    pq.write_table(pa.table({"row": [0, 1], "name": names}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"row": [2, 3], "name": names.dictionary_encode()}), tmp_path / "b.parquet")
+    with pytest.raises(UnreadableColumnError, match="do not fit into one table"):
+        parquet_bloom.read_table(str(tmp_path), "name = 'a'")
+    assert parquet_bloom.read_table(str(tmp_path), "name = 'a'", columns=["row"]).to_pydict() == {"row": [0, 2]}
