@@ -139,8 +139,11 @@ class ChunkFilter:
         file = self._file
         first, last = np.searchsorted(file._filter_spans["offset"], (self.offset, end))
         before = file._filter_spans[:first]
-        reaching = before[(before["length"] < 0) | (before["offset"] + before["length"] > self.offset)]
-        others = [span for span in reaching if file._filter_end(int(span["chunk"])) > self.offset]
+        may_reach = before["offset"] + before["length"] > self.offset
+        # Of the filters whose length only their headers tell, the nearest one is asked: asking all would read the whole
+        # file's headers for one probe, and one that reaches further is itself broken by those that begin in it.
+        may_reach[-1:] |= before["length"][-1:] < 0
+        others = [span for span in before[may_reach] if file._filter_end(int(span["chunk"])) > self.offset]
         for span in (*others, *file._filter_spans[first:last]):
             record = file.footer.chunks[int(span["chunk"])]
             if (record["row_group"], record["column"]) != (self.row_group, self.leaf.index):
