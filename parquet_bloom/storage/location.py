@@ -43,7 +43,7 @@ def local(path: str | os.PathLike[str]) -> str:
     """The local path meant by a path or by a `file:` URI, as Spark names its input files."""
     text = plain(path)
     if not text:  # the file system's root elsewhere; here it would stand for the working folder
-        raise StorageError("the path is empty", errno=errno.ENOENT)
+        raise StorageError("there is no such file or folder: the path is empty", errno=errno.ENOENT)
     if ":" not in text or os.path.lexists(text):
         return text
     uri = _FILE_URI.match(text)
