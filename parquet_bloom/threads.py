@@ -13,6 +13,8 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
+AHEAD = 2  # one in work and one waiting to be taken: a slow item must not leave the other threads idle
+
 
 def processors() -> int:
     """Processors that this process may use."""
@@ -24,13 +26,13 @@ def processors() -> int:
 
 @contextmanager
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[Iterator[R]]:
-    """`map(function, items)` by `threads` threads, begun on entry and at most `threads` items ahead of what was taken.
+    """`map(function, items)` by `threads` threads, begun on entry and at most AHEAD items a thread ahead of its taker.
 
     Leaving the context early gives up what was not begun; the first exception is raised where its result is taken.
     """
     with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom") as pool:
         waiting = iter(items)
-        running: deque[Future[R]] = deque(pool.submit(function, item) for item in islice(waiting, threads))
+        running: deque[Future[R]] = deque(pool.submit(function, item) for item in islice(waiting, AHEAD * threads))
 
         def results() -> Iterator[R]:
             while running:
