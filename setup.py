@@ -60,6 +60,7 @@ def extensions() -> list[Extension]:
             extra_compile_args=compile_flags + MODULE_FLAGS.get(name, []),
             extra_link_args=link_flags,
             define_macros=macros,
+            depends=sorted(path.as_posix() for path in Path(PACKAGE).glob("**/*.h")),
         )
         for name, source in zip(names, sources, strict=True)
     ]

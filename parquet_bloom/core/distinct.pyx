@@ -2,11 +2,14 @@
 """An exact set of 64-bit hashes, which a filter's size is taken from."""
 
 from libc.stdint cimport uint8_t, uint64_t
-from libc.stdlib cimport calloc, free
 
 import numpy as np
 
 from .sbbf cimport insert_hash, num_blocks_of
+
+cdef extern from "memory.h" nogil:
+    void* allocate "pb_allocate"(size_t num_bytes)
+    void release "pb_release"(void* memory, size_t num_bytes)
 
 cdef extern from *:
     """
@@ -50,25 +53,25 @@ cdef class HashSet:
         while self.bits < MOST_BITS and <uint64_t>1 << self.bits <= 2 * expected:
             self.bits += 1
         self.factor = 1
-        self.slots = <uint64_t*>calloc(<size_t>1 << self.bits, 8)
+        self.slots = <uint64_t*>allocate(<size_t>8 << self.bits)
         if self.slots == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.slots)
+        release(self.slots, <size_t>8 << self.bits)
 
     def __len__(self):
         return self.used + self.has_zero
 
     cdef bint _rebuild(self, int bits, uint64_t factor) noexcept nogil:
-        cdef uint64_t* slots = <uint64_t*>calloc(<size_t>1 << bits, 8)
+        cdef uint64_t* slots = <uint64_t*>allocate(<size_t>8 << bits)
         cdef uint64_t i
         if slots == NULL:
             return False
         for i in range(<uint64_t>1 << self.bits):
             if self.slots[i]:
                 slots[find(slots, bits, factor, self.slots[i])] = self.slots[i]
-        free(self.slots)
+        release(self.slots, <size_t>8 << self.bits)
         self.slots = slots
         self.bits = bits
         self.factor = factor
