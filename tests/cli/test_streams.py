@@ -35,7 +35,7 @@ def test_a_full_disk_is_one_line(arguments, lake, spawn):
 
 
 def test_closed_streams(lake):
-    command = f"{sys.executable} -m parquet_bloom"
+    command = f"{shlex.quote(sys.executable)} -m parquet_bloom"
     for rest, code in (
         ("verify lake >&-", 0),
         ("verify lake 2>&-", 0),
