@@ -86,11 +86,14 @@ class Rules:
         return by_spark and (file.footer.created_by or "").startswith("parquet-mr")
 
 
+NO_COLUMN = "the file has no such column"
+
+
 def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     """Why a file's evidence on a column may not be used, or None when it may."""
     leaves = find_leaves(file.leaves, field, rules.ignore_case)
     if not leaves:
-        return "the file has no such column"
+        return NO_COLUMN
     if len(leaves) > 1 or leaves[0].repeated or len(leaves[0].path) != len(field.path):
         return f"the name stands for {', '.join(leaf.name for leaf in leaves[:3])} in the file"
     column_type = type_of(leaves[0])

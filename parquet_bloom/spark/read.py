@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -111,7 +112,9 @@ class _Reading:
     def _refuse_table(path: str) -> bool:
         """Refuse tables, whose folders hold dead files; True for a streaming sink, whose log Spark reads by itself."""
         local = local_path(path)
-        reason = None if local is None else managed_table(local)
+        if local is None or os.path.isfile(local):
+            return False  # a caller who names files knows which are live
+        reason = managed_table(local)
         if reason is not None and "_spark_metadata" not in reason:
             raise ManagedTableError(f"{reason}: its old files hold removed rows; read it as a table", path=path)
         return reason is not None
@@ -166,7 +169,7 @@ class _Reading:
             except Doubt as doubt:
                 log.warning("whole files are read, not row groups: %s", doubt)
         # Spark may only trust filters as far as they can be: of zero and NaN other writers know one form of several.
-        trusted = not (scan.broken_filters or condition.meets_zero_or_nan)
+        trusted = not (scan.untrusted or condition.meets_zero_or_nan)
         if 2 * report.selected_files > report.total_files and trusted:
             return self.frame
         return self._files(list(report.selected), layout, trusted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,10 +17,11 @@ from ..prune.report import FileDecision, PruneReport, RowGroupDecision
 from ..threads import in_order
 from .condition import Condition
 from .fields import Field
-from .files import Rules, column_doubt
+from .files import NO_COLUMN, Rules, column_doubt
 from .layout import Layout
 
 _THREADS = 8  # they wait for storage more than they compute
+_FILES_A_THREAD = 8  # less is not worth a thread
 
 
 @dataclass
@@ -31,13 +33,14 @@ class Scan:
     report : a decision for each file that was opened.
     other_partitions : files whose partition rules them out; they were not opened.
     unreadable : {file: problem} of files that are left to Spark.
-    broken_filters : whether a filter among the selected row groups cannot be trusted, by Spark either.
+    untrusted : whether filters among the selected row groups may mislead Spark's own tasks: they are broken, or their
+        column is shown as something else than it is stored as.
     """
 
     report: PruneReport
     other_partitions: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
-    broken_filters: bool = False
+    untrusted: bool = False
 
     def __str__(self) -> str:
         others = len(self.other_partitions)
@@ -65,10 +68,11 @@ def scan_files(files: Sequence[str], condition: Condition, schema: StructType, l
         else:
             scan.other_partitions.append(file)
     look = partial(_decide_file, fields=fields, decider=decider, rules=rules)
-    with in_order(look, inside, _THREADS) as decisions:
-        for decision, problem, broken in decisions:
+    threads = min(_THREADS, len(inside) // _FILES_A_THREAD)
+    with in_order(look, inside, threads) if threads > 1 else nullcontext(map(look, inside)) as decisions:
+        for decision, problem, untrusted in decisions:
             scan.report.files.append(decision)
-            scan.broken_filters |= broken
+            scan.untrusted |= untrusted
             if problem:
                 scan.unreadable[decision.path] = problem
     return scan
@@ -77,7 +81,7 @@ def scan_files(files: Sequence[str], condition: Condition, schema: StructType, l
 def _decide_file(
     item: tuple[str, dict[str, Evidence | None]], fields: dict[str, Field], decider: Decider, rules: Rules
 ) -> tuple[FileDecision, str | None, bool]:
-    """The decision on a file, why it cannot be read, and whether a filter of it is broken."""
+    """The decision on a file, why it cannot be read, and whether its filters may mislead Spark."""
     path, of_folder = item
     try:
         with open(path) as file:
@@ -94,7 +98,7 @@ def _decide_row_groups(
     trusted = [name for name, doubt in doubts.items() if doubt is None]
     noted = tuple(f"'{name}': {doubt}" for name, doubt in doubts.items() if doubt is not None)
     of_file = FileEvidence(file, trusted, rules.ignore_case)
-    decisions, broken = [], False
+    decisions, untrusted = [], any(doubt not in (None, NO_COLUMN) for doubt in doubts.values())
     for row_group in file.row_groups:
         num_rows = file.footer.num_rows_of(row_group)
         if num_rows == 0:
@@ -102,10 +106,10 @@ def _decide_row_groups(
             continue
         of_chunks = of_file.of(row_group)
         verdict = decider.decide({**of_folder, **of_chunks})
-        if verdict.possible:
-            broken = broken or any(evidence is not None and _is_broken(evidence) for evidence in of_chunks.values())
+        if verdict.possible and any(evidence is not None and _is_broken(evidence) for evidence in of_chunks.values()):
+            untrusted = True
         decisions.append(_decision(row_group, num_rows, verdict, noted, doubts))
-    return FileDecision(file.path, tuple(decisions)), None, broken
+    return FileDecision(file.path, tuple(decisions)), None, untrusted
 
 
 def _is_broken(evidence: Evidence) -> bool:
@@ -118,5 +122,5 @@ def _decision(
     found: tuple[str, ...] = ()
     if verdict.possible:
         # What the decider calls missing was held back, or is a partition's; why stands in `noted`.
-        found = noted + tuple(text for text in verdict.doubts if not text.endswith("the file has no such column"))
+        found = noted + tuple(text for text in verdict.doubts if not text.endswith(NO_COLUMN))
     return RowGroupDecision(row_group, verdict.possible, verdict.by, verdict.reason, found, num_rows)

@@ -60,6 +60,17 @@ FILTERED = [
 ]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def interpreted(spark: Any) -> Iterator[None]:
+    """Queries over a few rows take most of their time to be compiled: these are not."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
 def sorted_rows(frame: Any) -> list[str]:
     """All rows as texts that tell apart what `==` does not: both zeros, NaN, types."""
     return sorted(map(repr, frame.toArrow().to_pylist()))
@@ -129,15 +140,19 @@ class Asked:
 
 
 @pytest.fixture(scope="session")
-def without_filters(spark: Any, lake: str) -> Callable[..., Any]:
-    """Spark's own reading, which asks no filters; that of the lake, which nobody changes, is made once."""
-    reader = spark.read.option("parquet.filter.bloom.enabled", "false")
-    of_lake = reader.parquet(lake)
+def without_filters(spark: Any) -> Callable[..., Any]:
+    """Spark's own reading, which asks no filters; made once for files as long as they stay the same."""
+    known: dict[Any, Any] = {}
 
     def read(*paths: str, **options: Any) -> Any:
-        if paths == (lake,) and not options:
-            return of_lake
-        return spark.read.options(**options).option("parquet.filter.bloom.enabled", "false").parquet(*paths)
+        found = (file for path in paths for file in (Path(path), *Path(path).rglob("*")))
+        state = {(str(file), file.stat().st_mtime_ns if file.exists() else None) for file in found}
+        settings = [spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.caseSensitive")]
+        key = (paths, *sorted(options.items()), frozenset(state), *settings)
+        if key not in known:
+            reader = spark.read.options(**options).option("parquet.filter.bloom.enabled", "false")
+            known[key] = reader.parquet(*paths)
+        return known[key]
 
     return read
 
@@ -184,7 +199,7 @@ def ask_all(
             caplog.clear()
             where = wheres[text] if isinstance(wheres, dict) else text
             with caplog.at_level(logging.INFO, "parquet_bloom.spark"):
-                frame = parquet_bloom.spark.read_parquet(spark, path, where, **options)
+                frame = parquet_bloom.spark.read_parquet(spark, path, where, schema=plain.schema, **options)
             assert frame.schema == plain.schema
             found[text] = Asked(frame, caplog.records)
         numbered = (asked.frame.select(F.lit(number)) for number, asked in enumerate(found.values()))

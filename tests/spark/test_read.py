@@ -160,10 +160,10 @@ def test_random_conditions(lake: str, ask_all: Any) -> None:
         ]
         return f"{column} = {values[0]}" if len(values) == 1 else f"{column} IN ({', '.join(values)})"
 
-    wheres = {condition(2, rng.randrange(6000)) for _ in range(30)}
+    wheres = {condition(2, rng.randrange(6000)) for _ in range(20)}
     found = ask_all(lake, sorted(wheres)).values()
     assert any(asked.rows for asked in found)
-    assert sum(asked.files < 12 for asked in found) > 10
+    assert sum(asked.files < 12 for asked in found) > 6
 
 
 def test_no_condition_and_chosen_columns(spark: Any, lake: str, rows: Any) -> None:
@@ -220,6 +220,11 @@ def test_bad_paths_and_columns(spark: Any, lake: str, tmp_path: Path) -> None:
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
     with pytest.raises(errors.ManagedTableError, match="Delta"):
         parquet_bloom.spark.read_parquet(spark, tmp_path / "table", "id = 5")
+    for number in range(3):
+        pq.write_table(pa.table({"id": [number]}), tmp_path / "table" / f"{number}.parquet")
+    live = [tmp_path / "table" / "1.parquet", tmp_path / "table" / "2.parquet"]
+    frame = parquet_bloom.spark.read_parquet(spark, live, "id = 1")
+    assert (frame.count(), len(frame.inputFiles())) == (1, 1)
 
 
 # ------------------------------------------------------------------------------------- how Spark reads a condition
@@ -574,9 +579,9 @@ def test_narrower_than_in_the_file(spark: Any, tmp_path: Path, rows: Any) -> Non
     for number in range(4):
         values = {
             "b": pa.array([number + 256, 0, 300], pa.int32()),
-            "u": pa.array([2**32 - number, 0, 2**31], pa.uint32()),
+            "u": pa.array([2**32 - 1 - number, 0, 2**31], pa.uint32()),
         }
-        pq.write_table(pa.table(values), tmp_path / f"{number}.parquet")
+        pq.write_table(pa.table(values), tmp_path / f"{number}.parquet", use_dictionary=False)
     parquet_bloom.spark.embed(spark, tmp_path, ["b", "u"])
     found = []
     for schema, where in (
@@ -615,19 +620,7 @@ def test_other_writers(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
 
 # --------------------------------------------------------------------------------------------- files and folders
 
-NAMES = [
-    "plain",
-    "with blank",
-    "a%20b",
-    "100%",
-    "ünïcode 日本",
-    "{a,b}",
-    "[x]",
-    "star*",
-    "quest?",
-    "back\\slash",
-    "hash#",
-]
+NAMES = ["with blank 100%", "a%20b#", "ünïcode 日本", "{a,b}", "[x]*?", "back\\slash"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -681,14 +674,14 @@ def test_base_path(write: Any, spark: Any, ask_spark: Any, tmp_path: Path) -> No
         frame.write.partitionBy("m").parquet(str(tmp_path / f"years/y={year}"))
     base = tmp_path / "years"
     parquet_bloom.spark.embed(spark, base, ["id"])
+    assert ask_spark(base, "id = 7 AND y = 2024").files == 1
+    assert ask_spark(base / "y=2024", "id = 7").files == 1
+    assert ask_spark(f"{base}/y=2024/m=*", "id = 7").files == 1
+    assert ask_spark(base, "id = 7", recursiveFileLookup=True).files == 2
     for row_groups in (False, True):
-        assert ask_spark(base, "id = 7 AND y = 2024", row_groups=row_groups).files <= 1
-        assert ask_spark(base / "y=2024", "id = 7", row_groups=row_groups).files <= 1
         both = [base / "y=2024", base / "y=2025"]
-        assert ask_spark(both, "id = 7", basePath=str(base), row_groups=row_groups).files <= 2
-        assert ask_spark(f"{base}/y=2024/m=*", "id = 7", row_groups=row_groups).files <= 1
-        assert ask_spark(base, "id = 7", recursiveFileLookup=True, row_groups=row_groups).files <= 2
-        assert ask_spark(f"{base}/y=*/m=1", "id = 7", basePath=str(base), row_groups=row_groups).files <= 2
+        assert ask_spark(both, "id = 7", basePath=str(base), row_groups=row_groups).rows == 2
+        assert ask_spark(f"{base}/y=*/m=1", "id = 7", basePath=str(base), row_groups=row_groups).rows == 2
     nested = tmp_path / "nested"
     for folder in (nested, nested / "below"):
         spark.range(0, 40, 1, 2).write.parquet(str(folder))
@@ -704,9 +697,7 @@ def test_a_partition_column_that_the_files_have_as_well(spark: Any, tmp_path: Pa
         assert ask_spark(tmp_path, "p = 7 AND id = 5", row_groups=row_groups).rows == 0
 
 
-@pytest.mark.parametrize(
-    "folder", ["p=2020-01-01 00%3A00%3A00", "p=1.5", "p=true", "p=9223372036854775808", "p=é", "p=%C3%A9"]
-)
+@pytest.mark.parametrize("folder", ["p=2020-01-01 00%3A00%3A00", "p=1.5", "p=9223372036854775808", "p=%C3%A9"])
 def test_values_of_partitions(folder: str, spark: Any, tmp_path: Path, ask_spark: Any) -> None:
     for part in (folder, "p=__HIVE_DEFAULT_PARTITION__"):
         (tmp_path / part).mkdir()
