@@ -19,7 +19,14 @@ PACKAGE = "parquet_bloom"
 
 # Flags of single modules, above those that all share: {"parquet_bloom.core.name": ["-mflag"]}. One module, one
 # instruction set: it is imported only after the processor was asked, so nothing else may be compiled with its flags.
-MODULE_FLAGS: dict[str, list[str]] = {}
+MODULE_FLAGS: dict[str, list[str]] = {
+    f"{PACKAGE}.core.kernels_sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
+    f"{PACKAGE}.core.kernels_avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
+    f"{PACKAGE}.core.kernels_avx512": [
+        *("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mbmi2"),
+        "-DPB_SIMD=PB_AVX512",
+    ],
+}
 
 
 def switch(name: str) -> bool:

@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 import numpy as np
 
-from .sbbf cimport insert_hash, num_blocks_of
+from .block cimport insert_hash, num_blocks_of
 
 cdef extern from "memory.h" nogil:
     void* allocate "pb_allocate"(size_t num_bytes)

@@ -11,15 +11,19 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from .xxh64 cimport Keys, hash_chunk, is_valid
+from .block cimport num_blocks_of
+
+from .dispatch import kernels
+from .keys import Keys
 
 BLOCK_BYTES = 32
 
+insert_keys = kernels.insert_keys
+check_keys = kernels.check_keys
+probe_filters = kernels.probe_filters
+
 cdef extern from *:
     """
-    /* The eight odd multipliers of the specification, one a word of the block. */
-    static const uint32_t PB_SALT[8] = {
-        0x47b6137bU, 0x44974d91U, 0x8824ad5bU, 0xa2b7289dU, 0x705495c7U, 0x2df1424bU, 0x9efc4947U, 0x5c6bfb31U};
     #if defined(__GNUC__) || defined(__clang__)
     #define pb_popcount32(x) __builtin_popcount(x)
     #else
@@ -30,50 +34,7 @@ cdef extern from *:
     }
     #endif
     """
-    const uint32_t SALT "PB_SALT"[8]
     int popcount32 "pb_popcount32"(uint32_t) nogil
-
-cdef enum:
-    CHUNK = 128  # keys hashed before their blocks are touched: small enough for the first cache
-
-
-cdef inline uint32_t bit_of(uint32_t key, int word) noexcept nogil:
-    return (key * SALT[word]) >> 27
-
-
-cdef inline uint64_t block_of(uint64_t h, uint64_t num_blocks) noexcept nogil:
-    return ((h >> 32) * num_blocks) >> 32
-
-
-cdef inline void block_insert(uint8_t* block, uint32_t key) noexcept nogil:
-    cdef uint32_t words[8]
-    cdef int i
-    memcpy(words, block, 32)  # a bitset stands at any address
-    for i in range(8):
-        words[i] |= <uint32_t>1 << bit_of(key, i)
-    memcpy(block, words, 32)
-
-
-cdef inline uint8_t block_check(const uint8_t* block, uint32_t key) noexcept nogil:
-    cdef uint32_t words[8]
-    cdef uint32_t found = 1
-    cdef int i
-    memcpy(words, block, 32)
-    for i in range(8):
-        found &= words[i] >> bit_of(key, i)
-    return found & 1
-
-
-cdef void insert_hash(uint8_t* blocks, uint64_t num_blocks, uint64_t h) noexcept nogil:
-    block_insert(blocks + 32 * block_of(h, num_blocks), <uint32_t>h)
-
-
-cdef uint64_t num_blocks_of(Py_ssize_t num_bytes) except 0:
-    cdef uint64_t num_blocks = num_bytes // 32
-    if num_blocks == 0 or num_blocks > <uint64_t>0x7FFFFFFF:
-        raise ValueError(f"a bitset has 1 to 2^31 - 1 blocks of 32 bytes, not {num_bytes} bytes")
-    return num_blocks
-
 
 cdef class Bitset:
     """What holds a bitset and gives its bytes out by the buffer protocol (Python classes cannot before 3.12)."""
@@ -84,72 +45,14 @@ cdef class Bitset:
         PyObject_GetBuffer(self._bitset, buffer, flags)  # the array becomes the view's owner and releases it
 
 
-def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
-    """Insert every valid key."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
-    cdef uint8_t* blocks = &bitset[0]
-    cdef uint64_t hashes[CHUNK]
-    cdef Py_ssize_t n = keys.span.length
-    cdef Py_ssize_t start = 0
-    cdef Py_ssize_t count, i
-    with nogil:
-        while start < n:
-            count = min(n - start, <Py_ssize_t>CHUNK)
-            hash_chunk(&keys.span, start, count, hashes)
-            if keys.span.validity == NULL:
-                for i in range(count):
-                    block_insert(blocks + 32 * block_of(hashes[i], num_blocks), <uint32_t>hashes[i])
-            else:
-                for i in range(count):
-                    if is_valid(&keys.span, start + i):
-                        block_insert(blocks + 32 * block_of(hashes[i], num_blocks), <uint32_t>hashes[i])
-            start += count
+def insert_hashes(bitset not None, hashes not None):
+    """Insert keys given by their hashes (a uint64 array)."""
+    insert_keys(bitset, Keys.hashed(hashes))
 
 
-def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):
-    """Probe every key: a bool array, False where the key is certainly absent. A null is not hashed and answers True."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
-    cdef const uint8_t* blocks = &bitset[0]
-    cdef uint64_t hashes[CHUNK]
-    cdef Py_ssize_t n = keys.span.length
-    cdef Py_ssize_t start = 0
-    cdef Py_ssize_t count, i
-    out = np.empty(n, dtype=np.bool_)
-    cdef uint8_t[::1] found = out.view(np.uint8)
-    with nogil:
-        while start < n:
-            count = min(n - start, <Py_ssize_t>CHUNK)
-            hash_chunk(&keys.span, start, count, hashes)
-            for i in range(count):
-                found[start + i] = block_check(blocks + 32 * block_of(hashes[i], num_blocks), <uint32_t>hashes[i])
-            if keys.span.validity != NULL:
-                for i in range(count):
-                    found[start + i] |= not is_valid(&keys.span, start + i)
-            start += count
-    return out
-
-
-def insert_hashes(uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None):
-    """Insert keys given by their hashes."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
-    cdef uint8_t* blocks = &bitset[0]
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(hashes.shape[0]):
-            block_insert(blocks + 32 * block_of(hashes[i], num_blocks), <uint32_t>hashes[i])
-
-
-def check_hashes(const uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None):
-    """Probe keys given by their hashes: a bool array, False where the key is certainly absent."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
-    cdef const uint8_t* blocks = &bitset[0]
-    cdef Py_ssize_t i
-    out = np.empty(hashes.shape[0], dtype=np.bool_)
-    cdef uint8_t[::1] found = out.view(np.uint8)
-    with nogil:
-        for i in range(hashes.shape[0]):
-            found[i] = block_check(blocks + 32 * block_of(hashes[i], num_blocks), <uint32_t>hashes[i])
-    return out
+def check_hashes(bitset not None, hashes not None):
+    """Probe keys given by their hashes (a uint64 array): a bool array, False where the key is certainly absent."""
+    return check_keys(bitset, Keys.hashed(hashes))
 
 
 def merge(uint8_t[::1] bitset not None, const uint8_t[::1] other not None):

@@ -1,34 +1,104 @@
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+"""XXH64, seed 0, of one key at a time, in plain Cython.
+
+Source: the xxHash specification (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), XXH64, which is
+what the Parquet format names as the hash of its Bloom filters.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef extern from *:
+    """
+    #define PB_PRIME_1 0x9E3779B185EBCA87ULL
+    #define PB_PRIME_2 0xC2B2AE3D27D4EB4FULL
+    #define PB_PRIME_3 0x165667B19E3779F9ULL
+    #define PB_PRIME_4 0x85EBCA77C2B2AE63ULL
+    #define PB_PRIME_5 0x27D4EB2F165667C5ULL
+    """
+    const uint64_t PRIME_1 "PB_PRIME_1"
+    const uint64_t PRIME_2 "PB_PRIME_2"
+    const uint64_t PRIME_3 "PB_PRIME_3"
+    const uint64_t PRIME_4 "PB_PRIME_4"
+    const uint64_t PRIME_5 "PB_PRIME_5"
 
 
-cdef enum Layout:
-    FIXED      # `width` bytes a key, one behind the other
-    OFFSETS32  # bytes addressed by length + 1 offsets of 32 bits
-    OFFSETS64  # the same with offsets of 64 bits
+cdef inline uint64_t rotate_left(uint64_t x, int bits) noexcept nogil:
+    return (x << bits) | (x >> (64 - bits))
 
 
-cdef struct KeySpan:
-    Layout layout
-    const uint8_t* data
-    const void* offsets       # at the first key; NULL when FIXED
-    Py_ssize_t width          # bytes a key; 0 unless FIXED
-    const uint8_t* validity   # Arrow bitmap, NULL when every key is valid
-    int64_t validity_offset   # bit of the first key
-    Py_ssize_t length         # keys
+cdef inline uint64_t load64(const uint8_t* p) noexcept nogil:
+    cdef uint64_t x
+    memcpy(&x, p, 8)  # keys stand at any address
+    return x
 
 
-cdef class Keys:
-    cdef KeySpan span
-    cdef tuple owners         # keeps the memory alive
-    cdef _set_validity(self, validity, Py_ssize_t offset)
+cdef inline uint64_t load32(const uint8_t* p) noexcept nogil:
+    cdef uint32_t x
+    memcpy(&x, p, 4)
+    return x
 
 
-cdef void hash_chunk(const KeySpan* keys, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil
+cdef inline uint64_t mix_lane(uint64_t lane, uint64_t word) noexcept nogil:
+    return rotate_left(lane + word * PRIME_2, 31) * PRIME_1
 
 
-cdef inline bint is_valid(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
-    cdef int64_t bit
-    if keys.validity == NULL:
-        return True
-    bit = keys.validity_offset + i
-    return (keys.validity[bit >> 3] >> (bit & 7)) & 1
+cdef inline uint64_t mix8(uint64_t h, uint64_t word) noexcept nogil:
+    return rotate_left(h ^ mix_lane(0, word), 27) * PRIME_1 + PRIME_4
+
+
+cdef inline uint64_t mix4(uint64_t h, uint64_t word) noexcept nogil:
+    return rotate_left(h ^ (word * PRIME_1), 23) * PRIME_2 + PRIME_3
+
+
+cdef inline uint64_t avalanche(uint64_t h) noexcept nogil:
+    h ^= h >> 33
+    h *= PRIME_2
+    h ^= h >> 29
+    h *= PRIME_3
+    return h ^ (h >> 32)
+
+
+cdef inline uint64_t hash4(const uint8_t* p) noexcept nogil:
+    return avalanche(mix4(PRIME_5 + 4, load32(p)))
+
+
+cdef inline uint64_t hash8(const uint8_t* p) noexcept nogil:
+    return avalanche(mix8(PRIME_5 + 8, load64(p)))
+
+
+cdef inline uint64_t hash_bytes(const uint8_t* p, uint64_t length) noexcept nogil:
+    cdef uint64_t h, a, b, c, d
+    cdef uint64_t left = length
+    if length >= 32:
+        a = PRIME_1 + PRIME_2
+        b = PRIME_2
+        c = 0
+        d = 0 - PRIME_1
+        while left >= 32:
+            a = mix_lane(a, load64(p))
+            b = mix_lane(b, load64(p + 8))
+            c = mix_lane(c, load64(p + 16))
+            d = mix_lane(d, load64(p + 24))
+            p += 32
+            left -= 32
+        h = rotate_left(a, 1) + rotate_left(b, 7) + rotate_left(c, 12) + rotate_left(d, 18)
+        h = (h ^ mix_lane(0, a)) * PRIME_1 + PRIME_4
+        h = (h ^ mix_lane(0, b)) * PRIME_1 + PRIME_4
+        h = (h ^ mix_lane(0, c)) * PRIME_1 + PRIME_4
+        h = (h ^ mix_lane(0, d)) * PRIME_1 + PRIME_4
+    else:
+        h = PRIME_5
+    h += length
+    while left >= 8:
+        h = mix8(h, load64(p))
+        p += 8
+        left -= 8
+    if left >= 4:
+        h = mix4(h, load32(p))
+        p += 4
+        left -= 4
+    while left:
+        h = rotate_left(h ^ (p[0] * PRIME_5), 11) * PRIME_1
+        p += 1
+        left -= 1
+    return avalanche(h)

@@ -1,0 +1,59 @@
+"""One 256-bit block in plain Cython: eight words of 32 bits, one bit a word and key."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef extern from *:
+    """
+    #ifndef PB_BLOCK_SALT
+    #define PB_BLOCK_SALT
+    /* The eight odd multipliers of the specification, one a word of the block. */
+    static const uint32_t pb_block_salt[8] = {
+        0x47b6137bU, 0x44974d91U, 0x8824ad5bU, 0xa2b7289dU, 0x705495c7U, 0x2df1424bU, 0x9efc4947U, 0x5c6bfb31U};
+    #endif
+    """
+    const uint32_t SALT "pb_block_salt"[8]
+
+
+cdef inline uint32_t bit_of(uint32_t key, int word) noexcept nogil:
+    return (key * SALT[word]) >> 27
+
+
+cdef inline uint32_t block_of(uint64_t h, uint64_t num_blocks) noexcept nogil:
+    """The block that a hash's upper half chooses, by multiply-shift."""
+    return <uint32_t>(((h >> 32) * num_blocks) >> 32)
+
+
+cdef inline void block_insert(uint8_t* block, uint32_t key) noexcept nogil:
+    cdef uint32_t words[8]
+    cdef int i
+    memcpy(words, block, 32)  # a bitset stands at any address
+    for i in range(8):
+        words[i] |= <uint32_t>1 << bit_of(key, i)
+    memcpy(block, words, 32)
+
+
+cdef inline bint block_check(const uint8_t* block, uint32_t key) noexcept nogil:
+    cdef uint32_t words[8]
+    cdef uint32_t found = 1
+    cdef int i
+    memcpy(words, block, 32)
+    for i in range(8):
+        found &= words[i] >> bit_of(key, i)
+    return found & 1
+
+
+cdef inline void insert_hash(uint8_t* bitset, uint64_t num_blocks, uint64_t h) noexcept nogil:
+    block_insert(bitset + 32 * <size_t>block_of(h, num_blocks), <uint32_t>h)
+
+
+cdef inline bint check_hash(const uint8_t* bitset, uint64_t num_blocks, uint64_t h) noexcept nogil:
+    return block_check(bitset + 32 * <size_t>block_of(h, num_blocks), <uint32_t>h)
+
+
+cdef inline uint64_t num_blocks_of(Py_ssize_t num_bytes) except 0:
+    """Whole blocks of a bitset."""
+    cdef uint64_t num_blocks = num_bytes // 32
+    if num_blocks == 0 or num_blocks > <uint64_t>0x7FFFFFFF:
+        raise ValueError(f"a bitset has 1 to 2^31 - 1 blocks of 32 bytes, not {num_bytes} bytes")
+    return num_blocks

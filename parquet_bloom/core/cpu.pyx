@@ -1,0 +1,29 @@
+"""What the processor can do."""
+
+cdef extern from *:
+    """
+    #if (defined(__x86_64__) || defined(__i386__)) && (defined(__GNUC__) || defined(__clang__))
+    #define pb_supports(set) __builtin_cpu_supports(set)
+    #else
+    #define pb_supports(set) 0
+    #endif
+    """
+    int has_sse41 "pb_supports(\"sse4.1\")"
+    int has_avx2 "pb_supports(\"avx2\")"
+    int has_bmi2 "pb_supports(\"bmi2\")"
+    int has_avx512f "pb_supports(\"avx512f\")"
+    int has_avx512dq "pb_supports(\"avx512dq\")"
+    int has_avx512vl "pb_supports(\"avx512vl\")"
+    int has_avx512bw "pb_supports(\"avx512bw\")"
+
+
+def instruction_sets():
+    """The sets that kernels were written for and this processor has, best first."""
+    found = []
+    if has_avx512f and has_avx512dq and has_avx512vl and has_avx512bw and has_bmi2:
+        found.append("avx512")
+    if has_avx2:
+        found.append("avx2")
+    if has_sse41:
+        found.append("sse41")
+    return found

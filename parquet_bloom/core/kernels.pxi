@@ -1,0 +1,250 @@
+# The loops over keys, written once and built for each instruction set (see simd.h for the primitives).
+#
+# Keys go through in chunks: chunk c + 1 is hashed and its blocks are located (and fetched, where the filter is larger
+# than the near caches) before the blocks of chunk c are touched, so that memory has answered by then.
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define pb_fetch(address) __builtin_prefetch((address), 0, 2)
+    #else
+    #define pb_fetch(address) ((void)(address))
+    #endif
+    """
+    void pb_fetch(const void* address) noexcept nogil
+
+cdef enum:
+    CHUNK = 64          # keys; larger chunks fall out of the first cache
+    LINE = 64           # bytes of a cache line
+    INPUT_AHEAD = 4096  # bytes by which input is fetched ahead: random block reads hide the stream from the processor
+    FILTERS_AHEAD = 16  # bitsets whose blocks are fetched before they are asked
+    NEAR_BLOCKS = 65536  # 2 MiB of blocks: what is larger is fetched before it is touched
+
+
+cdef struct Located:
+    Py_ssize_t start         # number of the first key
+    Py_ssize_t count         # keys taken, nulls included
+    Py_ssize_t num_located   # of these, the ones with a block
+    uint32_t blocks[CHUNK]
+    uint32_t keys[CHUNK]     # lower halves of the hashes
+
+
+cdef inline void fetch_lines(const uint8_t* start, Py_ssize_t num_bytes) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(0, num_bytes, 64):
+        pb_fetch(start + i)
+
+
+cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil:
+    """Hash keys that are not 4 or 8 bytes long, wherever they stand."""
+    cdef const uint8_t* starts[CHUNK]
+    cdef uint64_t lengths[CHUNK]
+    cdef const int32_t* offsets32
+    cdef const int64_t* offsets64
+    cdef Py_ssize_t i
+    if span.layout == FIXED:
+        for i in range(count):
+            starts[i] = span.data + span.width * (start + i)
+            lengths[i] = span.width
+    elif span.layout == OFFSETS32:
+        offsets32 = <const int32_t*>span.offsets + start
+        fetch_lines(<const uint8_t*>offsets32 + INPUT_AHEAD, 4 * count)
+        for i in range(count):
+            starts[i] = span.data + offsets32[i]
+            lengths[i] = <uint64_t>(offsets32[i + 1] - offsets32[i])
+    else:
+        offsets64 = <const int64_t*>span.offsets + start
+        fetch_lines(<const uint8_t*>offsets64 + INPUT_AHEAD, 8 * count)
+        for i in range(count):
+            starts[i] = span.data + offsets64[i]
+            lengths[i] = <uint64_t>(offsets64[i + 1] - offsets64[i])
+    fetch_lines(starts[0] + INPUT_AHEAD, starts[count - 1] + lengths[count - 1] - starts[0])
+    for i in range(pb_hash_spans(starts, lengths, count, out), count):
+        out[i] = hash_bytes(starts[i], lengths[i])
+
+
+cdef void hash_chunk(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil:
+    """Hash 1 to CHUNK keys, those under a null included (their bytes exist, their hash means nothing)."""
+    cdef const uint8_t* keys = span.data + span.width * start
+    cdef Py_ssize_t i
+    if span.layout == HASHES:
+        memcpy(out, keys, 8 * count)
+    elif span.layout == FIXED and span.width == 8:
+        fetch_lines(keys + INPUT_AHEAD, 8 * count)
+        for i in range(pb_hash8(keys, count, out), count):
+            out[i] = hash8(keys + 8 * i)
+    elif span.layout == FIXED and span.width == 4:
+        fetch_lines(keys + INPUT_AHEAD, 4 * count)
+        for i in range(pb_hash4(keys, count, out), count):
+            out[i] = hash4(keys + 4 * i)
+    else:
+        hash_strings(span, start, count, out)
+
+
+cdef inline Py_ssize_t first_count(const KeySpan* span) noexcept nogil:
+    """Keys of the first chunk: so many that the second one begins at a cache line, if it can."""
+    cdef size_t past = <size_t>span.data % LINE
+    if span.width in (4, 8) and past % span.width == 0:
+        return CHUNK - <Py_ssize_t>(past / span.width)
+    return CHUNK
+
+
+cdef inline Py_ssize_t keep_valid(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* hashes) noexcept nogil:
+    """Move the hashes of valid keys to the front; returns how many there are."""
+    cdef Py_ssize_t kept = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        hashes[kept] = hashes[i]
+        kept += is_valid(span, start + i)
+    return kept
+
+
+cdef void locate_chunk(
+    const KeySpan* span, const uint8_t* bitset, uint64_t num_blocks, bint valid_only, Located* chunk
+) noexcept nogil:
+    """Hash a chunk (its start and count are set) and find its blocks."""
+    cdef uint64_t hashes[CHUNK]
+    cdef Py_ssize_t i
+    hash_chunk(span, chunk.start, chunk.count, hashes)
+    chunk.num_located = chunk.count
+    if valid_only and span.validity != NULL:
+        chunk.num_located = keep_valid(span, chunk.start, chunk.count, hashes)
+    for i in range(pb_locate(hashes, chunk.num_located, num_blocks, chunk.blocks, chunk.keys), chunk.num_located):
+        chunk.blocks[i] = block_of(hashes[i], num_blocks)
+        chunk.keys[i] = <uint32_t>hashes[i]
+    if num_blocks > NEAR_BLOCKS:
+        for i in range(chunk.num_located):
+            pb_fetch(bitset + 32 * <size_t>chunk.blocks[i])
+
+
+cdef inline void next_chunk(const KeySpan* span, const Located* before, Located* chunk) noexcept nogil:
+    chunk.start = before.start + before.count
+    chunk.count = min(span.length - chunk.start, first_count(span) if chunk.start == 0 else CHUNK)
+
+
+cdef void insert_span(const KeySpan* span, uint8_t* bitset, uint64_t num_blocks) noexcept nogil:
+    cdef Located ring[2]
+    cdef Located* chunk
+    cdef int turn = 0
+    cdef Py_ssize_t i
+    ring[1].start = ring[1].count = 0
+    while True:
+        next_chunk(span, &ring[1 - turn], &ring[turn])
+        if ring[turn].count:
+            locate_chunk(span, bitset, num_blocks, True, &ring[turn])
+        chunk = &ring[1 - turn]
+        if chunk.count:
+            for i in range(pb_insert(bitset, chunk.blocks, chunk.keys, chunk.num_located), chunk.num_located):
+                block_insert(bitset + 32 * <size_t>chunk.blocks[i], chunk.keys[i])
+        if not ring[turn].count:
+            break
+        turn = 1 - turn
+
+
+cdef void check_span(
+    const KeySpan* span, const uint8_t* bitset, uint64_t num_blocks, uint8_t* found
+) noexcept nogil:
+    cdef Located ring[2]
+    cdef Located* chunk
+    cdef uint8_t* answers
+    cdef int turn = 0
+    cdef Py_ssize_t i
+    ring[1].start = ring[1].count = 0
+    while True:
+        next_chunk(span, &ring[1 - turn], &ring[turn])
+        if ring[turn].count:
+            locate_chunk(span, bitset, num_blocks, False, &ring[turn])
+        chunk = &ring[1 - turn]
+        if chunk.count:
+            answers = found + chunk.start
+            for i in range(pb_check(bitset, chunk.blocks, chunk.keys, chunk.count, answers), chunk.count):
+                answers[i] = block_check(bitset + 32 * <size_t>chunk.blocks[i], chunk.keys[i])
+            if span.validity != NULL:
+                for i in range(chunk.count):
+                    answers[i] |= not is_valid(span, chunk.start + i)
+        if not ring[turn].count:
+            break
+        turn = 1 - turn
+
+
+def hash_keys(Keys keys not None):
+    """The hashes of the valid keys, in order, as a uint64 array; nulls are left out."""
+    cdef Py_ssize_t n = keys.span.length
+    cdef Py_ssize_t start = 0
+    cdef Py_ssize_t written = 0
+    cdef Py_ssize_t count
+    out = np.empty(n + CHUNK, dtype=np.uint64)
+    cdef uint64_t[::1] view = out
+    with nogil:
+        while start < n:
+            count = min(n - start, first_count(&keys.span) if start == 0 else CHUNK)
+            hash_chunk(&keys.span, start, count, &view[written])
+            if keys.span.validity == NULL:
+                written += count
+            else:
+                written += keep_valid(&keys.span, start, count, &view[written])
+            start += count
+    return out[:written]
+
+
+def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
+    """Insert every valid key."""
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    with nogil:
+        insert_span(&keys.span, &bitset[0], num_blocks)
+
+
+def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):
+    """Probe every key: a bool array, False where the key is certainly absent. A null is not hashed and answers True."""
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    out = np.empty(keys.span.length, dtype=np.bool_)
+    cdef uint8_t[::1] found = out.view(np.uint8)
+    if keys.span.length:
+        with nogil:
+            check_span(&keys.span, &bitset[0], num_blocks, &found[0])
+    return out
+
+
+def probe_filters(
+    const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] num_bytes not None,
+    const uint64_t[::1] hashes not None,
+):
+    """Probe a few hashes in many bitsets that stand in one buffer (a mapped file, say), touching one block each.
+
+    Parameters
+    ----------
+    data : the buffer.
+    offsets, num_bytes : where each bitset lies in it, in bytes.
+    hashes : keys.
+
+    Returns
+    -------
+    bool array of shape (bitsets, hashes), False where a key is certainly absent.
+    """
+    cdef Py_ssize_t num_filters = offsets.shape[0]
+    cdef Py_ssize_t num_hashes = hashes.shape[0]
+    cdef Py_ssize_t i, j, ahead
+    cdef const uint8_t* start
+    if num_bytes.shape[0] != num_filters:
+        raise ValueError("offsets and num_bytes must be of one length")
+    for i in range(num_filters):
+        if not (0 <= offsets[i] <= data.shape[0] and 0 <= num_bytes[i] <= data.shape[0] - offsets[i]):
+            raise ValueError(f"bitset {i} does not lie inside of the buffer")
+        num_blocks_of(num_bytes[i])
+    out = np.empty((num_filters, num_hashes), dtype=np.bool_)
+    cdef uint8_t[:, ::1] found = out.view(np.uint8)
+    with nogil:
+        for i in range(num_filters):
+            ahead = i + FILTERS_AHEAD
+            if ahead < num_filters:
+                for j in range(num_hashes):
+                    pb_fetch(&data[offsets[ahead]] + 32 * <size_t>block_of(hashes[j], num_bytes[ahead] // 32))
+            start = &data[offsets[i]]
+            for j in range(num_hashes):
+                found[i, j] = block_check(start + 32 * <size_t>block_of(hashes[j], num_bytes[i] // 32), <uint32_t>hashes[j])
+    return out
+
+
+def hash_one(const uint8_t[::1] value not None):
+    """XXH64 of one byte string."""
+    return hash_bytes(&value[0] if value.shape[0] else NULL, value.shape[0])

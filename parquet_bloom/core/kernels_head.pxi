@@ -1,0 +1,8 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+import numpy as np
+
+from .block cimport block_check, block_insert, block_of, num_blocks_of
+from .keys cimport FIXED, HASHES, OFFSETS32, OFFSETS64, Keys, KeySpan, is_valid
+from .xxh64 cimport hash4, hash8, hash_bytes

@@ -1,0 +1,118 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A run of keys in memory: what the kernels take, whatever the keys' layout."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+
+cdef const uint8_t* _address(object buffer, Py_ssize_t* num_bytes) except? NULL:
+    """The start of a buffer. The caller keeps the object alive; Arrow buffers and arrays do not move."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    cdef const uint8_t* start = <const uint8_t*>view.buf
+    num_bytes[0] = view.len
+    PyBuffer_Release(&view)
+    return start
+
+
+cdef inline bint _fits(Py_ssize_t offset, Py_ssize_t length, Py_ssize_t count) noexcept:
+    """Whether `length` items from `offset` on are among `count`; none of the three sums can overflow."""
+    return offset <= count and length <= count - offset
+
+
+cdef class Keys:
+    """A run of keys in memory, not copied: what the hash and filter kernels take.
+
+    Build one with `Keys.fixed`, `Keys.variable` or `Keys.hashed`; all keys are checked to lie inside their buffers.
+    """
+
+    def __init__(self):
+        raise TypeError("use Keys.fixed or Keys.variable")
+
+    def __len__(self):
+        return self.span.length
+
+    @staticmethod
+    def fixed(values, Py_ssize_t width, Py_ssize_t length, Py_ssize_t offset=0, validity=None):
+        """Keys of `width` bytes each, the first at key number `offset` of the buffer `values`.
+
+        `validity` is an Arrow bitmap whose bit `offset` belongs to the first key; None when all are valid.
+        """
+        cdef Keys keys = Keys.__new__(Keys)
+        cdef Py_ssize_t num_bytes = 0
+        if width < 1 or length < 0 or offset < 0:
+            raise ValueError("width must be positive, length and offset not negative")
+        keys.owners = (values, validity)
+        keys.span.layout = FIXED
+        keys.span.offsets = NULL
+        keys.span.width = width
+        keys.span.length = length
+        keys.span.data = NULL
+        if length:
+            keys.span.data = _address(values, &num_bytes)
+            if not _fits(offset, length, num_bytes // width):
+                raise ValueError("the keys do not fit in their buffer")
+            keys.span.data += offset * width
+        keys._set_validity(validity, offset)
+        return keys
+
+    @staticmethod
+    def variable(offsets, data, Py_ssize_t length, Py_ssize_t offset=0, validity=None, bint wide=False):
+        """Keys of any length: key i is `data[offsets[i]:offsets[i + 1]]`, the first is number `offset`.
+
+        Offsets are int64 if `wide`, else int32; they must not fall (Arrow's rule), and their ends are checked.
+        """
+        cdef Keys keys = Keys.__new__(Keys)
+        cdef Py_ssize_t num_bytes = 0
+        cdef Py_ssize_t offset_bytes = 0
+        cdef int width = 8 if wide else 4
+        cdef const uint8_t* first
+        cdef int64_t low, high
+        if length < 0 or offset < 0:
+            raise ValueError("length and offset must not be negative")
+        keys.owners = (offsets, data, validity)
+        keys.span.layout = OFFSETS64 if wide else OFFSETS32
+        keys.span.width = 0
+        keys.span.length = length
+        keys.span.data = NULL
+        keys.span.offsets = NULL
+        if length:
+            first = _address(offsets, &offset_bytes)
+            if not _fits(offset, length, offset_bytes // width - 1):
+                raise ValueError("the offsets do not fit in their buffer")
+            first += offset * width
+            keys.span.offsets = first
+            if data is not None:
+                keys.span.data = _address(data, &num_bytes)
+            if wide:
+                low = (<const int64_t*>first)[0]
+                high = (<const int64_t*>first)[length]
+            else:
+                low = (<const int32_t*>first)[0]
+                high = (<const int32_t*>first)[length]
+            if low < 0 or high < low or high > num_bytes:
+                raise ValueError("the offsets point outside the data")
+        keys._set_validity(validity, offset)
+        return keys
+
+    @staticmethod
+    def hashed(const uint64_t[::1] hashes not None):
+        """Keys that are known by their hashes only (a uint64 array)."""
+        cdef Keys keys = Keys.__new__(Keys)
+        keys.owners = (hashes,)
+        keys.span.layout = HASHES
+        keys.span.offsets = NULL
+        keys.span.width = 8
+        keys.span.length = hashes.shape[0]
+        keys.span.data = <const uint8_t*>&hashes[0] if hashes.shape[0] else NULL
+        keys._set_validity(None, 0)
+        return keys
+
+    cdef _set_validity(self, validity, Py_ssize_t offset):
+        cdef Py_ssize_t num_bytes = 0
+        self.span.validity = NULL
+        self.span.validity_offset = offset
+        if validity is not None and self.span.length:
+            self.span.validity = _address(validity, &num_bytes)
+            if not _fits(offset, self.span.length, num_bytes * 8):
+                raise ValueError("the validity bitmap is shorter than the keys")

@@ -1,0 +1,17 @@
+# The primitives of the instruction set that PB_SIMD names; simd.h says what each does.
+
+cdef extern from "simd.h" nogil:
+    Py_ssize_t pb_hash4(const uint8_t* keys, Py_ssize_t count, uint64_t* out) noexcept
+    Py_ssize_t pb_hash8(const uint8_t* keys, Py_ssize_t count, uint64_t* out) noexcept
+    Py_ssize_t pb_hash_spans(
+        const uint8_t** starts, const uint64_t* lengths, Py_ssize_t count, uint64_t* out
+    ) noexcept
+    Py_ssize_t pb_locate(
+        const uint64_t* hashes, Py_ssize_t count, uint64_t num_blocks, uint32_t* blocks, uint32_t* keys
+    ) noexcept
+    Py_ssize_t pb_insert(
+        uint8_t* bitset, const uint32_t* blocks, const uint32_t* keys, Py_ssize_t count
+    ) noexcept
+    Py_ssize_t pb_check(
+        const uint8_t* bitset, const uint32_t* blocks, const uint32_t* keys, Py_ssize_t count, uint8_t* found
+    ) noexcept
