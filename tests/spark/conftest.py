@@ -188,7 +188,7 @@ def ask_all(
     ``ask_all(path, wheres)`` with SQL texts, or with {SQL text: the same as lists}.
     """
 
-    def ask(path: Any, wheres: Any, **options: Any) -> dict[str, Asked]:
+    def ask(path: Any, wheres: Any, *, row_groups: bool = False, **options: Any) -> dict[str, Asked]:
         from pyspark.sql import functions as F
 
         plain = without_filters(str(path), **options)
@@ -199,7 +199,9 @@ def ask_all(
             caplog.clear()
             where = wheres[text] if isinstance(wheres, dict) else text
             with caplog.at_level(logging.INFO, "parquet_bloom.spark"):
-                frame = parquet_bloom.spark.read_parquet(spark, path, where, schema=plain.schema, **options)
+                frame = parquet_bloom.spark.read_parquet(
+                    spark, path, where, schema=plain.schema, row_groups=row_groups, **options
+                )
             assert frame.schema == plain.schema
             found[text] = Asked(frame, caplog.records)
         numbered = (asked.frame.select(F.lit(number)) for number, asked in enumerate(found.values()))
