@@ -21,8 +21,8 @@ from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
 
-BATCH_ROWS = 1 << 14  # decoded at once: few enough to stay in the near caches until they are hashed
-BUFFER_BYTES = 1 << 18  # read at once: a column chunk need not fit in memory
+BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
+BUFFER_BYTES = 1 << 17  # read at once: a column chunk need not fit in memory
 
 
 class ColumnReader:
@@ -49,7 +49,7 @@ class ColumnReader:
         return UnreadableColumnError(problem, path=self._source.name, row_group=row_group, column=self.leaf.name)
 
     def batches(self, row_group: int) -> Iterator[pa.Array]:
-        """The values of a row group in file order, 16,384 rows at a time; those of lists one behind the other.
+        """The values of a row group in file order, 8,192 rows at a time; those of lists one behind the other.
 
         Raises
         ------

@@ -36,11 +36,17 @@ def header(title: str, *details: str) -> None:
     print()
 
 
-def in_turn(runs: Mapping[str, Callable[[], object]], repeat: int = 5) -> dict[str, float]:
-    """Median seconds of each run; they take turns, so that a noisy neighbour disturbs all alike."""
+def in_turn(
+    runs: Mapping[str, Callable[[], object]], repeat: int = 5, before: Callable[[], object] = lambda: None
+) -> dict[str, float]:
+    """Median seconds of each run; they take turns, so that a noisy neighbour disturbs all alike.
+
+    `before` is called ahead of each, outside of its time.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeat):
         for name, run in runs.items():
+            before()
             started = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - started)
