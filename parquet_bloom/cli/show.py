@@ -14,7 +14,7 @@ from ..metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES
 from .options import column_option, command
 from .output import Output
 from .paths import find_files
-from .table import Column, counted, or_blank
+from .table import PROBLEM, Column, counted
 
 
 def _known(key: str, names: dict[int, str]) -> Any:
@@ -36,14 +36,7 @@ COLUMNS = (
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
     Column("fpp", "fpp", right=True),
     Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
-    Column(
-        "problem",
-        "problem",
-        text=or_blank,
-        usual=lambda row: row["problem"] is None,
-        folds=True,
-        style={"fg": "red"},
-    ),
+    PROBLEM,
 )
 
 

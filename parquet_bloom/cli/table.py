@@ -72,6 +72,17 @@ class Column:
     style: Mapping[str, Any] | None = None
 
 
+PROBLEM = Column(
+    "problem",
+    "problem",
+    text=or_blank,
+    usual=lambda row: row["problem"] is None,
+    folds=True,
+    style={"fg": "red"},
+)
+"""What is wrong with a filter: the last column wherever one is listed."""
+
+
 def lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None, color: bool = False) -> list[str]:
     """The lines of a table; none when there are no rows.
 

@@ -9,7 +9,7 @@ from ..file.verify import verify as verify_file
 from .options import column_option, command
 from .output import BAD, GOOD, Output
 from .paths import find_files
-from .table import Column, counted, or_blank
+from .table import PROBLEM, Column, counted
 
 COLUMNS = (
     Column("file", "file", folds=True),
@@ -19,14 +19,7 @@ COLUMNS = (
     Column("num_values", "values probed", right=True, usual=lambda row: row["num_values"] is None),
     Column("num_missing", "denied", right=True, usual=lambda row: not row["num_missing"]),
     Column("note", "note", usual=lambda row: row["note"] is None, folds=True),
-    Column(
-        "problem",
-        "problem",
-        text=or_blank,
-        usual=lambda row: row["problem"] is None,
-        folds=True,
-        style={"fg": "red"},
-    ),
+    PROBLEM,
 )
 
 

@@ -3,16 +3,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-cdef extern from *:
-    """
-    #ifndef PB_BLOCK_SALT
-    #define PB_BLOCK_SALT
-    /* The eight odd multipliers of the specification, one a word of the block. */
-    static const uint32_t pb_block_salt[8] = {
-        0x47b6137bU, 0x44974d91U, 0x8824ad5bU, 0xa2b7289dU, 0x705495c7U, 0x2df1424bU, 0x9efc4947U, 0x5c6bfb31U};
-    #endif
-    """
-    const uint32_t SALT "pb_block_salt"[8]
+cdef extern from "constants.h":
+    const uint32_t SALT "pb_salt"[8]
 
 
 cdef inline uint32_t bit_of(uint32_t key, int word) noexcept nogil:

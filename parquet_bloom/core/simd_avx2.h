@@ -1,6 +1,8 @@
 /* AVX2: four lanes of 64 bits. There is no 64-bit multiplication; three of 32 bits make one. Byte strings are hashed as
  * fast by the scalar multiplier. */
 
+#include "simd_block256.h"
+
 static inline __m256i pb_mul(__m256i a, uint64_t factor) {
     const __m256i swapped = _mm256_set1_epi64x((long long)((factor >> 32) | (factor << 32)));
     __m256i cross = _mm256_mullo_epi32(a, swapped); /* low * high in the upper half, high * low in the lower */
@@ -78,20 +80,6 @@ static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint6
         _mm256_storeu_si256((__m256i *)(keys + i), pb_lower_halves(h[0], h[1]));
     }
     return i;
-}
-
-static inline __m256i pb_mask(uint32_t key) {
-    const __m256i salt = _mm256_loadu_si256((const __m256i *)pb_salt);
-    const __m256i bit = _mm256_srli_epi32(_mm256_mullo_epi32(_mm256_set1_epi32((int)key), salt), 27);
-    return _mm256_sllv_epi32(_mm256_set1_epi32(1), bit);
-}
-
-static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count) {
-    for (ptrdiff_t i = 0; i < count; i++) {
-        __m256i *block = (__m256i *)(bitset + 32 * (size_t)blocks[i]);
-        _mm256_storeu_si256(block, _mm256_or_si256(_mm256_loadu_si256(block), pb_mask(keys[i])));
-    }
-    return count;
 }
 
 static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count,

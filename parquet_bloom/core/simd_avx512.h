@@ -1,6 +1,8 @@
 /* AVX-512 (F, DQ, VL, BW) and BMI2: eight lanes of 64 bits. Loops over `v` arrays are unrolled by the compiler; they
  * keep four independent chains in flight, as one chain of multiplications waits for itself most of the time. */
 
+#include "simd_block256.h"
+
 static inline __m512i pb_mul(__m512i a, uint64_t factor) {
     return _mm512_mullo_epi64(a, _mm512_set1_epi64((long long)factor));
 }
@@ -216,20 +218,6 @@ static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint6
         _mm256_storeu_si256((__m256i *)(keys + i), _mm512_cvtepi64_epi32(h));
     }
     return i;
-}
-
-static inline __m256i pb_mask(uint32_t key) {
-    const __m256i salt = _mm256_loadu_si256((const __m256i *)pb_salt);
-    const __m256i bit = _mm256_srli_epi32(_mm256_mullo_epi32(_mm256_set1_epi32((int)key), salt), 27);
-    return _mm256_sllv_epi32(_mm256_set1_epi32(1), bit);
-}
-
-static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count) {
-    for (ptrdiff_t i = 0; i < count; i++) {
-        __m256i *block = (__m256i *)(bitset + 32 * (size_t)blocks[i]);
-        _mm256_storeu_si256(block, _mm256_or_si256(_mm256_loadu_si256(block), pb_mask(keys[i])));
-    }
-    return count;
 }
 
 static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count,

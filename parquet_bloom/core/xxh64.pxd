@@ -7,14 +7,7 @@ what the Parquet format names as the hash of its Bloom filters.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-cdef extern from *:
-    """
-    #define PB_PRIME_1 0x9E3779B185EBCA87ULL
-    #define PB_PRIME_2 0xC2B2AE3D27D4EB4FULL
-    #define PB_PRIME_3 0x165667B19E3779F9ULL
-    #define PB_PRIME_4 0x85EBCA77C2B2AE63ULL
-    #define PB_PRIME_5 0x27D4EB2F165667C5ULL
-    """
+cdef extern from "constants.h":
     const uint64_t PRIME_1 "PB_PRIME_1"
     const uint64_t PRIME_2 "PB_PRIME_2"
     const uint64_t PRIME_3 "PB_PRIME_3"

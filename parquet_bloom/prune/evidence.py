@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..errors import ParquetBloomError
@@ -101,9 +99,8 @@ def bounds(statistics: Statistics, column_type: ColumnType, type_ordered: bool) 
         low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
     low = None if low_stored is None else physical.decode(low_stored, column_type)
     high = None if high_stored is None else physical.decode(high_stored, column_type)
-    for bound in (low, high):
-        if isinstance(bound, float) and math.isnan(bound):
-            return None, None
+    if any(bound is not None and physical.is_nan(bound) for bound in (low, high)):
+        return None, None
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return None, None
     return low, high

@@ -1,0 +1,15 @@
+/* A block in one vector of 256 bits: what AVX2 brings and AVX-512 has as well. */
+
+static inline __m256i pb_mask(uint32_t key) {
+    const __m256i salt = _mm256_loadu_si256((const __m256i *)pb_salt);
+    const __m256i bit = _mm256_srli_epi32(_mm256_mullo_epi32(_mm256_set1_epi32((int)key), salt), 27);
+    return _mm256_sllv_epi32(_mm256_set1_epi32(1), bit);
+}
+
+static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; i++) {
+        __m256i *block = (__m256i *)(bitset + 32 * (size_t)blocks[i]);
+        _mm256_storeu_si256(block, _mm256_or_si256(_mm256_loadu_si256(block), pb_mask(keys[i])));
+    }
+    return count;
+}
