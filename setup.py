@@ -8,6 +8,7 @@ Switches, read from the environment (set to anything but 0):
 
 import multiprocessing
 import os
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -27,6 +28,8 @@ MODULE_FLAGS: dict[str, list[str]] = {
         "-DPB_SIMD=PB_AVX512",
     ],
 }
+# The sets above are those of x86-64; any other processor gets the plain modules alone.
+X86_64 = sysconfig.get_platform().endswith(("x86_64", "amd64"))
 
 
 def switch(name: str) -> bool:
@@ -60,6 +63,7 @@ def extensions() -> list[Extension]:
     names = [".".join(source.with_suffix("").parts) for source in sources]
     if unknown := MODULE_FLAGS.keys() - set(names):
         raise SystemExit(f"MODULE_FLAGS names modules that do not exist: {', '.join(sorted(unknown))}")
+    left_out = set() if X86_64 else MODULE_FLAGS.keys()
     return [
         Extension(
             name,
@@ -70,6 +74,7 @@ def extensions() -> list[Extension]:
             depends=sorted(path.as_posix() for path in Path(PACKAGE).glob("**/*.h")),
         )
         for name, source in zip(names, sources, strict=True)
+        if name not in left_out
     ]
 
 

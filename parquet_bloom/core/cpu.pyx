@@ -2,7 +2,7 @@
 
 cdef extern from *:
     """
-    #if (defined(__x86_64__) || defined(__i386__)) && (defined(__GNUC__) || defined(__clang__))
+    #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
     #define pb_supports(set) __builtin_cpu_supports(set)
     #else
     #define pb_supports(set) 0

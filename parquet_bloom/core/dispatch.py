@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from .cpu import instruction_sets
@@ -14,14 +15,20 @@ from .cpu import instruction_sets
 VARIABLE = "PARQUET_BLOOM_SIMD"
 
 
+def module_of(path: str) -> str:
+    """The full name of a path's kernel module."""
+    return f"{__package__}.kernels_{path}"
+
+
 def choose(wanted: str | None) -> tuple[str, ModuleType]:
     """The name and the module of a path: the one that is wanted, else the best that processor and build have."""
-    usable = [*instruction_sets(), "base"]  # best first
+    # Best first. A build may have fewer modules than the processor has sets: one for another processor, emulated here.
+    usable = [path for path in (*instruction_sets(), "base") if find_spec(module_of(path))]
     if wanted:
         if wanted not in usable:
             raise ImportError(f"{VARIABLE}={wanted} cannot be: this processor and build have {', '.join(usable)}")
         usable = [wanted]
-    return usable[0], import_module(f"{__package__}.kernels_{usable[0]}")
+    return usable[0], import_module(module_of(usable[0]))
 
 
 SIMD, kernels = choose(os.environ.get(VARIABLE))

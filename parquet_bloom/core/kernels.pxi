@@ -25,8 +25,8 @@ cdef struct Located:
     Py_ssize_t start         # number of the first key
     Py_ssize_t count         # keys taken, nulls included
     Py_ssize_t num_located   # of these, the ones with a block
-    uint32_t blocks[CHUNK]
-    uint32_t keys[CHUNK]     # lower halves of the hashes
+    uint64_t places[CHUNK]   # where their blocks begin in the bitset, in bytes
+    uint32_t keys[CHUNK]     # lower halves of the hashes, which choose the bits
 
 
 cdef inline void fetch_lines(const uint8_t* start, Py_ssize_t num_bytes) noexcept nogil:
@@ -35,30 +35,44 @@ cdef inline void fetch_lines(const uint8_t* start, Py_ssize_t num_bytes) noexcep
         pb_fetch(start + i)
 
 
+cdef inline void find_strings(
+    const KeySpan* span, int offset_bytes, Py_ssize_t start, Py_ssize_t count, const uint8_t** starts, uint64_t* lengths
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        starts[i] = span.data + offset_of(span, start + i)
+        lengths[i] = <uint64_t>(offset_of(span, start + i + 1) - offset_of(span, start + i))
+    fetch_lines(span.offsets + offset_bytes * start + INPUT_AHEAD, offset_bytes * count)
+    fetch_lines(span.data + offset_of(span, start) + INPUT_AHEAD, offset_of(span, start + count) - offset_of(span, start))
+
+
 cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil:
     """Hash keys that are not 4 or 8 bytes long, wherever they stand."""
     cdef const uint8_t* starts[CHUNK]
     cdef uint64_t lengths[CHUNK]
-    cdef const int32_t* offsets32
-    cdef const int64_t* offsets64
+    cdef View view
     cdef Py_ssize_t i
     if span.layout == FIXED:
         for i in range(count):
             starts[i] = span.data + span.width * (start + i)
             lengths[i] = span.width
+        fetch_lines(span.data + span.width * start + INPUT_AHEAD, span.width * count)
     elif span.layout == OFFSETS32:
-        offsets32 = <const int32_t*>span.offsets + start
-        fetch_lines(<const uint8_t*>offsets32 + INPUT_AHEAD, 4 * count)
-        for i in range(count):
-            starts[i] = span.data + offsets32[i]
-            lengths[i] = <uint64_t>(offsets32[i + 1] - offsets32[i])
+        find_strings(span, 4, start, count, starts, lengths)
+    elif span.layout == OFFSETS64:
+        find_strings(span, 8, start, count, starts, lengths)
     else:
-        offsets64 = <const int64_t*>span.offsets + start
-        fetch_lines(<const uint8_t*>offsets64 + INPUT_AHEAD, 8 * count)
         for i in range(count):
-            starts[i] = span.data + offsets64[i]
-            lengths[i] = <uint64_t>(offsets64[i + 1] - offsets64[i])
-    fetch_lines(starts[0] + INPUT_AHEAD, starts[count - 1] + lengths[count - 1] - starts[0])
+            starts[i] = span.data
+            lengths[i] = 0
+            if is_valid(span, start + i):  # a view under a null says anything
+                view = view_of(span, start + i)
+                lengths[i] = <uint64_t>view.length
+                if view.length <= INLINE_BYTES:
+                    starts[i] = span.data + sizeof(View) * (start + i) + INLINE_START
+                else:
+                    starts[i] = span.buffers[view.buffer] + view.offset
+        fetch_lines(span.data + sizeof(View) * start + INPUT_AHEAD, sizeof(View) * count)
     for i in range(pb_hash_spans(starts, lengths, count, out), count):
         out[i] = hash_bytes(starts[i], lengths[i])
 
@@ -109,12 +123,12 @@ cdef void locate_chunk(
     chunk.num_located = chunk.count
     if valid_only and span.validity != NULL:
         chunk.num_located = keep_valid(span, chunk.start, chunk.count, hashes)
-    for i in range(pb_locate(hashes, chunk.num_located, num_blocks, chunk.blocks, chunk.keys), chunk.num_located):
-        chunk.blocks[i] = block_of(hashes[i], num_blocks)
+    for i in range(pb_locate(hashes, chunk.num_located, num_blocks, chunk.places, chunk.keys), chunk.num_located):
+        chunk.places[i] = 32 * <uint64_t>block_of(hashes[i], num_blocks)
         chunk.keys[i] = <uint32_t>hashes[i]
     if num_blocks > NEAR_BLOCKS:
         for i in range(chunk.num_located):
-            pb_fetch(bitset + 32 * <size_t>chunk.blocks[i])
+            pb_fetch(bitset + chunk.places[i])
 
 
 cdef inline void next_chunk(const KeySpan* span, const Located* before, Located* chunk) noexcept nogil:
@@ -134,8 +148,8 @@ cdef void insert_span(const KeySpan* span, uint8_t* bitset, uint64_t num_blocks)
             locate_chunk(span, bitset, num_blocks, True, &ring[turn])
         chunk = &ring[1 - turn]
         if chunk.count:
-            for i in range(pb_insert(bitset, chunk.blocks, chunk.keys, chunk.num_located), chunk.num_located):
-                block_insert(bitset + 32 * <size_t>chunk.blocks[i], chunk.keys[i])
+            for i in range(pb_insert(bitset, chunk.places, chunk.keys, chunk.num_located), chunk.num_located):
+                block_insert(bitset + chunk.places[i], chunk.keys[i])
         if not ring[turn].count:
             break
         turn = 1 - turn
@@ -157,8 +171,8 @@ cdef void check_span(
         chunk = &ring[1 - turn]
         if chunk.count:
             answers = found + chunk.start
-            for i in range(pb_check(bitset, chunk.blocks, chunk.keys, chunk.count, answers), chunk.count):
-                answers[i] = block_check(bitset + 32 * <size_t>chunk.blocks[i], chunk.keys[i])
+            for i in range(pb_check(bitset, chunk.places, chunk.keys, chunk.count, answers), chunk.count):
+                answers[i] = block_check(bitset + chunk.places[i], chunk.keys[i])
             if span.validity != NULL:
                 for i in range(chunk.count):
                     answers[i] |= not is_valid(span, chunk.start + i)

@@ -4,5 +4,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from .block cimport block_check, block_insert, block_of, num_blocks_of
-from .keys cimport FIXED, HASHES, OFFSETS32, OFFSETS64, Keys, KeySpan, is_valid
+from .keys cimport (
+    FIXED, HASHES, INLINE_BYTES, INLINE_START, OFFSETS32, OFFSETS64, Keys, KeySpan, View, is_valid, offset_of, view_of
+)
 from .xxh64 cimport hash4, hash8, hash_bytes

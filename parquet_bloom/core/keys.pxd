@@ -1,18 +1,33 @@
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 
 cdef enum Layout:
     FIXED      # `width` bytes a key, one behind the other
     OFFSETS32  # bytes addressed by length + 1 offsets of 32 bits
     OFFSETS64  # the same with offsets of 64 bits
+    VIEWS      # 16 bytes a key that hold it, or say where it is
     HASHES     # no keys, but their hashes: 8 bytes each
+
+
+cdef struct View:
+    int32_t length
+    int32_t prefix            # the key itself stands from here on, if it has no more than INLINE_BYTES
+    int32_t buffer
+    int32_t offset
+
+
+cdef enum:
+    INLINE_START = 4
+    INLINE_BYTES = 12
 
 
 cdef struct KeySpan:
     Layout layout
     const uint8_t* data
-    const void* offsets       # at the first key; NULL when FIXED
-    Py_ssize_t width          # bytes a key; 0 under OFFSETS
+    const uint8_t* offsets    # at the first key; NULL but under OFFSETS
+    const uint8_t** buffers   # what VIEWS point into
+    Py_ssize_t width          # bytes a key; 0 under OFFSETS and VIEWS
     const uint8_t* validity   # Arrow bitmap, NULL when every key is valid
     int64_t validity_offset   # bit of the first key
     Py_ssize_t length         # keys
@@ -22,6 +37,7 @@ cdef class Keys:
     cdef KeySpan span
     cdef tuple owners         # keeps the memory alive
     cdef _set_validity(self, validity, Py_ssize_t offset)
+    cdef _set_buffers(self, tuple buffers)
 
 
 cdef inline bint is_valid(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
@@ -30,3 +46,22 @@ cdef inline bint is_valid(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
         return True
     bit = keys.validity_offset + i
     return (keys.validity[bit >> 3] >> (bit & 7)) & 1
+
+
+# Buffers come from anywhere and may begin at odd addresses, hence the copies.
+
+cdef inline int64_t offset_of(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
+    """Where key i begins in the data; its end is where key i + 1 begins. Under OFFSETS only."""
+    cdef int32_t narrow
+    cdef int64_t wide
+    if keys.layout == OFFSETS32:
+        memcpy(&narrow, keys.offsets + 4 * i, 4)
+        return narrow
+    memcpy(&wide, keys.offsets + 8 * i, 8)
+    return wide
+
+
+cdef inline View view_of(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
+    cdef View view
+    memcpy(&view, keys.data + sizeof(View) * i, sizeof(View))
+    return view

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,5 +13,7 @@ class Keys:
     def variable(
         offsets: Any, data: Any, length: int, offset: int = 0, validity: Any = None, wide: bool = False
     ) -> Keys: ...
+    @staticmethod
+    def views(views: Any, buffers: Iterable[Any], length: int, offset: int = 0, validity: Any = None) -> Keys: ...
     @staticmethod
     def hashed(hashes: NDArray[np.uint64]) -> Keys: ...

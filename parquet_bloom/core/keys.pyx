@@ -2,6 +2,7 @@
 """A run of keys in memory: what the kernels take, whatever the keys' layout."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 
@@ -20,14 +21,36 @@ cdef inline bint _fits(Py_ssize_t offset, Py_ssize_t length, Py_ssize_t count) n
     return offset <= count and length <= count - offset
 
 
+cdef Py_ssize_t _first_astray(const KeySpan* span, const Py_ssize_t* num_bytes, Py_ssize_t num_buffers) noexcept nogil:
+    """The first valid view that does not lie inside of its buffer; the number of keys if there is none."""
+    cdef View view
+    cdef Py_ssize_t i
+    for i in range(span.length):
+        view = view_of(span, i)
+        if not is_valid(span, i) or 0 <= view.length <= INLINE_BYTES:
+            continue
+        if view.length < 0 or not 0 <= view.buffer < num_buffers or view.offset < 0:
+            return i
+        if view.offset + <int64_t>view.length > num_bytes[view.buffer]:
+            return i
+    return span.length
+
+
 cdef class Keys:
     """A run of keys in memory, not copied: what the hash and filter kernels take.
 
-    Build one with `Keys.fixed`, `Keys.variable` or `Keys.hashed`; all keys are checked to lie inside their buffers.
+    Build one with `Keys.fixed`, `Keys.variable`, `Keys.views` or `Keys.hashed`; all keys are checked to lie inside their
+    buffers.
     """
 
+    def __cinit__(self):
+        self.span.buffers = NULL
+
     def __init__(self):
-        raise TypeError("use Keys.fixed or Keys.variable")
+        raise TypeError("use Keys.fixed, Keys.variable, Keys.views or Keys.hashed")
+
+    def __dealloc__(self):
+        PyMem_Free(self.span.buffers)
 
     def __len__(self):
         return self.span.length
@@ -84,15 +107,36 @@ cdef class Keys:
             keys.span.offsets = first
             if data is not None:
                 keys.span.data = _address(data, &num_bytes)
-            if wide:
-                low = (<const int64_t*>first)[0]
-                high = (<const int64_t*>first)[length]
-            else:
-                low = (<const int32_t*>first)[0]
-                high = (<const int32_t*>first)[length]
+            low = offset_of(&keys.span, 0)
+            high = offset_of(&keys.span, length)
             if low < 0 or high < low or high > num_bytes:
                 raise ValueError("the offsets point outside the data")
         keys._set_validity(validity, offset)
+        return keys
+
+    @staticmethod
+    def views(views, buffers, Py_ssize_t length, Py_ssize_t offset=0, validity=None):
+        """Keys as Arrow's view types hold them: 16 bytes each, which are the key or say where in `buffers` it is.
+
+        Every view but those under a null is checked.
+        """
+        cdef Keys keys = Keys.__new__(Keys)
+        cdef Py_ssize_t num_bytes = 0
+        if length < 0 or offset < 0:
+            raise ValueError("length and offset must not be negative")
+        keys.owners = (views, tuple(buffers), validity)
+        keys.span.layout = VIEWS
+        keys.span.offsets = NULL
+        keys.span.width = 0
+        keys.span.length = length
+        keys.span.data = NULL
+        if length:
+            keys.span.data = _address(views, &num_bytes)
+            if not _fits(offset, length, num_bytes // <Py_ssize_t>sizeof(View)):
+                raise ValueError("the views do not fit in their buffer")
+            keys.span.data += offset * <Py_ssize_t>sizeof(View)
+        keys._set_validity(validity, offset)
+        keys._set_buffers(keys.owners[1])
         return keys
 
     @staticmethod
@@ -116,3 +160,20 @@ cdef class Keys:
             self.span.validity = _address(validity, &num_bytes)
             if not _fits(offset, self.span.length, num_bytes * 8):
                 raise ValueError("the validity bitmap is shorter than the keys")
+
+    cdef _set_buffers(self, tuple buffers):
+        cdef Py_ssize_t count = len(buffers)
+        cdef Py_ssize_t* num_bytes = <Py_ssize_t*>PyMem_Malloc(max(1, count) * sizeof(Py_ssize_t))
+        cdef Py_ssize_t i
+        self.span.buffers = <const uint8_t**>PyMem_Malloc(max(1, count) * sizeof(uint8_t*))
+        try:
+            if num_bytes == NULL or self.span.buffers == NULL:
+                raise MemoryError
+            for i in range(count):
+                self.span.buffers[i] = _address(buffers[i], &num_bytes[i])
+            with nogil:
+                i = _first_astray(&self.span, num_bytes, count)
+        finally:
+            PyMem_Free(num_bytes)
+        if i < self.span.length:
+            raise ValueError(f"view {i} points outside of the data")

@@ -2,7 +2,7 @@
  *
  *   pb_hash4, pb_hash8     XXH64 of keys of 4 and 8 bytes that stand one behind the other
  *   pb_hash_spans          XXH64 of byte strings anywhere, of any length
- *   pb_locate              hash -> the block's number and the lower half, which chooses its bits
+ *   pb_locate              hash -> where its block begins, in bytes, and the lower half, which chooses the bits
  *   pb_insert, pb_check    set, or ask for, a key's eight bits in its block
  *
  * Each returns how many keys it has done, from the first on; the loops do the rest in plain Cython. A set that is no

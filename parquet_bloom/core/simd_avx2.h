@@ -1,64 +1,140 @@
-/* AVX2: four lanes of 64 bits. There is no 64-bit multiplication; three of 32 bits make one. Byte strings are hashed as
- * fast by the scalar multiplier. */
+/* AVX2: four lanes of 64 bits. There is no 64-bit multiplication; three of 32 bits make one. */
 
 #include "simd_block256.h"
 
-static inline __m256i pb_mul(__m256i a, uint64_t factor) {
-    const __m256i swapped = _mm256_set1_epi64x((long long)((factor >> 32) | (factor << 32)));
-    __m256i cross = _mm256_mullo_epi32(a, swapped); /* low * high in the upper half, high * low in the lower */
-    cross = _mm256_add_epi32(cross, _mm256_slli_epi64(cross, 32));
-    cross = _mm256_and_si256(cross, _mm256_set1_epi64x((long long)0xFFFFFFFF00000000ULL));
-    return _mm256_add_epi64(_mm256_mul_epu32(a, _mm256_set1_epi64x((long long)factor)), cross);
-}
-
-static inline __m256i pb_add(__m256i a, uint64_t term) {
-    return _mm256_add_epi64(a, _mm256_set1_epi64x((long long)term));
-}
-
+#define PB_LANES 4
+#define PB_GROUPS 4
 #define PB_ROTATE(a, bits) _mm256_or_si256(_mm256_slli_epi64(a, bits), _mm256_srli_epi64(a, 64 - (bits)))
+#define PB_RIGHT(a, bits) _mm256_srli_epi64(a, bits)
+#define PB_ROW_ROTATE(a, bits) PB_ROTATE(a, bits)
 
-/* Four vectors at once through the last steps of the hash: four independent chains, as one waits for itself. */
-static inline void pb_finish4(__m256i v[4], uint64_t *out) {
-    for (int j = 0; j < 4; j++) v[j] = pb_mul(_mm256_xor_si256(v[j], _mm256_srli_epi64(v[j], 33)), PB_PRIME_2);
-    for (int j = 0; j < 4; j++) v[j] = pb_mul(_mm256_xor_si256(v[j], _mm256_srli_epi64(v[j], 29)), PB_PRIME_3);
-    for (int j = 0; j < 4; j++) v[j] = _mm256_xor_si256(v[j], _mm256_srli_epi64(v[j], 32));
-    for (int j = 0; j < 4; j++) _mm256_storeu_si256((__m256i *)(out + 4 * j), v[j]);
+typedef __m256i pb_vec;
+typedef __m256i pb_lanes;
+
+static inline pb_vec pb_fill(uint64_t number) {
+    return _mm256_set1_epi64x((long long)number);
 }
 
-static inline ptrdiff_t pb_hash8(const uint8_t *keys, ptrdiff_t count, uint64_t *out) {
-    const __m256i seed = _mm256_set1_epi64x((long long)(PB_PRIME_5 + 8));
-    ptrdiff_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        __m256i v[4];
-        for (int j = 0; j < 4; j++)
-            v[j] = pb_mul(_mm256_loadu_si256((const __m256i *)(keys + 8 * i + 32 * j)), PB_PRIME_2);
-        for (int j = 0; j < 4; j++) v[j] = pb_mul(PB_ROTATE(v[j], 31), PB_PRIME_1);
-        for (int j = 0; j < 4; j++) v[j] = _mm256_xor_si256(v[j], seed);
-        for (int j = 0; j < 4; j++) v[j] = pb_add(pb_mul(PB_ROTATE(v[j], 27), PB_PRIME_1), PB_PRIME_4);
-        pb_finish4(v, out + i);
+static inline pb_vec pb_load(const void *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
+}
+
+static inline pb_vec pb_load32(const void *from) {
+    return _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)from));
+}
+
+static inline void pb_store(void *to, pb_vec a) {
+    _mm256_storeu_si256((__m256i *)to, a);
+}
+
+static inline pb_vec pb_sum(pb_vec a, pb_vec b) {
+    return _mm256_add_epi64(a, b);
+}
+
+static inline pb_vec pb_xor(pb_vec a, pb_vec b) {
+    return _mm256_xor_si256(a, b);
+}
+
+static inline pb_vec pb_and(pb_vec a, pb_vec b) {
+    return _mm256_and_si256(a, b);
+}
+
+static inline pb_vec pb_mul(pb_vec a, uint64_t factor) {
+    /* low * high in the upper half of each lane, high * low in the lower; their sum is due in the upper half */
+    __m256i cross = _mm256_mullo_epi32(a, pb_fill((factor >> 32) | (factor << 32)));
+    cross = _mm256_add_epi32(cross, _mm256_slli_epi64(cross, 32));
+    cross = _mm256_and_si256(cross, pb_fill(0xFFFFFFFF00000000ULL));
+    return _mm256_add_epi64(_mm256_mul_epu32(a, pb_fill(factor)), cross);
+}
+
+static inline pb_vec pb_right(pb_vec a, uint64_t bits) {
+    return _mm256_srl_epi64(a, _mm_cvtsi64_si128((long long)bits));
+}
+
+static inline pb_lanes pb_at_least(pb_vec a, uint64_t least) {
+    return _mm256_cmpgt_epi64(a, pb_fill(least - 1)); /* signed, but no length reaches 2^63 */
+}
+
+static inline pb_lanes pb_has_bit(pb_vec a, uint64_t bit) {
+    return pb_at_least(pb_and(a, pb_fill(bit)), 1);
+}
+
+static inline int pb_any(pb_lanes chosen) {
+    return !_mm256_testz_si256(chosen, chosen);
+}
+
+static inline pb_vec pb_select(pb_lanes chosen, pb_vec yes, pb_vec no) {
+    return _mm256_blendv_epi8(no, yes, chosen);
+}
+
+static inline __m256i pb_row_mul(__m256i row, uint64_t factor) {
+    return pb_mul(row, factor);
+}
+
+static inline void pb_columns(const __m256i rows[4], __m256i columns[4]) {
+    const __m256i low01 = _mm256_unpacklo_epi64(rows[0], rows[1]), high01 = _mm256_unpackhi_epi64(rows[0], rows[1]);
+    const __m256i low23 = _mm256_unpacklo_epi64(rows[2], rows[3]), high23 = _mm256_unpackhi_epi64(rows[2], rows[3]);
+    columns[0] = _mm256_permute2x128_si256(low01, low23, 0x20);
+    columns[1] = _mm256_permute2x128_si256(high01, high23, 0x20);
+    columns[2] = _mm256_permute2x128_si256(low01, low23, 0x31);
+    columns[3] = _mm256_permute2x128_si256(high01, high23, 0x31);
+}
+
+static inline uint64_t pb_word(const uint8_t *from) {
+    uint64_t word;
+    memcpy(&word, from, 8);
+    return word;
+}
+
+static inline uint64_t pb_half(const uint8_t *from) {
+    uint32_t word;
+    memcpy(&word, from, 4);
+    return word;
+}
+
+static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t place) {
+    uint64_t words[4];
+    for (int k = 0; k < 4; k++) words[k] = pb_word(starts[k] + place);
+    return _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]);
+}
+
+/* Lengths vary at random, so what depends on them is computed and not branched on: a branch taken wrongly costs as much
+ * as the whole hash. */
+
+/* A key's last bytes (below 8), zeros behind them. Nothing outside of the key may be read, but its own bytes may be read
+ * twice. */
+static inline uint64_t pb_tail(const uint8_t *start, uint64_t length) {
+    const uint64_t left = length & 7;
+    const uint8_t *end = start + length;
+    if (length >= 4) {
+        const uint64_t whole = 0 - (uint64_t)(length >= 8); /* all ones if there are 8 bytes to take it from */
+        const uint64_t high = pb_half(end - 4) << 32, low = pb_half(start + (whole & (length - 8)));
+        const uint64_t beyond = 63 - 8 * left; /* bits, less one: a shift by 64 is undefined */
+        return high >> 1 >> beyond | low >> (whole & 1) >> (whole & beyond);
     }
-    return i;
-}
-
-static inline ptrdiff_t pb_hash4(const uint8_t *keys, ptrdiff_t count, uint64_t *out) {
-    const __m256i seed = _mm256_set1_epi64x((long long)(PB_PRIME_5 + 4));
-    ptrdiff_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        __m256i v[4];
-        for (int j = 0; j < 4; j++)
-            v[j] = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(keys + 4 * i + 16 * j)));
-        for (int j = 0; j < 4; j++) v[j] = _mm256_xor_si256(pb_mul(v[j], PB_PRIME_1), seed);
-        for (int j = 0; j < 4; j++) v[j] = pb_add(pb_mul(PB_ROTATE(v[j], 23), PB_PRIME_2), PB_PRIME_3);
-        pb_finish4(v, out + i);
-    }
-    return i;
-}
-
-static inline ptrdiff_t pb_hash_spans(const uint8_t *const *starts, const uint64_t *lengths, ptrdiff_t count,
-                                      uint64_t *out) {
-    (void)starts, (void)lengths, (void)count, (void)out;
+    if (left) return start[0] | (uint64_t)start[left / 2] << (8 * (left / 2)) | (uint64_t)end[-1] << (8 * left - 8);
     return 0;
 }
+
+static inline void pb_rests(const uint8_t *const *starts, const uint64_t *lengths, pb_vec rest, pb_vec words[4],
+                            pb_vec *tail) {
+    static const uint8_t nothing[8] = {0};
+    long long lane[4];
+    for (int k = 0; k < 4; k++) lane[k] = (long long)pb_tail(starts[k], lengths[k]);
+    *tail = _mm256_setr_epi64x(lane[0], lane[1], lane[2], lane[3]);
+    for (int word = 0; word < 3; word++) {
+        if (!pb_any(pb_at_least(rest, 8 * word + 8))) break;
+        for (int k = 0; k < 4; k++) {
+            const uint64_t before = (lengths[k] & ~31ULL) + 8 * word;
+            const uintptr_t there = 0 - (uintptr_t)(before + 8 <= lengths[k]);
+            const uintptr_t from = ((uintptr_t)(starts[k] + before) & there) | ((uintptr_t)nothing & ~there);
+            lane[k] = (long long)pb_word((const uint8_t *)from);
+        }
+        words[word] = _mm256_setr_epi64x(lane[0], lane[1], lane[2], lane[3]);
+    }
+}
+
+#include "simd_xxh64.h"
 
 /* The lower halves of eight lanes, in order. */
 static inline __m256i pb_lower_halves(__m256i a, __m256i b) {
@@ -66,26 +142,26 @@ static inline __m256i pb_lower_halves(__m256i a, __m256i b) {
     return _mm256_permute4x64_epi64(_mm256_castps_si256(mixed), 0xD8);
 }
 
-static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint32_t *blocks,
+static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint64_t *places,
                                   uint32_t *keys) {
     const __m256i factor = _mm256_set1_epi64x((long long)num_blocks);
     ptrdiff_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        __m256i h[2], block[2];
+        __m256i h[2];
         for (int j = 0; j < 2; j++) {
             h[j] = _mm256_loadu_si256((const __m256i *)(hashes + i + 4 * j));
-            block[j] = _mm256_srli_epi64(_mm256_mul_epu32(_mm256_srli_epi64(h[j], 32), factor), 32);
+            const __m256i block = _mm256_srli_epi64(_mm256_mul_epu32(_mm256_srli_epi64(h[j], 32), factor), 32);
+            _mm256_storeu_si256((__m256i *)(places + i + 4 * j), _mm256_slli_epi64(block, 5));
         }
-        _mm256_storeu_si256((__m256i *)(blocks + i), pb_lower_halves(block[0], block[1]));
         _mm256_storeu_si256((__m256i *)(keys + i), pb_lower_halves(h[0], h[1]));
     }
     return i;
 }
 
-static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count,
+static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
                                  uint8_t *found) {
     for (ptrdiff_t i = 0; i < count; i++) {
-        const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + 32 * (size_t)blocks[i]));
+        const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + places[i]));
         found[i] = (uint8_t)_mm256_testc_si256(block, pb_mask(keys[i]));
     }
     return count;

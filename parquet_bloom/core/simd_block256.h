@@ -6,9 +6,9 @@ static inline __m256i pb_mask(uint32_t key) {
     return _mm256_sllv_epi32(_mm256_set1_epi32(1), bit);
 }
 
-static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint32_t *blocks, const uint32_t *keys, ptrdiff_t count) {
+static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count) {
     for (ptrdiff_t i = 0; i < count; i++) {
-        __m256i *block = (__m256i *)(bitset + 32 * (size_t)blocks[i]);
+        __m256i *block = (__m256i *)(bitset + places[i]);
         _mm256_storeu_si256(block, _mm256_or_si256(_mm256_loadu_si256(block), pb_mask(keys[i])));
     }
     return count;

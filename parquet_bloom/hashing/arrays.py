@@ -1,7 +1,7 @@
 """Arrow data -> the plain-encoded keys that the kernels hash.
 
-*Storage* arrays hold stored values as they are: int32, int64, float, double, binary (any width of offsets) and
-fixed-size binary. `to_storage` turns any other Arrow array into one, copying only where the encoding differs.
+*Storage* arrays hold stored values as they are: int32, int64, float, double, binary (any width of offsets, or views)
+and fixed-size binary. `to_storage` turns any other Arrow array into one, copying only where the encoding differs.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ def rows_of(array: pa.Array, width: int) -> np.ndarray:
 
 
 def _binary(array: pa.Array, target: ColumnType) -> pa.Array:
-    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
-        array = array.cast(pa.large_binary())
+    if pa.types.is_string_view(array.type):
+        array = array.view(pa.binary_view())
     elif pa.types.is_string(array.type):
         array = array.view(pa.binary())
     elif pa.types.is_large_string(array.type):
@@ -288,6 +288,8 @@ def keys_of(storage: pa.Array) -> Keys:
     if pa.types.is_binary(storage.type) or pa.types.is_large_binary(storage.type):
         wide = pa.types.is_large_binary(storage.type)
         return Keys.variable(buffers[1], buffers[2], n, offset, validity, wide)
+    if pa.types.is_binary_view(storage.type):
+        return Keys.views(buffers[1], buffers[2:], n, offset, validity)
     return Keys.fixed(buffers[1], storage.type.bit_width // 8, n, offset, validity)
 
 
