@@ -1,6 +1,7 @@
 """Bloom filters for data lakes: embed them into Parquet files that exist, read them, and skip what cannot match."""
 
 from . import errors
+from .core.sizing import fpp_for, size_for
 from .file.embed import EmbedReport, embed
 from .file.reader import BloomFile, ChunkFilter, open
 from .file.verify import VerifyReport, verify
@@ -22,10 +23,12 @@ __all__ = [
     "VerifyReport",
     "embed",
     "errors",
+    "fpp_for",
     "hash_values",
     "open",
     "prune",
     "read_table",
+    "size_for",
     "verify",
     "write_table",
 ]

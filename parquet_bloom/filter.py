@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from .core import sbbf, sizing
+from .core import memory, sbbf, sizing
 from .errors import FilterTypeError
 from .hashing import arrays, literals
-from .hashing.physical import ColumnType, Kind
+from .hashing.physical import ColumnType, Kind, integer_range
+from .threads import in_order, processors
 
 __all__ = ["SplitBlockBloomFilter"]
+
+# NumPy's scalars that are the same number as a Python one; timedelta64, to NumPy an integer, is not.
+_NUMPY_NUMBERS = tuple(np.dtype(code).type for code in "bhilqBHILQefd")
+_ARRAY_SCALARS = (pa.Scalar, np.generic)
+
+_FEWEST_KEYS = 1 << 19  # of a slice: with fewer, starting a thread is no gain
+_KEYS_A_BLOCK = 8  # of a slice: with fewer, inserting into a bitset of its own and merging that is no gain
 
 
 class SplitBlockBloomFilter(sbbf.Bitset):
@@ -34,7 +43,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     Notes
     -----
-    Source: Parquet format, BloomFilter.md. Reading from several threads is safe; inserting is not.
+    Source: Parquet format, BloomFilter.md.
+
+    Threads may insert, merge and probe at the same time: changes wait for each other, and a probe meanwhile sees each
+    bit as it was or as it will be, so that what was inserted before is found. Who writes through `memoryview(filter)`,
+    which is the filter's own memory, does so without that guard.
 
     Examples
     --------
@@ -49,12 +62,34 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     __slots__ = ("_column_type", "_measured")
 
+    _column_type: ColumnType | None
+    _measured: tuple[int, float] | None
+
     def __init__(self, num_bytes: int):
         if num_bytes < sbbf.BLOCK_BYTES or num_bytes % sbbf.BLOCK_BYTES or num_bytes // sbbf.BLOCK_BYTES >= 2**31:
             raise ValueError(f"a filter's size is a multiple of 32 bytes, from 32 up to 64 GiB, not {num_bytes}")
-        self._bitset = np.zeros(num_bytes, dtype=np.uint8)
-        self._column_type: ColumnType | None = None
-        self._measured: tuple[int, float] | None = None
+        self._hold(memory.zeros(num_bytes), None)
+
+    def _hold(self, bitset: np.ndarray, column_type: ColumnType | None) -> None:
+        self._bitset = bitset
+        self._column_type = self._measured = None
+        if column_type is not None:
+            self._bind(column_type)
+
+    def _bind(self, column_type: ColumnType) -> None:
+        """Take values as those of a type from now on, the frequent ones without asking `literals`."""
+        self._column_type = column_type
+        kind, length = column_type.kind, column_type.length
+        if kind is Kind.INTEGER and length in (4, 8):
+            self._expect_integers(length, *integer_range(column_type))
+        elif kind is Kind.FLOAT and length in (4, 8):
+            self._expect_floats(length)
+        elif kind is Kind.STRING:
+            self._expect_strings(-1, texts=True, backslashes=True)
+        elif kind is Kind.BYTES:
+            self._expect_strings(-1 if length is None else length, texts=True, backslashes=False)
+        elif kind is Kind.UUID:
+            self._expect_strings(16, texts=False, backslashes=False)
 
     @classmethod
     def from_ndv(cls, ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> SplitBlockBloomFilter:
@@ -65,23 +100,34 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return cls(sizing.size_for(ndv, fpp, power_of_two))
 
     @classmethod
-    def from_bitset(cls, buffer: Any, column_type: ColumnType | None = None) -> SplitBlockBloomFilter:
-        """A read-only filter over the bytes of `buffer`, which are not copied.
+    def from_bitset(
+        cls, buffer: Any, column_type: ColumnType | None = None, copy: bool = False
+    ) -> SplitBlockBloomFilter:
+        """A filter over the bytes of `buffer`: read-only and not copied, or writable over a copy.
 
         Parameters
         ----------
         buffer : object with the buffer protocol, 32 bytes or more. Bytes past the last whole block are kept and never
             looked at: some writers leave them.
         column_type : type of the column that the filter stands for.
+        copy : whether to copy the bytes into memory of the filter's own, which can be changed, and which is probed
+            faster: no block lies in two cache lines, and from 2 MiB on pages are huge. Pays from about one probe a
+            block on.
         """
         bitset = np.frombuffer(buffer, dtype=np.uint8)
         if len(bitset) < sbbf.BLOCK_BYTES:
             raise ValueError(f"a filter has at least 32 bytes, not {len(bitset)}")
+        if copy:
+            bitset = memory.copied(bitset)
+        else:
+            bitset = bitset.view()
+            bitset.flags.writeable = False
+        return cls._made(bitset, column_type)
+
+    @classmethod
+    def _made(cls, bitset: np.ndarray, column_type: ColumnType | None) -> SplitBlockBloomFilter:
         made = cls.__new__(cls)
-        made._bitset = bitset.view()
-        made._bitset.flags.writeable = False
-        made._column_type = column_type
-        made._measured = None
+        made._hold(bitset, column_type)
         return made
 
     # ------------------------------------------------------------------------------------------------ what it is
@@ -131,7 +177,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     # ------------------------------------------------------------------------------------------------ keys
 
-    def insert(self, values: Any, type: pa.DataType | None = None) -> None:
+    def insert(self, values: Any, type: pa.DataType | None = None, threads: int | None = 1) -> None:
         """Insert values; nulls are left out.
 
         Parameters
@@ -139,6 +185,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         values : pyarrow Array, ChunkedArray, Scalar; NumPy array; object with `__arrow_c_array__` or
             `__arrow_c_stream__`; list or tuple.
         type : Arrow type of Python values; inferred when None.
+        threads : how many to use at most; None for one a processor. Each fills a bitset of its own, so that only as
+            many are used as have half a million keys, and 8 keys for each of the filter's blocks.
 
         Raises
         ------
@@ -149,16 +197,48 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         ValueError
             The filter is read-only.
         """
+        most = _number_of(threads)
         bitset = self._writable()
-        for array in arrays.chunks_of(values, type):
-            if pa.types.is_null(array.type):
-                continue  # an empty list, or one of nulls: no values, and no type to be bound to
-            column_type = self._column_type or arrays.type_of(array)
-            keys = arrays.keys_of(arrays.to_storage(array, column_type))
-            self._column_type = column_type
-            sbbf.insert_keys(bitset, keys)
+        # An empty list, or one of nulls: no values, and no type to be bound to
+        chunks: Iterable[pa.Array] = (
+            array for array in arrays.chunks_of(values, type) if not pa.types.is_null(array.type)
+        )
+        if most > 1:
+            chunks = list(chunks)
+            fewest = max(_FEWEST_KEYS, _KEYS_A_BLOCK * self.num_blocks)
+            builders = min(most, sum(map(len, chunks)) // fewest)
+            if builders > 1:
+                self._insert_shares(_shares(chunks, builders))
+                return
+        for array in chunks:
+            with self._lock:
+                self._insert_array(array, bitset)
 
-    def check(self, values: Any, type: pa.DataType | None = None) -> np.ndarray:
+    def _insert_array(self, array: pa.Array, bitset: np.ndarray) -> None:
+        column_type = self._column_type or arrays.type_of(array)
+        keys = arrays.keys_of(arrays.to_storage(array, column_type))
+        if self._column_type is None:
+            self._bind(column_type)
+        sbbf.insert_keys(bitset, keys)
+
+    def _insert_shares(self, shares: list[list[pa.Array]]) -> None:
+        """Insert each share by a thread of its own: the first here, each other into a bitset that is merged then."""
+
+        def build(share: list[pa.Array]) -> np.ndarray:
+            bitset = self._bitset if share is shares[0] else memory.zeros(self.num_bytes)
+            for array in share:
+                self._insert_array(array, bitset)
+            return bitset
+
+        with self._lock:
+            if self._column_type is None:  # here, so that the threads agree
+                self._bind(arrays.type_of(shares[0][0]))
+            with in_order(build, shares, len(shares)) as built:
+                for bitset in built:
+                    if bitset is not self._bitset:
+                        sbbf.merge(self._bitset, bitset)
+
+    def check(self, values: Any, type: pa.DataType | None = None, threads: int | None = 1) -> np.ndarray:
         """Probe values: a bool array with one answer each, False only for a value that is certainly absent.
 
         Nulls and NaN answer True: a filter knows nothing of them. Zero is looked for under both signs.
@@ -167,13 +247,20 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         ----------
         values, type : as in `insert`. Values of another type than the filter's are converted exactly; one that no value
             of the filter's type can equal is absent.
+        threads : how many to use at most; None for one a processor. Only as many are used as have half a million keys.
 
         Raises
         ------
         FilterTypeError
             Whether the values are absent cannot be said, as they are of another kind than the filter's.
         """
-        found = [self._check_array(array) for array in arrays.chunks_of(values, type)]
+        chunks = list(arrays.chunks_of(values, type))
+        probers = min(_number_of(threads), sum(map(len, chunks)) // _FEWEST_KEYS)
+        if probers > 1:
+            pieces = [array for share in _shares(chunks, probers) for array in share]
+            with in_order(self._check_array, pieces, probers) as answers:
+                return np.concatenate(list(answers))
+        found = [self._check_array(array) for array in chunks]
         if len(found) == 1:
             return found[0]
         return np.concatenate(found) if found else np.empty(0, np.bool_)
@@ -191,7 +278,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             floats = arrays.floats_of(storage)
             found |= np.isnan(floats)
             if (zeros := floats == 0).any():
-                found |= zeros & self.check_hashes(literals.hashes((0.0,), column_type)).any()
+                found |= zeros & self._contains_any(literals.stored_forms((0.0,), column_type))
         return found
 
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
@@ -201,24 +288,28 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             if coerced.unknown is not None and not (isinstance(value, float) and math.isnan(value)):
                 raise FilterTypeError(coerced.unknown)
             missing = value is None or coerced.unknown is not None
-            found[i] = missing or self.check_hashes(literals.hashes(coerced.values, column_type)).any()
+            found[i] = missing or self._contains_any(literals.stored_forms(coerced.values, column_type))
         return found
 
     def insert_hashes(self, hashes: np.ndarray) -> None:
         """Insert keys given by their XXH64 hashes (uint64 array)."""
-        sbbf.insert_hashes(self._writable(), _as_hashes(hashes))
+        with self._lock:
+            sbbf.insert_hashes(self._writable(), _as_hashes(hashes))
 
     def check_hashes(self, hashes: np.ndarray) -> np.ndarray:
         """Probe keys given by their XXH64 hashes (uint64 array): a bool array."""
         return sbbf.check_hashes(self._bitset, _as_hashes(hashes))
 
-    def __contains__(self, value: Any) -> bool:
-        """Probe one value: a Python value or an Arrow scalar. False only when it is certainly absent."""
-        if self._column_type is not None and not isinstance(value, pa.Scalar | np.generic):
-            coerced = literals.coerce(value, self._column_type)
+    # `value in filter` is the compiled class's, which comes here with what it does not know itself.
+
+    def _contains_slowly(self, value: Any) -> bool:
+        array_scalar = isinstance(value, _ARRAY_SCALARS) and not isinstance(value, str | bytes)
+        literal = value.item() if array_scalar and isinstance(value, _NUMPY_NUMBERS) else value
+        if self._column_type is not None and (not array_scalar or literal is not value):
+            coerced = literals.coerce(literal, self._column_type)
             if coerced.unknown is None:
-                hashes = literals.hashes(coerced.values, self._column_type)
-                return value is None or bool(sbbf.check_hashes(self._bitset, hashes).any())
+                forms = literals.stored_forms(coerced.values, self._column_type)
+                return literal is None or self._contains_any(forms)
         if isinstance(value, np.generic):
             value = np.array([value])
         return bool(self.check(value if isinstance(value, pa.Scalar | np.ndarray) else [value])[0])
@@ -233,10 +324,13 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def merge(self, other: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
         """Take in every key of `other`, a filter of the same size and type, and return this filter."""
         bitset = self._writable()
-        if None not in (self._column_type, other._column_type) and self._column_type != other._column_type:
-            raise FilterTypeError(f"a filter of {other._column_type} cannot be merged into one of {self._column_type}")
-        sbbf.merge(bitset, other._bitset)
-        self._column_type = self._column_type or other._column_type
+        with self._lock:
+            theirs = other._column_type  # once: it may be bound meanwhile
+            if None not in (self._column_type, theirs) and self._column_type != theirs:
+                raise FilterTypeError(f"a filter of {theirs} cannot be merged into one of {self._column_type}")
+            sbbf.merge(bitset, other._bitset)
+            if self._column_type is None and theirs is not None:
+                self._bind(theirs)
         return self
 
     def fold(self, fpp: float = 0.01) -> SplitBlockBloomFilter:
@@ -246,18 +340,15 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         """
         if not 0 < fpp < 1:
             raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
-        folded = self._like(self._bitset[: 32 * self.num_blocks].copy())
-        while folded.num_blocks % 2 == 0:
-            half = self._like(sbbf.fold(folded._bitset))
-            if half.fpp > fpp:
+        cls, column_type = type(self), self._column_type
+        folded = self._bitset[: sbbf.BLOCK_BYTES * self.num_blocks]
+        while len(folded) // sbbf.BLOCK_BYTES % 2 == 0:
+            half = sbbf.fold(folded)
+            if sbbf.measure(half)[1] > fpp:
                 break
             folded = half
-        return folded
-
-    def _like(self, bitset: np.ndarray) -> SplitBlockBloomFilter:
-        made = type(self).__new__(type(self))
-        made._bitset, made._column_type, made._measured = bitset, self._column_type, None
-        return made
+        own = memory.copied(folded) if np.may_share_memory(folded, self._bitset) else folded
+        return cls._made(own, column_type)
 
     def to_bytes(self) -> bytes:
         """The bitset, as a Parquet file holds it behind the header."""
@@ -287,7 +378,31 @@ def _as_hashes(hashes: Any) -> np.ndarray:
 
 
 def _unpickle(bitset: bytes, column_type: ColumnType | None, readonly: bool) -> SplitBlockBloomFilter:
-    restored = SplitBlockBloomFilter.from_bitset(bitset, column_type)
-    if not readonly:
-        restored._bitset = restored._bitset.copy()
-    return restored
+    return SplitBlockBloomFilter.from_bitset(bitset, column_type, copy=not readonly)
+
+
+def _number_of(threads: int | None) -> int:
+    if threads is None:
+        return processors()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"threads must be a number from 1 on, not {threads!r}")
+    return threads
+
+
+def _shares(chunks: list[pa.Array], count: int) -> list[list[pa.Array]]:
+    """Cut arrays, in order, into `count` lists (or fewer) of about as many values each."""
+    size = -(-sum(map(len, chunks)) // count)
+    size += -size % 64  # slices begin at whole bytes of a validity bitmap, and at cache lines
+    shares: list[list[pa.Array]] = [[]]
+    room = size
+    for array in chunks:
+        start = 0
+        while start < len(array):
+            if room == 0:
+                shares.append([])
+                room = size
+            piece = array.slice(start, room)
+            shares[-1].append(piece)
+            start += len(piece)
+            room -= len(piece)
+    return shares

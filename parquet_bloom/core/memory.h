@@ -1,5 +1,6 @@
-/* Zeroed memory for tables and filters: from 2 MiB on it asks for huge pages, without which a random access in a large
- * table costs a second one for its address, and each new 4 KiB of it a fault. */
+/* Zeroed memory for tables and filters: it begins at a cache line, so that a block never lies in two, and from 2 MiB on
+ * it asks for huge pages, without which a random access in a large table costs a second one for its address, and each
+ * new 4 KiB of it a fault. Pages are zeroed by the system when they are first touched, not here. */
 #ifndef PB_MEMORY_H
 #define PB_MEMORY_H
 
@@ -7,16 +8,32 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#define PB_LINE ((size_t)64)
+#define PB_HUGE ((size_t)2 << 20)
+#define PB_MOST_BYTES (SIZE_MAX / 2) /* no machine has more, and sums with less do not overflow */
+
+/* What calloc gave stands in front of the aligned bytes: it is a multiple of 8 at least, so that there is room. */
+static void *pb_allocate_lines(size_t num_bytes) {
+    uint8_t *given = (uint8_t *)calloc(num_bytes + PB_LINE, 1);
+    if (given == NULL) return NULL;
+    uint8_t *memory = (uint8_t *)(((uintptr_t)given + PB_LINE) & ~(uintptr_t)(PB_LINE - 1));
+    ((void **)memory)[-1] = given;
+    return memory;
+}
+
+static void pb_release_lines(void *memory) {
+    if (memory != NULL) free(((void **)memory)[-1]);
+}
+
 #if defined(__linux__)
 #include <sys/mman.h>
-
-#define PB_HUGE ((size_t)2 << 20)
 
 static size_t pb_whole_pages(size_t num_bytes) { return (num_bytes + PB_HUGE - 1) & ~(PB_HUGE - 1); }
 
 /* NULL when there is no memory. */
 static void *pb_allocate(size_t num_bytes) {
-    if (num_bytes < PB_HUGE) return calloc(num_bytes, 1);
+    if (num_bytes > PB_MOST_BYTES) return NULL;
+    if (num_bytes < PB_HUGE) return pb_allocate_lines(num_bytes);
     const size_t size = pb_whole_pages(num_bytes);
     uint8_t *mapped = (uint8_t *)mmap(NULL, size + PB_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return NULL;
@@ -30,17 +47,17 @@ static void *pb_allocate(size_t num_bytes) {
 }
 
 static void pb_release(void *memory, size_t num_bytes) {
-    if (num_bytes < PB_HUGE) free(memory);
+    if (num_bytes < PB_HUGE) pb_release_lines(memory);
     else if (memory != NULL) munmap(memory, pb_whole_pages(num_bytes));
 }
 
 #else
 
-static void *pb_allocate(size_t num_bytes) { return calloc(num_bytes, 1); }
+static void *pb_allocate(size_t num_bytes) { return num_bytes > PB_MOST_BYTES ? NULL : pb_allocate_lines(num_bytes); }
 
 static void pb_release(void *memory, size_t num_bytes) {
     (void)num_bytes;
-    free(memory);
+    pb_release_lines(memory);
 }
 
 #endif

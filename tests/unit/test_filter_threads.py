@@ -1,0 +1,322 @@
+"""Filters and threads: several that change one filter lose nothing, and a call that uses several does what one does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom import filter as module
+from parquet_bloom.core import memory
+from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
+from parquet_bloom.threads import processors
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Run calls in threads of their own that begin together; their results or exceptions, in order."""
+    gate = threading.Barrier(len(calls))
+    results: list[Any] = [None] * len(calls)
+
+    def run(number: int) -> None:
+        gate.wait()
+        try:
+            results[number] = calls[number]()
+        except Exception as error:
+            results[number] = error
+
+    running = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return results
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Several threads change one filter
+# ------------------------------------------------------------------------------------------------------------
+
+THREADS = 4
+NUM_BYTES = 4 << 20
+
+
+@pytest.fixture(scope="module")
+def hashes() -> np.ndarray:
+    """Twelve keys a block: few enough that a bit that was lost is not set by another key.
+
+    In the order of their blocks, so that threads which take every fourth meet in the same ones.
+    """
+    return np.sort(np.random.default_rng(3).integers(0, 2**64, 12 * NUM_BYTES // 32, dtype=np.uint64))
+
+
+@pytest.fixture(scope="module")
+def whole(hashes) -> bytes:
+    made = SplitBlockBloomFilter(NUM_BYTES)
+    made.insert_hashes(hashes)
+    return made.to_bytes()
+
+
+def by_hashes(made: SplitBlockBloomFilter, part: np.ndarray) -> None:
+    made.insert_hashes(part)
+
+
+def by_values(made: SplitBlockBloomFilter, part: np.ndarray) -> None:
+    made.insert(part)
+
+
+def by_merge(made: SplitBlockBloomFilter, part: np.ndarray) -> None:
+    other = SplitBlockBloomFilter(NUM_BYTES)
+    other.insert_hashes(part)
+    made.merge(other)
+
+
+@pytest.mark.parametrize("insert", [by_hashes, by_merge])
+def test_nothing_is_lost(insert, hashes, whole):
+    parts = [np.ascontiguousarray(hashes[i::THREADS]) for i in range(THREADS)]
+    for _ in range(8):
+        made = SplitBlockBloomFilter(NUM_BYTES)
+        assert at_once(*(lambda part=part: insert(made, part) for part in parts)) == [None] * THREADS  # noqa: B023
+        assert made.check_hashes(hashes).all()
+        assert made.to_bytes() == whole
+
+
+def test_no_value_is_lost(hashes):
+    alone = SplitBlockBloomFilter(NUM_BYTES)
+    alone.insert(hashes)
+    made = SplitBlockBloomFilter(NUM_BYTES)
+    parts = np.array_split(hashes, THREADS)
+    at_once(*(lambda part=part: made.insert(part) for part in parts))
+    assert made.check(hashes).all()
+    assert made == alone
+    assert made.column_type == alone.column_type
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda made: made.insert([1]),
+        lambda made: made.insert(pa.chunked_array([[1, 2], [3]]), threads=2),
+        lambda made: made.insert_hashes(np.ones(1, np.uint64)),
+        lambda made: made.merge(SplitBlockBloomFilter.from_bitset(b"\1" * 32)),
+    ],
+)
+def test_changes_wait_for_each_other(change, monkeypatch):
+    monkeypatch.setattr(module, "_FEWEST_KEYS", 1)
+    monkeypatch.setattr(module, "_KEYS_A_BLOCK", 1)
+    made = SplitBlockBloomFilter(32)
+    changing = threading.Thread(target=change, args=(made,))
+    with made._lock:
+        changing.start()
+        changing.join(0.05)
+        assert changing.is_alive()
+        assert made.fill == 0
+        assert not made.check_hashes(np.ones(1, np.uint64)).any()  # probes wait for nobody
+        assert 1 not in SplitBlockBloomFilter.from_bitset(made)
+    changing.join()
+    assert made.fill > 0
+    assert not made._lock.locked()
+
+
+def test_the_lock_is_free_after_an_error():
+    made = SplitBlockBloomFilter(32)
+    made.insert([1])
+    for wrong in (lambda: made.insert(["a"]), lambda: made.insert([True]), lambda: made.insert_hashes([1]),
+                  lambda: made.merge(SplitBlockBloomFilter(64))):  # fmt: skip
+        with pytest.raises((FilterTypeError, UnsupportedTypeError, ValueError)):
+            wrong()
+        assert not made._lock.locked()
+
+
+def test_a_filter_is_bound_to_one_type():
+    """Two threads that insert the first values of two types: one of them is told."""
+    for _ in range(30):
+        made = SplitBlockBloomFilter(4096)
+        texts, numbers = at_once(lambda: made.insert(["a", "b"]), lambda: made.insert([1, 2]))  # noqa: B023
+        assert (texts is None) != (numbers is None)
+        assert isinstance(texts or numbers, FilterTypeError)
+        assert made.check(["a", "b"] if texts is None else [1, 2]).all()
+
+
+def test_merging_both_ways_and_with_itself():
+    first, second = SplitBlockBloomFilter(1 << 16), SplitBlockBloomFilter(1 << 16)
+    first.insert([1])
+    second.insert([2])
+    at_once(lambda: first.merge(second), lambda: second.merge(first), lambda: first.merge(first))
+    assert first.check([1, 2]).all()
+    assert first.merge(second) == second.merge(first)
+
+
+def test_probes_meanwhile(hashes):
+    """What was inserted before is found at any time."""
+    made = SplitBlockBloomFilter(NUM_BYTES)
+    before, later = hashes[:1000], hashes[1000:]
+    made.insert_hashes(before)
+    done = threading.Event()
+
+    def probe() -> bool:
+        found = True
+        while not done.is_set():
+            found = found and bool(made.check_hashes(before).all())
+        return found
+
+    def insert() -> None:
+        try:
+            for part in np.array_split(later, 50):
+                made.insert_hashes(part)
+        finally:
+            done.set()
+
+    assert at_once(probe, insert) == [True, None]
+
+
+# ------------------------------------------------------------------------------------------------------------
+# One call, several threads
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def used(monkeypatch) -> list[int]:
+    """How many threads calls used; with slices that are worth one from 64 keys on."""
+    seen: list[int] = []
+
+    def counted(function, items, threads):
+        seen.append(threads)
+        return in_order(function, items, threads)
+
+    in_order = module.in_order
+    monkeypatch.setattr(module, "in_order", counted)
+    monkeypatch.setattr(module, "_FEWEST_KEYS", 64)
+    monkeypatch.setattr(module, "_KEYS_A_BLOCK", 1)
+    return seen
+
+
+TEXTS = [None if i % 7 == 3 else f"user-{i}" for i in range(1000)]
+VALUES = {
+    "one array": pa.array(range(1000)),
+    "sliced": pa.array(range(2000))[777:1777],
+    "with nulls": pa.array(TEXTS)[1:],
+    "chunks": pa.chunked_array([TEXTS[:10], [], TEXTS[10:600], [None] * 70, TEXTS[600:]]),
+    "a dictionary": pa.array(TEXTS).dictionary_encode(),
+    "numpy": np.arange(1000.0) - 500,
+    "a list": TEXTS,
+    "of another type": pa.array([float(i) for i in range(1000)]),
+    "short": pa.array(range(130)),
+}
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7, 64])
+@pytest.mark.parametrize("name", VALUES)
+def test_threads_do_what_one_does(name, threads, used):
+    values = VALUES[name]
+    alone, made = SplitBlockBloomFilter(2048), SplitBlockBloomFilter(2048)
+    if name == "of another type":
+        alone.insert([0])
+        made.insert([0])
+        values = values.cast(pa.int32())
+    alone.insert(values)
+    assert used == []
+    made.insert(values, threads=threads)
+    assert 1 < used[0] <= min(threads, len(values) // 64)
+    assert made == alone
+    assert made.column_type == alone.column_type
+    asked = VALUES[name]
+    expected = alone.check(asked)
+    answers = made.check(asked, threads=threads)
+    assert answers.dtype == np.bool_
+    assert answers.tolist() == expected.tolist()
+    assert len(used) == 2
+    half = SplitBlockBloomFilter(2048)
+    half.insert(values[: len(values) // 2])
+    assert half.check(asked, threads=threads).tolist() == half.check(asked).tolist()
+    assert not half.check(asked).all()
+
+
+def test_as_many_as_pay(used, monkeypatch):
+    values = pa.array(range(1000))
+    made = SplitBlockBloomFilter(32 * 300)  # 300 keys at least for a bitset of its own
+    made.insert(values, threads=8)
+    made.insert(values, threads=2)
+    made.insert(values, threads=1)
+    made.insert(values[:599], threads=8)
+    assert used == [3, 2]
+    made.check(values, threads=8)
+    made.check(values[:127], threads=8)
+    made.check(values)
+    assert used == [3, 2, 8]
+    made.check(values, threads=None)
+    monkeypatch.setattr(module, "processors", lambda: 5)
+    made.check(values, threads=None)
+    assert used == [3, 2, 8, *([processors()] if processors() > 1 else []), 5]
+
+
+def test_no_more_than_half_a_million_keys_start_no_thread(monkeypatch):
+    monkeypatch.setattr(module, "in_order", None)
+    made = SplitBlockBloomFilter(32)
+    made.insert(np.arange(500_000), threads=None)
+    assert made.check(np.arange(500_000), threads=2).all()
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
+def test_numbers_of_threads_that_cannot_be(threads):
+    made = SplitBlockBloomFilter(32)
+    for call in (lambda: made.insert([1], threads=threads), lambda: made.check([1], threads=threads)):
+        with pytest.raises(ValueError, match="threads"):
+            call()
+    assert made.fill == 0
+
+
+@pytest.mark.parametrize("nothing", [[], [None], pa.chunked_array([], pa.int64()), pa.nulls(500)])
+def test_nothing(nothing, used):
+    made = SplitBlockBloomFilter(32)
+    made.insert(nothing, threads=4)
+    assert made.fill == 0
+    assert made.check(nothing, threads=4).tolist() == [True] * len(nothing)
+
+
+def test_errors_come_through(used):
+    made = SplitBlockBloomFilter(32)
+    made.insert(pa.array([1], pa.int32()))
+    too_large = pa.array([*range(500), 2**40])
+    for call in (
+        lambda: made.insert(too_large, threads=4),
+        lambda: made.insert([str(i) for i in range(500)], threads=4),
+        lambda: made.check([str(i) for i in range(500)], threads=4),
+    ):
+        with pytest.raises(FilterTypeError):
+            call()
+        assert not made._lock.locked()
+    assert len(used) == 3
+    unbound = SplitBlockBloomFilter(32)
+    with pytest.raises(UnsupportedTypeError):
+        unbound.insert([True] * 500, threads=4)
+    assert unbound.column_type is None
+    with pytest.raises(ValueError, match="read-only"):
+        SplitBlockBloomFilter.from_bitset(bytes(32)).insert(range_ := pa.array(range(500)), threads=4)
+    assert not SplitBlockBloomFilter.from_bitset(bytes(32)).check(range_, threads=4).any()
+
+
+def test_no_memory_for_another_bitset(used, monkeypatch):
+    def refuse(num_bytes: int) -> Any:
+        raise MemoryError(num_bytes)
+
+    made = SplitBlockBloomFilter(32)
+    monkeypatch.setattr(memory, "zeros", refuse)
+    with pytest.raises(MemoryError):
+        made.insert(pa.array(range(500)), threads=2)
+    assert not made._lock.locked()
+
+
+def test_large_arrays():
+    """As it is used, with real limits: more than two million keys by two threads."""
+    keys = np.arange(2_200_000)
+    alone, made = SplitBlockBloomFilter(1 << 20), SplitBlockBloomFilter(1 << 20)
+    alone.insert(keys)
+    made.insert(keys, threads=2)
+    assert made == alone
+    asked = np.arange(4_000_000)
+    assert np.array_equal(made.check(asked, threads=3), alone.check(asked))

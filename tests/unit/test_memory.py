@@ -1,0 +1,157 @@
+"""Filter memory: aligned, zero, not touched before it is used, given back, and refused when there is none."""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom.core import memory, sbbf
+from parquet_bloom.core.distinct import HashSet
+from parquet_bloom.core.memory import Memory
+
+HUGE = 2 << 20
+SMAPS = Path("/proc/self/smaps")
+linux = pytest.mark.skipif(not SMAPS.is_file(), reason="there is no /proc/self/smaps")
+
+
+def address(buffer: object) -> int:
+    return np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
+
+
+def mapping(start: int) -> dict[str, str]:
+    """What the kernel says of the mapping that an address lies in."""
+    found: dict[str, str] = {}
+    inside = False
+    for line in SMAPS.read_text().splitlines():
+        if span := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(span[1], 16) <= start < int(span[2], 16)
+        elif inside:
+            name, _, value = line.partition(":")
+            found[name] = value.strip()
+    return found
+
+
+@pytest.mark.parametrize("num_bytes", [1, 31, 32, 63, 64, 65, 4096, 100_000, HUGE - 1, HUGE, HUGE + 1, 5 * HUGE + 32])
+def test_memory_is_aligned_and_zero(num_bytes):
+    held = [Memory(num_bytes) for _ in range(4)]
+    for one in held:
+        assert address(one) % (HUGE if num_bytes >= HUGE and SMAPS.is_file() else 64) == 0
+        view = memoryview(one)
+        assert (view.nbytes, view.readonly, view.format, one.num_bytes) == (num_bytes, False, "B", num_bytes)
+        assert not np.frombuffer(one, np.uint8).any()
+        view[:] = b"\xff" * num_bytes  # all of it is there, and that of the others is other memory
+    del one, view, held
+    gc.collect()
+    assert not memory.zeros(num_bytes).any()  # also when it was used before
+
+
+@pytest.mark.parametrize("num_bytes", [32, 96, 4096, HUGE - 32, HUGE, HUGE + 32])
+def test_every_filter_of_its_own_bytes_is_aligned(num_bytes):
+    made = SplitBlockBloomFilter(num_bytes)
+    unaligned = memoryview(bytearray(num_bytes + 1))[1:]
+    for own in (
+        made,
+        SplitBlockBloomFilter.from_bitset(unaligned, copy=True),
+        made.__reduce__()[0](*made.__reduce__()[1]),
+        SplitBlockBloomFilter(2 * num_bytes).fold(0.5),
+        SplitBlockBloomFilter.from_bitset(unaligned).fold(0.5),
+    ):
+        assert address(own) % (HUGE if own.num_bytes >= HUGE and SMAPS.is_file() else 64) == 0
+        assert not own.readonly
+        assert own.fill == 0
+    assert address(sbbf.fold(bytes(128))) % 64 == 0
+
+
+@linux
+def test_large_memory_asks_for_huge_pages_and_is_not_touched():
+    large = SplitBlockBloomFilter(16 * HUGE)
+    told = mapping(address(large))
+    if "hg" not in told["VmFlags"].split():
+        pytest.skip("this kernel has no huge pages")
+    assert told["Rss"] == "0 kB"
+    assert b"absent" not in large  # a probe is not a change, and yet it may bring one page
+    large.insert_hashes(np.zeros(1, np.uint64))
+    assert mapping(address(large))["Rss"] != "0 kB"
+
+
+def test_views_keep_the_memory():
+    made = SplitBlockBloomFilter(HUGE)
+    made.insert_hashes(np.arange(1000, dtype=np.uint64))
+    expected, view = made.to_bytes(), memoryview(made)
+    made.__init__(64)  # the filter takes other memory; what was given out stays
+    assert made.num_bytes == 64
+    assert not made.check_hashes(np.arange(1000, dtype=np.uint64)).any()
+    del made
+    gc.collect()
+    assert bytes(view) == expected
+
+
+@pytest.mark.parametrize("num_bytes", [0, -1, -(2**63)])
+def test_no_memory_has_no_bytes(num_bytes):
+    with pytest.raises(ValueError, match="1 byte"):
+        Memory(num_bytes)
+
+
+@pytest.mark.parametrize("num_bytes", [1 << 56, 1 << 62, 2**63 - 1])
+def test_what_cannot_be_had_is_refused(num_bytes):
+    with pytest.raises(MemoryError):
+        Memory(num_bytes)
+    with pytest.raises(MemoryError):
+        memory.zeros(num_bytes)
+
+
+FEW = """
+import resource, pickle
+import numpy as np
+from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom.core.distinct import HashSet
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
+for _ in range(30):  # given back each time
+    made = SplitBlockBloomFilter(128 << 20)
+    small = [SplitBlockBloomFilter(1 << 20) for _ in range(100)]
+    del made, small
+held = SplitBlockBloomFilter(128 << 20)
+for make in (
+    lambda: SplitBlockBloomFilter(1 << 30),
+    lambda: SplitBlockBloomFilter.from_ndv(1e9),
+    lambda: SplitBlockBloomFilter.from_bitset(held, copy=True),
+    lambda: [SplitBlockBloomFilter(1 << 20) for _ in range(400)],
+):
+    kept = []
+    try:
+        kept.append(make())
+        kept.append(make())
+    except MemoryError:
+        print("refused")
+"""
+
+
+@linux
+def test_memory_is_given_back_and_refused_in_time():
+    done = subprocess.run([sys.executable, "-c", FEW], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["refused"] * 4), done.stderr
+
+
+def test_copies():
+    for data in (b"a", b"abc" * 1000, np.arange(HUGE, dtype=np.uint8), memoryview(b"xyz")[1:]):
+        made = memory.copied(data)
+        assert made.tobytes() == bytes(data)
+        assert made.flags.writeable
+        assert address(made) % 64 == 0
+    with pytest.raises(ValueError):
+        memory.copied(b"")
+
+
+def test_sets_of_hashes_still_work_on_it():
+    found = HashSet(10)
+    hashes = np.arange(300_000, dtype=np.uint64)
+    found.add(hashes)
+    assert np.array_equal(np.sort(found.to_array()), hashes)
