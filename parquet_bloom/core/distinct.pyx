@@ -1,153 +1,137 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """An exact set of 64-bit hashes, which a filter's size is taken from."""
 
+import os
+
 from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
 
 import numpy as np
 
-from .block cimport insert_hash, num_blocks_of
+from .buckets cimport (
+    Buckets, bucket_at, bucket_of, deal_anew, deal_out, free_buckets, make_buckets, num_buckets, num_hashes, settle
+)
 
-cdef extern from "memory.h" nogil:
-    void* allocate "pb_allocate"(size_t num_bytes)
-    void release "pb_release"(void* memory, size_t num_bytes)
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define pb_prefetch(p) __builtin_prefetch(p, 1)
-    #else
-    #define pb_prefetch(p) ((void)(p))
-    #endif
-    """
-    void prefetch "pb_prefetch"(const void*) nogil
+from .dispatch import kernels
+from .keys import Keys
 
 cdef enum:
-    RUN = 64    # slots taken at once; a table has a multiple of it
-    AHEAD = 16  # slots fetched before they are looked at: a large table lives outside of the near caches
-    MOST_BITS = 22  # of the room made in advance: 32 MiB
-    FAR = 1024  # slots from the first to the one found, more than chance brings about
+    LEAST_ROOM = 1 << 10  # hashes
+    FIRST_ROOM = 1 << 17  # hashes that room is made for at first: 1.1 MiB stay in near caches
+    MOST_ROOM = 1 << 22   # hashes that room is made for in advance: 34 MiB
+    PIECE = 1 << 13       # hashes, or some more, that a filter is filled with at once
 
-cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # odd: what it multiplies is still all different
+# What mixes hashes that lie unevenly. Nobody who makes up keys can know it and pick those that crowd one bucket.
+cdef uint64_t FACTOR = int.from_bytes(os.urandom(8), "little") | 1
 
 
 cdef class HashSet:
-    """Distinct hashes, by open addressing. The upper bits are the first slot, so that slots stand in the order of a
-    filter's blocks, and filling a filter from them walks through its memory once. Rows that come in the order of their
-    hashes (as some databases sort them) would crowd the first slots; when that is seen, the order is given up.
+    """Distinct hashes. They are first only dealt out to buckets by their upper bits; the repetitions in a bucket are
+    taken out when it is full, and when the number of hashes is asked for. Either needs the near caches alone, as one
+    table of all hashes would not.
 
-    Memory: 16 to 64 bytes a distinct hash.
+    Buckets stand in the order of a filter's blocks, so that filling a filter from them walks through its memory once.
+    Hashes that share their upper bits (of keys made up for it, or of rows in the order of their hashes) would all fall
+    into a few buckets; when that is seen, the order is given up.
+
+    Memory: 8 to 64 bytes a distinct hash, and 1.1 MiB. Once more than half of that is used, 9 bytes for each hash that
+    is expected (34 MiB at most) are taken at once.
 
     Parameters
     ----------
-    expected : how many hashes may come, if that is known: room for (some of) them is made at once.
+    expected : how many hashes may come, repetitions included, if that is known.
     """
 
-    cdef uint64_t* slots        # 0 is an empty slot; the hash 0 itself is kept aside
-    cdef int bits               # log2 of the number of slots
-    cdef uint64_t factor        # of the hash whose upper bits are the first slot: 1, or SCATTER
-    cdef Py_ssize_t used
-    cdef bint has_zero
+    cdef Buckets buckets
+    cdef uint64_t expected
+    cdef bint settled  # whether no bucket has repetitions
 
     def __cinit__(self, uint64_t expected=0):
-        self.bits = 10
-        while self.bits < MOST_BITS and <uint64_t>1 << self.bits <= 2 * expected:
-            self.bits += 1
-        self.factor = 1
-        self.slots = <uint64_t*>allocate(<size_t>8 << self.bits)
-        if self.slots == NULL:
+        self.settled = True
+        self.expected = max(<uint64_t>LEAST_ROOM, min(expected, <uint64_t>MOST_ROOM))
+        if not make_buckets(&self.buckets, min(self.expected, <uint64_t>FIRST_ROOM), 0):
             raise MemoryError
 
     def __dealloc__(self):
-        release(self.slots, <size_t>8 << self.bits)
+        free_buckets(&self.buckets)
 
     def __len__(self):
-        return self.used + self.has_zero
+        self._settle()
+        return num_hashes(&self.buckets)
 
-    cdef bint _rebuild(self, int bits, uint64_t factor) noexcept nogil:
-        cdef uint64_t* slots = <uint64_t*>allocate(<size_t>8 << bits)
-        cdef uint64_t i
-        if slots == NULL:
-            return False
-        for i in range(<uint64_t>1 << self.bits):
-            if self.slots[i]:
-                slots[find(slots, bits, factor, self.slots[i])] = self.slots[i]
-        release(self.slots, <size_t>8 << self.bits)
-        self.slots = slots
-        self.bits = bits
-        self.factor = factor
-        return True
+    cdef bint _mix(self) noexcept nogil:
+        """Give up the order of the buckets. False if there is no memory."""
+        return deal_anew(&self.buckets, self.buckets.room, FACTOR)
+
+    cdef bint _make_room(self, size_t bucket) noexcept nogil:
+        """Make room in a full bucket. False if there is no memory."""
+        if not settle(&self.buckets, bucket):
+            return self._mix()
+        if 2 * self.buckets.counts[bucket] <= self.buckets.capacity:
+            return True
+        if self.buckets.room < self.expected:
+            return deal_anew(&self.buckets, self.expected, self.buckets.factor)
+        # One full bucket, and little in the others?
+        if not self.buckets.factor and 4 * num_hashes(&self.buckets) < self.buckets.capacity << self.buckets.bits:
+            return self._mix()
+        return deal_anew(&self.buckets, 4 * self.buckets.room, self.buckets.factor)
 
     def add(self, const uint64_t[::1] hashes not None):
         """Add hashes, given as a uint64 array."""
         cdef Py_ssize_t n = hashes.shape[0]
-        cdef Py_ssize_t k
-        cdef uint64_t slot
+        cdef Py_ssize_t done = 0
+        cdef bint enough = True
+        if n == 0:
+            return
+        self.settled = False
+        with nogil:
+            while enough:
+                done += deal_out(&self.buckets, &hashes[done], n - done)
+                if done == n:
+                    break
+                enough = self._make_room(bucket_of(hashes[done], self.buckets.factor, self.buckets.bits))
+        if not enough:
+            raise MemoryError
+
+    cdef _settle(self):
+        """Take all repetitions out."""
+        cdef size_t bucket = 0
         cdef bint enough = True
         with nogil:
-            for k in range(n):
-                if k + AHEAD < n:
-                    prefetch(self.slots + ((hashes[k + AHEAD] * self.factor) >> (64 - self.bits)))
-                if hashes[k] == 0:
-                    self.has_zero = True
-                    continue
-                slot = find(self.slots, self.bits, self.factor, hashes[k])
-                if self.slots[slot] == 0:
-                    self.slots[slot] = hashes[k]
-                    self.used += 1
-                    if 2 * <uint64_t>self.used > <uint64_t>1 << self.bits:
-                        enough = self._rebuild(self.bits + 2, self.factor)
-                    elif self.factor == 1 and far_off(slot, self.bits, hashes[k]):
-                        enough = self._rebuild(self.bits, SCATTER)
-                    if not enough:
+            while not self.settled and enough:
+                self.settled = True
+                for bucket in range(num_buckets(&self.buckets)):
+                    if not settle(&self.buckets, bucket):
+                        self.settled = False
+                        enough = self._mix()
                         break
         if not enough:
             raise MemoryError
 
-    cdef Py_ssize_t _take(self, uint64_t* slot, uint64_t* out) noexcept nogil:
-        """Copy the hashes of the next RUN slots to `out`, which has room for as many; returns how many there were."""
-        cdef Py_ssize_t taken = 0
-        cdef int i
-        for i in range(RUN):
-            out[taken] = slot[i]  # without a branch: whether a slot is used is a coin toss
-            taken += slot[i] != 0
-        return taken
+    cdef Py_ssize_t _copy(self, size_t* bucket, uint64_t* out, Py_ssize_t least) noexcept nogil:
+        """Copy whole buckets, from number `bucket` on, until there are at least so many hashes; returns how many."""
+        cdef Py_ssize_t copied = 0
+        while copied < least and bucket[0] < num_buckets(&self.buckets):
+            memcpy(out + copied, bucket_at(&self.buckets, bucket[0]), 8 * <size_t>self.buckets.counts[bucket[0]])
+            copied += self.buckets.counts[bucket[0]]
+            bucket[0] += 1
+        return copied
 
-    def fill(self, uint8_t[::1] bitset not None):
+    def fill(self, bitset not None):
         """Insert every hash of the set into a filter's bitset."""
-        cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
-        cdef uint8_t* blocks = &bitset[0]
-        cdef uint64_t run[RUN]
-        cdef uint64_t number
-        cdef Py_ssize_t taken, k
-        with nogil:
-            for number in range((<uint64_t>1 << self.bits) // RUN):
-                taken = self._take(self.slots + RUN * number, run)
-                for k in range(taken):
-                    insert_hash(blocks, num_blocks, run[k])
-            if self.has_zero:
-                insert_hash(blocks, num_blocks, 0)
+        cdef size_t bucket = 0
+        cdef Py_ssize_t copied = 0
+        piece = np.empty(PIECE + self.buckets.capacity, dtype=np.uint64)
+        cdef uint64_t[::1] view = piece
+        while True:
+            copied = self._copy(&bucket, &view[0], PIECE)
+            kernels.insert_keys(bitset, Keys.hashed(piece[:copied]))  # of none too: it looks whether this is a bitset
+            if bucket == num_buckets(&self.buckets):
+                break
 
     def to_array(self):
         """The distinct hashes, as a uint64 array in no particular order."""
-        out = np.zeros(len(self) + RUN, dtype=np.uint64)
+        cdef size_t bucket = 0
+        out = np.empty(len(self) + 1, dtype=np.uint64)
         cdef uint64_t[::1] view = out
-        cdef Py_ssize_t written = self.has_zero
-        cdef uint64_t number
-        with nogil:
-            for number in range((<uint64_t>1 << self.bits) // RUN):
-                written += self._take(self.slots + RUN * number, &view[written])
-        return out[: len(self)]
-
-
-cdef inline uint64_t find(const uint64_t* slots, int bits, uint64_t factor, uint64_t h) noexcept nogil:
-    """The slot that holds a hash, or the empty one where it belongs."""
-    cdef uint64_t mask = (<uint64_t>1 << bits) - 1
-    cdef uint64_t i = (h * factor) >> (64 - bits)
-    while slots[i] and slots[i] != h:
-        i = (i + 1) & mask
-    return i
-
-
-cdef inline bint far_off(uint64_t slot, int bits, uint64_t h) noexcept nogil:
-    """Whether a hash (of factor 1) was put more than FAR slots behind its first one."""
-    return ((slot - (h >> (64 - bits))) & ((<uint64_t>1 << bits) - 1)) > FAR
+        return out[: self._copy(&bucket, &view[0], view.shape[0])]

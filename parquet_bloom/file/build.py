@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from ..core import sizing
+from ..core import sbbf, sizing
 from ..core.distinct import HashSet
 from ..core.xxh64 import hash_keys
 from ..filter import SplitBlockBloomFilter
 from ..hashing import arrays, literals
 from ..hashing.physical import ColumnType, Kind
 from .options import FilterOptions
+
+PIECE_ROWS = 1 << 15  # hashed at once: few enough that their hashes are still in a near cache when they are counted
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class BuiltFilter:
     filter: SplitBlockBloomFilter
     ndv: int | None
     fpp: float
+
+    @property
+    def empty(self) -> bool:
+        """Whether it was built from no value."""
+        return not (self.filter.fill if self.ndv is None else self.ndv)
 
 
 def build_filter(
@@ -53,23 +60,31 @@ def build_filter(
     distinct = HashSet(max(0, num_values)) if options.ndv is None else None
     made = SplitBlockBloomFilter(options.num_bytes(0)) if distinct is None else None
     twins = HashSet()
-    for array in batches:
-        hashes = hash_keys(arrays.keys_of(array))
+    for array in _pieces(batches):
+        keys = arrays.keys_of(array)
         if column_type.kind is Kind.FLOAT:
             twins.add(_twins(array, column_type))
         if distinct is not None:
-            distinct.add(hashes)
+            distinct.add(hash_keys(keys))
         elif made is not None:
-            made.insert_hashes(hashes)
+            sbbf.insert_keys(made, keys)
     ndv = None
     if distinct is not None:
         ndv = len(distinct)
-        keys = ndv + len(twins) if column_type.length == 2 else ndv
-        made = SplitBlockBloomFilter(options.num_bytes(keys))
+        made = SplitBlockBloomFilter(options.num_bytes(ndv + len(twins) if column_type.length == 2 else ndv))
         distinct.fill(made)
     assert made is not None
     twins.fill(made)
     return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv + len(twins), made.num_bytes))
+
+
+def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """The same values, at most PIECE_ROWS at once."""
+    for array in batches:
+        if len(array) <= PIECE_ROWS:
+            yield array
+        else:
+            yield from (array.slice(start, PIECE_ROWS) for start in range(0, len(array), PIECE_ROWS))
 
 
 def _twins(array: pa.Array, column_type: ColumnType) -> np.ndarray:

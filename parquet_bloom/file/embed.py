@@ -305,9 +305,9 @@ class _Embedding:
 
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
-            batches = readers[plan.leaf.index].checked_batches(row_group)
+            values = readers[plan.leaf.index].occurring(row_group)
             num_values = int(self.footer.chunk(row_group, plan.leaf)["num_values"])
-            return build_filter(batches, plan.column_type, plan.options, num_values)
+            return build_filter(values, plan.column_type, plan.options, num_values)
 
         places: dict[tuple[int, int], tuple[int, int] | None] = {}
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
@@ -338,7 +338,7 @@ def write_filter(
     Nothing is written where no value was found and the footer does not tell so: an empty filter on values that may be
     there is one that no reader should trust.
     """
-    if not built.filter.fill and footer.has_values(row_group, leaf) is not False:
+    if built.empty and footer.has_values(row_group, leaf) is not False:
         return None
     offset = new.tell()
     new.write(write_header(built.filter.num_bytes))

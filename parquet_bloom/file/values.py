@@ -22,6 +22,10 @@ from ..storage import Source
 from .columns import type_of
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
+DICTIONARY_ROWS = 1 << 16  # where only numbers are decoded
+DICTIONARY_BYTES = (
+    3  # a value, dictionary included: one that is stored as such takes 4 and more (its length, its bytes)
+)
 BUFFER_BYTES = 1 << 17  # read at once: a column chunk need not fit in memory
 
 
@@ -56,13 +60,23 @@ class ColumnReader:
         UnreadableColumnError
             The pages cannot be decoded, or hold other than the announced number of rows.
         """
+        for array in self._decoded(row_group, BATCH_ROWS, []):
+            yield arrays.leaf_values(array)
+
+    def _decoded(self, row_group: int, batch_rows: int, dictionaries: list[str]) -> Iterator[pa.Array]:
         num_rows = 0
         try:
             with self._source.arrow_file() as opened:
-                file = pq.ParquetFile(opened, metadata=self._metadata, pre_buffer=False, buffer_size=BUFFER_BYTES)
-                for batch in file.iter_batches(BATCH_ROWS, row_groups=[row_group], use_threads=False):
+                file = pq.ParquetFile(
+                    opened,
+                    metadata=self._metadata,
+                    read_dictionary=dictionaries,
+                    pre_buffer=False,
+                    buffer_size=BUFFER_BYTES,
+                )
+                for batch in file.iter_batches(batch_rows, row_groups=[row_group], use_threads=False):
                     num_rows += batch.num_rows
-                    yield arrays.leaf_values(batch.column(0))
+                    yield batch.column(0)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(str(error), row_group) from error
         if num_rows != self._footer.num_rows_of(row_group):
@@ -72,19 +86,44 @@ class ColumnReader:
         """Whether a row group has no value but nulls. Reads it up to the first one."""
         return all(array.null_count == len(array) for array in self.batches(row_group))
 
-    def checked_batches(self, row_group: int) -> Iterator[pa.Array]:
-        """The same values, each checked to be one of its type: what filters are built from.
+    def occurring(self, row_group: int) -> Iterator[pa.Array]:
+        """Every value that occurs in a row group, at least once: what filters are built from. Each is of its type.
+
+        Where a dictionary holds the values, they are taken from it, once for many rows.
 
         Raises
         ------
         UnreadableColumnError
             The pages cannot be decoded, or a value is outside its type, so that readers would show another one.
         """
-        for array in self.batches(row_group):
+        for array in self._from_dictionary(row_group) if self._has_dictionary(row_group) else self.batches(row_group):
             problem = outside_type(array, self.column_type)
             if problem:
                 raise self._unreadable(problem, row_group)
             yield array
+
+    def _has_dictionary(self, row_group: int) -> bool:
+        """Whether a dictionary holds the values of a row group, or so many that it shows in the column chunk's size.
+
+        Only the time taken hangs on the answer. Writers give a dictionary up when it becomes large; pyarrow would build
+        one of the values behind it, which takes longer than to read them as they are.
+        """
+        if self.leaf.physical != "BYTE_ARRAY":
+            return False  # pyarrow has dictionaries of these alone
+        chunk = self._metadata.row_group(row_group).column(0)
+        small = chunk.total_uncompressed_size <= DICTIONARY_BYTES * chunk.num_values
+        return bool(chunk.has_dictionary_page and small)
+
+    def _from_dictionary(self, row_group: int) -> Iterator[pa.Array]:
+        path = self._metadata.schema.column(0).path
+        for array in self._decoded(row_group, DICTIONARY_ROWS, [path]):
+            values = arrays.leaf_values(array)
+            numbers = values.indices.drop_null().to_numpy()
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(values.dictionary):
+                raise self._unreadable("a value's number is not in the dictionary", row_group)
+            # Not all of the dictionary: what no row has, be it a leftover, must not be in the filter.
+            used = np.bincount(numbers, minlength=len(values.dictionary)) > 0
+            yield values.dictionary.filter(pa.array(used))
 
 
 def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:

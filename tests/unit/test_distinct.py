@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import OracleFilter
 
+from parquet_bloom.core import sbbf
 from parquet_bloom.core.distinct import HashSet
 
 HASHES = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
@@ -29,9 +30,9 @@ def assert_holds(found: HashSet, expected: set[int]) -> None:
     assert set(array.tolist()) == expected
 
 
-@given(st.lists(st.lists(HASHES | CROWDED, max_size=200), max_size=6))
-def test_it_holds_what_was_added(batches):
-    found, expected = HashSet(), set()
+@given(st.lists(st.lists(HASHES | CROWDED, max_size=200), max_size=6), st.sampled_from([0, 3000, 10**6]))
+def test_it_holds_what_was_added(batches, announced):
+    found, expected = HashSet(announced), set()
     for batch in batches:
         found.add(of(batch))
         expected.update(batch)
@@ -53,17 +54,48 @@ def test_growing(order, step):
     assert_holds(found, expected)
 
 
-def test_hashes_in_order_take_no_longer():
-    """Rows sorted by their hash (ClickHouse can) must not crowd the slots: this took minutes once."""
-    drawn = np.random.default_rng(1).integers(0, 2**64, 1_000_000, dtype=np.uint64)
-    ascending = np.sort(drawn)
-    for hashes in (ascending, ascending[::-1].copy()):
-        started = time.process_time()
-        found = HashSet()
-        for start in range(0, len(hashes), 1 << 16):
-            found.add(hashes[start : start + (1 << 16)])
-        assert time.process_time() - started < 5
-        assert len(found) == len(np.unique(drawn))
+MANY = 400_000
+NUMBERS = np.arange(MANY, dtype=np.uint64)
+DRAWN = np.random.default_rng(1).integers(0, 2**64, MANY, dtype=np.uint64)
+UNEVEN = {
+    "ascending": np.sort(DRAWN),  # rows sorted by their hash: ClickHouse can
+    "descending": np.sort(DRAWN)[::-1].copy(),
+    "upper bits alike": NUMBERS + np.uint64(2**63),
+    "lower bits alike": NUMBERS << np.uint64(40),
+    "bits in the middle alike": (NUMBERS << np.uint64(56)) + NUMBERS,  # even in buckets, and crowded inside of them
+    "repeated in turn": DRAWN[:1000].repeat(MANY // 1000).reshape(1000, -1).T.reshape(-1).copy(),
+    "repeated in runs": DRAWN[:1000].repeat(MANY // 1000),
+    "all equal": np.full(MANY, DRAWN[0]),
+    "even at first": np.concatenate([DRAWN[: MANY // 2], NUMBERS[: MANY // 2]]),
+}
+
+
+@pytest.mark.parametrize("expected", [0, MANY // 10, MANY])
+@pytest.mark.parametrize("shape", UNEVEN)
+def test_uneven_hashes_take_no_longer(shape, expected):
+    """Neither rows in an order of their own nor keys made up for it may crowd buckets: this took minutes once."""
+    hashes = UNEVEN[shape]
+    started = time.process_time()
+    found = HashSet(expected)
+    for start in range(0, MANY, 1 << 16):
+        found.add(hashes[start : start + (1 << 16)])
+    array = found.to_array()
+    assert time.process_time() - started < 5
+    assert np.array_equal(np.sort(array), np.unique(hashes))
+    filled, inserted = np.zeros(1 << 15, np.uint8), np.zeros(1 << 15, np.uint8)
+    found.fill(filled)
+    sbbf.insert_hashes(inserted, hashes)
+    assert np.array_equal(filled, inserted)
+
+
+def test_more_than_is_made_room_for():
+    """Through the size from which on buckets do not grow, but their number does."""
+    count = 4_300_000
+    different = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # odd: no two products are equal
+    found = HashSet(count)
+    found.add(different)
+    found.add(different[::7].copy())
+    assert len(found) == count
 
 
 @pytest.mark.parametrize("expected", [0, 1, 511, 512, 513, 100_000, 10**12, 2**63, 2**64 - 1])
@@ -75,14 +107,17 @@ def test_room_for_what_is_expected(expected):
     assert_holds(found, set(hashes.tolist()))
 
 
-@pytest.mark.parametrize("count", [0, 1, 100, 3000])
-def test_filling_a_filter(count):
+@pytest.mark.parametrize("count", [0, 1, 100, 3000, 20_000])
+@pytest.mark.parametrize("counted", [True, False])
+def test_filling_a_filter(count, counted):
     hashes = np.random.default_rng(count).integers(0, 2**64, count, dtype=np.uint64)
     if count:
-        hashes[0] = 0  # which is kept aside
+        hashes[0] = 0
     found = HashSet()
     found.add(hashes)
     found.add(hashes[: count // 2])
+    if counted:  # or repetitions are still there
+        assert len(found) == count
     exact = OracleFilter(96)
     for value in hashes.tolist():
         exact.insert_hash(value)
