@@ -157,3 +157,20 @@ def encrypted(path: Path, table: pa.Table, *, plaintext_footer: bool, columns: t
     with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
         writer.write_table(table)
     return path
+
+
+def with_bitsets(path: Path, bitsets: list[bytes], *, lengths: bool = True, statistics: bool = True) -> Path:
+    """A file of one int64 column "key", a row group a bitset, each of which is the row group's filter as it stands."""
+    table = pa.table({"key": pa.array(range(10 * len(bitsets)), pa.int64())})
+    pq.write_table(table, path, row_group_size=10, write_statistics=statistics)
+    data, footer = path.read_bytes(), oracle.read_footer(path)
+    body = bytearray(data[: oracle.footer_start(data)])
+    for row_group, bitset in enumerate(bitsets):
+        metadata = oracle.column_metadata(footer, row_group, "key")
+        stored = oracle.write_struct(oracle.filter_header(len(bitset))) + bitset
+        metadata.set(oracle.OFFSET, oracle.I64, len(body))
+        if lengths:
+            metadata.set(oracle.LENGTH, oracle.I32, len(stored))
+        body += stored
+    path.write_bytes(oracle.with_footer(bytes(body), oracle.write_struct(footer)))
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -48,6 +49,7 @@ class ChunkFilter:
 
     Attributes
     ----------
+    file : the file.
     row_group, column : which chunk; `column` is the dotted path.
     leaf : the column in the file's schema: two columns may have one dotted path.
     column_type : type of the column.
@@ -56,7 +58,7 @@ class ChunkFilter:
     """
 
     def __init__(self, file: BloomFile, row_group: int, leaf: Leaf, record: np.void):
-        self._file = file
+        self.file = file
         self._record = record
         self.row_group = row_group
         self.column = leaf.name
@@ -69,12 +71,12 @@ class ChunkFilter:
         return f"<ChunkFilter row group {self.row_group}, column '{self.column}', offset {self.offset}>"
 
     def _broken(self, problem: str) -> BrokenFilterError:
-        return BrokenFilterError(problem, path=self._file.path, row_group=self.row_group, column=self.column)
+        return BrokenFilterError(problem, path=self.file.path, row_group=self.row_group, column=self.column)
 
     @cached_property
     def location_problem(self) -> str | None:
         """What is wrong with the place that the footer gives, or None. Found without reading the file."""
-        record, start = self._record, self._file.footer.start
+        record, start = self._record, self.file.footer.start
         if record["external"]:
             return "the column chunk's data is in another file"
         if record["encrypted"]:
@@ -86,8 +88,7 @@ class ChunkFilter:
         if self.length is not None and not 0 < self.length <= start - self.offset:
             return f"the filter is said to have {self.length} bytes; {start - self.offset} are left before the footer"
         end = self.offset + (self.length or 1)
-        ranges = self._file._data_ranges
-        if ((ranges[:, 0] < end) & (ranges[:, 1] > self.offset)).any():
+        if self.file._holds_data(self.offset, end):
             return f"the filter is said to begin at byte {self.offset}, which is inside pages or page indexes"
         return None
 
@@ -95,9 +96,8 @@ class ChunkFilter:
     def _header(self) -> FilterHeader | BrokenFilterError:
         if self.location_problem:
             return self._broken(self.location_problem)
-        room = self._file.footer.start - self.offset
         try:
-            return read_header(self._file.source.read_at(self.offset, min(self.length or room, room, MAX_HEADER_BYTES)))
+            return self.file._parse_header(self.file._head(self.offset)[: self.length])
         except BrokenFilterError as error:
             return self._broken(error.problem)
 
@@ -126,25 +126,26 @@ class ChunkFilter:
         if self.length is not None and self.length != total:
             left = self.length - header.header_bytes
             return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"
-        end, start = self.offset + total, self._file.footer.start
+        end, start = self.offset + total, self.file.footer.start
         if end > start:
             left = start - self.offset - header.header_bytes
             return f"header says {header.num_bytes} bytes, {left} are left before the footer"
-        ranges = self._file._data_ranges
-        if ((ranges[:, 0] < end) & (ranges[:, 1] > self.offset)).any():
+        if self.file._holds_data(self.offset, end):
             return f"header says {header.num_bytes} bytes, which reach into pages or page indexes"
         return self._shared(end)
 
     def _shared(self, end: int) -> str | None:
         """Another filter that begins in this one, or reaches into it: whose bytes they are cannot be said."""
-        file = self._file
-        first, last = np.searchsorted(file._filter_spans["offset"], (self.offset, end))
-        before = file._filter_spans[:first]
-        may_reach = before["offset"] + before["length"] > self.offset
-        # Of the filters whose length only their headers tell, the nearest one is asked: asking all would read the whole
-        # file's headers for one probe, and one that reaches further is itself broken by those that begin in it.
-        may_reach[-1:] |= before["length"][-1:] < 0
-        others = [span for span in before[may_reach] if file._filter_end(int(span["chunk"])) > self.offset]
+        file = self.file
+        first, last = (bisect_left(file._filter_offsets, place) for place in (self.offset, end))
+        others: list[np.void] = []
+        if first and file._filter_reach[first - 1] > self.offset:
+            before = file._filter_spans[:first]
+            may_reach = before["offset"] + before["length"] > self.offset
+            # Of the filters whose length only their headers tell, the nearest one is asked: asking all would read the
+            # whole file's headers for one probe, and one that reaches further is itself broken by those in it.
+            may_reach[-1:] |= before["length"][-1:] < 0
+            others = [span for span in before[may_reach] if file._filter_end(int(span["chunk"])) > self.offset]
         for span in (*others, *file._filter_spans[first:last]):
             record = file.footer.chunks[int(span["chunk"])]
             if (record["row_group"], record["column"]) != (self.row_group, self.leaf.index):
@@ -158,7 +159,7 @@ class ChunkFilter:
             raise self._broken(self.header_problem)
         header = self.header
         # Copied: where Python puts bytes, every other block lies in two cache lines, and no page is huge.
-        return memory.copied(self._file.source.read_at(self.offset + header.header_bytes, header.num_bytes))
+        return memory.copied(self.file.source.read_at(self.offset + header.header_bytes, header.num_bytes))
 
     @cached_property
     def problem(self) -> str | None:
@@ -169,9 +170,14 @@ class ChunkFilter:
             empty = self._empty
         except ParquetBloomError as error:
             return error.problem
-        if empty and self._file.has_values(self.row_group, self.leaf) is not False:
-            return "no bit is set, yet the column chunk may hold values"
-        return None
+        return self._problem_if_empty if empty else None
+
+    @property
+    def _problem_if_empty(self) -> str | None:
+        """What it means when no bit is set."""
+        if self.file.has_values(self.row_group, self.leaf) is False:
+            return None
+        return "no bit is set, yet the column chunk may hold values"
 
     @cached_property
     def _empty(self) -> bool:
@@ -180,7 +186,7 @@ class ChunkFilter:
     @property
     def only_values_tell(self) -> bool:
         """Whether no bit is set and the footer counts no nulls: a broken filter, unless all values are null."""
-        unsure = not self.header_problem and self._file.has_values(self.row_group, self.leaf) is None
+        unsure = not self.header_problem and self.file.has_values(self.row_group, self.leaf) is None
         try:
             return unsure and self._empty
         except ParquetBloomError:
@@ -239,6 +245,9 @@ class BloomFile:
         self.path = source.name
         self.footer: Footer = read_footer(source)
         self._filter_ends: dict[int, int] = {}
+        self._heads: dict[int, bytes] = {}
+        self._headers: dict[bytes, FilterHeader] = {}
+        self._header_lengths: set[int] = set()
 
     def close(self) -> None:
         self.source.close()
@@ -347,8 +356,17 @@ class BloomFile:
         return self.footer.has_values(row_group, leaf)
 
     @cached_property
-    def _data_ranges(self) -> np.ndarray:
-        return self.footer.data_ranges()
+    def _data_reach(self) -> tuple[list[int], list[int]]:
+        """Where pages and page indexes begin, sorted, and for each the furthest end of it and those before."""
+        ranges = self.footer.data_ranges()
+        ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
+        return ranges[:, 0].tolist(), np.maximum.accumulate(ranges[:, 1]).tolist()
+
+    def _holds_data(self, start: int, end: int) -> bool:
+        """Whether pages or page indexes have a byte in [start, end)."""
+        starts, reach = self._data_reach
+        count = bisect_left(starts, end)
+        return count > 0 and reach[count - 1] > start
 
     @cached_property
     def _filter_spans(self) -> np.ndarray:
@@ -360,18 +378,67 @@ class BloomFile:
         spans["chunk"] = numbers
         return np.sort(spans, order="offset", kind="stable")
 
+    @cached_property
+    def _filter_offsets(self) -> list[int]:
+        return self._filter_spans["offset"].tolist()
+
+    @cached_property
+    def _filter_reach(self) -> list[float]:
+        """How far each of `_filter_spans`, or one before it, reaches; inf where only the filter's header can tell."""
+        spans = self._filter_spans
+        reach = np.maximum.accumulate(spans["offset"] + np.maximum(spans["length"], 0)).astype(float)
+        reach[spans["length"] < 0] = np.inf
+        return reach.tolist()
+
     def _filter_end(self, number: int) -> int:
         """Where the filter of a chunk ends by its own header; its beginning when there is no header."""
         if number not in self._filter_ends:
             offset = int(self.footer.chunks["filter_offset"][number])
             end = offset
             if 0 <= offset < self.footer.start:
-                room = min(MAX_HEADER_BYTES, self.footer.start - offset)
                 with suppress(ParquetBloomError):
-                    header = read_header(self.source.read_at(offset, room))
+                    header = self._parse_header(self._head(offset))
                     end = offset + header.header_bytes + max(0, header.num_bytes)
             self._filter_ends[number] = end
         return self._filter_ends[number]
+
+    def _parse_header(self, head: bytes) -> FilterHeader:
+        """Decode a header. Filters of one size have one header, and its bytes say themselves where they end."""
+        for length in self._header_lengths:
+            known = self._headers.get(head[:length])
+            if known is not None:
+                return known
+        header = read_header(head)
+        self._headers[head[: header.header_bytes]] = header
+        self._header_lengths.add(header.header_bytes)
+        return header
+
+    def _head(self, offset: int) -> bytes:
+        """What stands where a filter is said to begin, enough of it for any header."""
+        if offset not in self._heads:
+            self._heads[offset] = self.source.read_at(offset, min(MAX_HEADER_BYTES, self.footer.start - offset))
+        return self._heads[offset]
+
+    def read_headers(self, chunks: Iterable[ChunkFilter]) -> None:
+        """Read the headers of many of the file's filters at once, before they are asked for one by one.
+
+        Raises
+        ------
+        TruncatedFileError, StorageError
+            The file is shorter than it was, or cannot be read.
+        """
+        wanted = {chunk.offset for chunk in chunks if not chunk.location_problem}
+        # Where the footer gives no length, only the header of the filter before tells whether it reaches into this one.
+        spans = self._filter_spans
+        before = np.searchsorted(spans["offset"], np.fromiter(wanted, np.int64)) - 1
+        before = np.unique(before[before >= 0])
+        nearest = spans["offset"][before[spans["length"][before] < 0]].tolist()
+        wanted.update(offset for offset in nearest if 0 <= offset < self.footer.start)
+        offsets = sorted(wanted - self._heads.keys())
+        heads = self.source.read_ranges(
+            (offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in offsets
+        )
+        self._heads.update(zip(offsets, heads, strict=True))
 
     def _owner(self, number: int) -> tuple[int, str]:
         record: Any = self.footer.chunks[number]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 import numpy as np
 
 from ..errors import ParquetBloomError
 from ..file.columns import find_leaves, type_of
+from ..file.probing import probe_hashes
 from ..file.reader import BloomFile, ChunkFilter
 from ..hashing import physical
 from ..hashing.physical import ColumnType, Domain
@@ -40,6 +44,18 @@ class FileEvidence:
             if len(found) > 1:
                 self.doubts.append(f"'{name}' stands for {len(found)} columns of the file")
             self._leaves[name] = found[0] if len(found) == 1 else None
+        file.read_headers(self._filters())
+
+    def _filters(self) -> Iterator[ChunkFilter]:
+        """The filters that may be asked for."""
+        for row_group in self._file.row_groups:
+            for leaf in self._leaves.values():
+                if leaf is None or not type_of(leaf).hashable or self._file.footer.empty(row_group):
+                    continue
+                with suppress(ParquetBloomError):  # it has its say where the chunk is looked at
+                    chunk = self._file.chunk(row_group, leaf)
+                    if chunk is not None:
+                        yield chunk
 
     def of(self, row_group: int) -> dict[str, Evidence | None]:
         """The evidence on each column in one row group."""
@@ -63,27 +79,31 @@ class FileEvidence:
 
     @staticmethod
     def _usable(chunk: ChunkFilter) -> tuple[Probe | None, str | None]:
-        """The filter's probe, or why there is none. The bitset is read only when it is probed."""
+        """The filter's probe, or why there is none. Of the bitset nothing is read before it is probed."""
         if chunk.header_problem:
             return None, chunk.header_problem
         return Probe(chunk), None
 
 
 class Probe:
-    """Asks a filter that is read when it is first asked; one that turns out to be broken denies nothing."""
+    """Asks a filter for the blocks concerned, when it is asked; one that turns out to be broken denies nothing."""
 
     def __init__(self, chunk: ChunkFilter):
         self._chunk = chunk
+        self._asked = False
+        self._doubt: str | None = None
 
     def __call__(self, hashes: np.ndarray) -> np.ndarray:
-        if self._chunk.problem:
-            return np.ones(len(hashes), np.bool_)
-        return self._chunk.filter.check_hashes(hashes)
+        found, (problem,) = probe_hashes([self._chunk], hashes)
+        self._asked, self._doubt = True, self._doubt or problem
+        return found[0]
 
     @property
     def doubt(self) -> str | None:
-        """Why the filter could not be used; known once it was asked."""
-        return self._chunk.problem
+        """Why the filter cannot be used. It is asked for some key if it was not asked yet: that shows it as well."""
+        if not self._asked:
+            self(np.zeros(1, np.uint64))
+        return self._doubt
 
 
 def bounds(statistics: Statistics, column_type: ColumnType, type_ordered: bool) -> tuple[Domain | None, Domain | None]:

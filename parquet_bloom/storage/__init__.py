@@ -9,8 +9,9 @@ from . import location
 from .listing import list_files
 from .local import LocalRewrite
 from .remote import RemoteRewrite
+from .remote_source import RemoteIdentity, RemoteSource
 from .rewrite import Rewrite
-from .source import FileIdentity, LocalSource, RemoteIdentity, RemoteSource, Source, open_source
+from .source import FileIdentity, LocalSource, Source
 from .tables import managed_table
 from .temporary import leftovers
 
@@ -27,6 +28,25 @@ __all__ = [
     "rewrite",
     "same_place",
 ]
+
+
+def open_source(path: str | os.PathLike[str], filesystem: object | None = None) -> Source:
+    """Open a file for reading.
+
+    Parameters
+    ----------
+    path : a path; on the local file system also a `file:` URI.
+    filesystem : a pyarrow or fsspec file system; None for the local one.
+
+    Raises
+    ------
+    StorageError
+        if it is missing, not a regular file, or may not be read.
+    """
+    remote = location.arrow_filesystem(filesystem)
+    if remote is None:
+        return LocalSource(location.local(path))
+    return RemoteSource(location.plain(path), remote)
 
 
 def rewrite(

@@ -7,17 +7,20 @@ import io
 import operator
 import os
 import stat
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
-from pyarrow.fs import FileSystem, FileType
+from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from . import location
+from . import scattered
+from .mapped import MappedFile
 
 
 class FileIdentity(NamedTuple):
@@ -39,16 +42,6 @@ class FileIdentity(NamedTuple):
         return self[:4] == other[:4]
 
 
-class RemoteIdentity(NamedTuple):
-    """Which object of another file system was opened; the etag decides where there is one."""
-
-    filesystem: str
-    path: str
-    size: int
-    modified_ns: int | None
-    etag: bytes | None
-
-
 class Source(ABC):
     """A file opened for reading.
 
@@ -58,12 +51,18 @@ class Source(ABC):
     size : length in bytes when it was opened.
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
+    requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
+        goes through `arrow_file` or a mapping.
+    bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
     """
 
     name: str
     size: int
     path: str | None
     identity: Hashable
+    requests: int = 0
+    bytes_read: int = 0
+    _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset` on.
@@ -77,20 +76,92 @@ class Source(ABC):
         """
         offset, length = operator.index(offset), operator.index(length)
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise TruncatedFileError(
-                f"{length} bytes at offset {offset} were asked for, the file has {self.size}", path=self.name
-            )
+            raise self._outside(offset, length)
         data = self._read(offset, length) if length else b""
+        if length:
+            self._count(1, len(data))
         if len(data) != length:
-            raise TruncatedFileError(
-                f"{length} bytes at offset {offset} were asked for, {len(data)} came: it was cut meanwhile",
-                path=self.name,
-            )
+            raise self._cut(offset, length, len(data))
         return data
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Many ranges at once, each given as (offset, length); see `gather`, which has the same errors."""
+        pairs = [(operator.index(offset), operator.index(length)) for offset, length in ranges]
+        for offset, length in pairs:  # before NumPy is asked to hold the numbers
+            if offset < 0 or length < 0 or offset + length > self.size:
+                raise self._outside(offset, length)
+        offsets, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
+        ends = np.cumsum(lengths)
+        data = self.gather(offsets, lengths).tobytes()
+        return [data[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
+
+    def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Many ranges at once, one behind the other in one array, in the order given.
+
+        On the local file system the disk is told of all of them before the first is waited for. Elsewhere ranges that
+        lie close together are read in one request, and up to `ranges.PARALLEL_REQUESTS` requests at a time.
+
+        Parameters
+        ----------
+        offsets, lengths : the ranges, in bytes; they may overlap. The disk likes them sorted.
+
+        Raises
+        ------
+        TruncatedFileError
+            if a range is not inside the file. It is checked before anything is allocated.
+        StorageError
+            if the file system fails to deliver.
+        """
+        offsets, lengths, total = self.require_inside(offsets, lengths)
+        out = np.empty(total, np.uint8)
+        if total:
+            self._gather(offsets, lengths, out)
+        return out
+
+    def require_inside(
+        self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Ranges as contiguous arrays, and their bytes in all; TruncatedFileError if one is not inside the file."""
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        lengths = np.ascontiguousarray(lengths, np.int64)
+        bad = (offsets < 0) | (lengths < 0) | (lengths > self.size) | (offsets > self.size - lengths)
+        if bad.any():
+            first = int(bad.argmax())
+            raise self._outside(int(offsets[first]), int(lengths[first]))
+        return offsets, lengths, int(lengths.sum())
+
+    def mapped(self) -> MappedFile:
+        """The file as memory, for who knows that nobody will shorten it; see `MappedFile` for what happens otherwise.
+
+        The mapping is made once, and let go of with the source.
+
+        Raises
+        ------
+        StorageError
+            if it is not a local file, or the system cannot map it.
+        """
+        raise StorageError("cannot map: it is not a local file", path=self.name, errno=errno.EINVAL)
+
+    def _count(self, requests: int, num_bytes: int) -> None:
+        with self._counting:
+            self.requests += requests
+            self.bytes_read += num_bytes
+
+    def _outside(self, offset: int, length: int) -> TruncatedFileError:
+        problem = f"{length} bytes at offset {offset} were asked for, the file has {self.size}"
+        return TruncatedFileError(problem, path=self.name)
+
+    def _cut(self, offset: int, length: int, came: int) -> TruncatedFileError:
+        problem = f"{length} bytes at offset {offset} were asked for, {came} came: it was cut meanwhile"
+        return TruncatedFileError(problem, path=self.name)
 
     @abstractmethod
     def _read(self, offset: int, length: int) -> bytes:
         """What there is of the range; fewer bytes when the file has shrunk."""
+
+    @abstractmethod
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        """Read ranges inside of the file into `out`, one behind the other, and count them."""
 
     @abstractmethod
     def arrow_file(self) -> pa.NativeFile:
@@ -124,6 +195,7 @@ class LocalSource(Source):
 
     def __init__(self, name: str) -> None:
         self._descriptor = -1
+        self._mapped: MappedFile | None = None
         self.name = name
         self.path = os.path.realpath(name)
         try:
@@ -157,6 +229,23 @@ class LocalSource(Source):
             raise StorageError.wrap(error, f"cannot read at offset {offset}", self.name) from error
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        try:
+            done = scattered.read_scattered(self._descriptor, offsets, lengths, out)
+        except OSError as error:
+            raise StorageError.wrap(error, f"cannot read {len(offsets)} ranges", self.name) from error
+        self._count(int((lengths[:done] > 0).sum()), int(lengths[:done].sum()))
+        if done < len(offsets):
+            offset, length = int(offsets[done]), int(lengths[done])
+            came = len(self._read(offset, length))
+            self._count(1, came)
+            raise self._cut(offset, length, came)
+
+    def mapped(self) -> MappedFile:
+        if self._mapped is None:
+            self._mapped = MappedFile(self)
+        return self._mapped
+
     def arrow_file(self) -> pa.NativeFile:
         """A pyarrow file over the opened inode."""
         try:
@@ -179,6 +268,8 @@ class LocalSource(Source):
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
+        if self._mapped is not None:
+            self._mapped.close()
         if descriptor >= 0:
             with suppress(OSError):  # nothing was written, so nothing can be lost
                 os.close(descriptor)
@@ -219,75 +310,3 @@ class _Reader(io.RawIOBase):
         if not self.closed:
             os.close(self._descriptor)
         super().close()
-
-
-class RemoteSource(Source):
-    """A file of any pyarrow file system, read through pyarrow."""
-
-    path: None
-    identity: RemoteIdentity
-
-    def __init__(self, name: str, filesystem: FileSystem) -> None:
-        self.name = name
-        self.path = None
-        self.filesystem = filesystem
-        self._file, self.identity = self._open()
-        self.size = self.identity.size
-
-    def _open(self) -> tuple[pa.NativeFile, RemoteIdentity]:
-        try:
-            info = self.filesystem.get_file_info(self.name)
-            if info.type == FileType.NotFound:
-                raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
-            if info.type == FileType.Directory:
-                raise StorageError("cannot open: it is a folder", path=self.name, errno=errno.EISDIR)
-            file = self.filesystem.open_input_file(self.name)
-            metadata = file.metadata() or {}
-            etag = metadata.get(b"ETag", metadata.get("ETag"))
-            kind = str(self.filesystem.type_name)
-            return file, RemoteIdentity(kind, self.name, file.size(), info.mtime_ns, etag)
-        except (OSError, pa.ArrowException) as error:
-            raise _ours(error, "cannot open", self.name) from error
-
-    def _read(self, offset: int, length: int) -> bytes:
-        try:
-            return bytes(self._file.read_at(length, offset))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise _ours(error, f"cannot read at offset {offset}", self.name) from error
-
-    def arrow_file(self) -> pa.NativeFile:
-        """A pyarrow file of its own, which must still be the same object."""
-        file, identity = self._open()
-        if identity != self.identity:
-            file.close()
-            raise ConcurrentChangeError("it was changed while it was being read", path=self.name)
-        return file
-
-    def check_unchanged(self) -> None:
-        self.arrow_file().close()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _ours(error: Exception, action: str, name: str) -> StorageError:
-    return error if isinstance(error, StorageError) else StorageError.wrap(error, action, name)
-
-
-def open_source(path: str | os.PathLike[str], filesystem: object | None = None) -> Source:
-    """Open a file for reading.
-
-    Parameters
-    ----------
-    path : a path; on the local file system also a `file:` URI.
-    filesystem : a pyarrow or fsspec file system; None for the local one.
-
-    Raises
-    ------
-    StorageError
-        if it is missing, not a regular file, or may not be read.
-    """
-    remote = location.arrow_filesystem(filesystem)
-    if remote is None:
-        return LocalSource(location.local(path))
-    return RemoteSource(location.plain(path), remote)

@@ -1,0 +1,70 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Single blocks of many bitsets: where a key's block lies in each, and whether blocks that were fetched hold a key."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+import numpy as np
+
+from .block cimport block_check, block_of, num_blocks_of
+
+
+def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] hashes not None):
+    """Where the block of each hash begins in each bitset.
+
+    Parameters
+    ----------
+    num_bytes : sizes of the bitsets.
+    hashes : keys.
+
+    Returns
+    -------
+    int64 array of shape (bitsets, hashes), in bytes from the bitset's beginning.
+
+    Raises
+    ------
+    ValueError
+        A size is none that a bitset can have.
+    """
+    cdef Py_ssize_t i, j
+    cdef uint64_t num_blocks
+    out = np.empty((num_bytes.shape[0], hashes.shape[0]), dtype=np.int64)
+    cdef int64_t[:, ::1] places = out
+    for i in range(num_bytes.shape[0]):
+        num_blocks = num_blocks_of(num_bytes[i])
+        for j in range(hashes.shape[0]):
+            places[i, j] = 32 * <int64_t>block_of(hashes[j], num_blocks)
+    return out
+
+
+def check_blocks(
+    const uint8_t[:, ::1] blocks not None, const int64_t[:, ::1] numbers not None, const uint64_t[::1] hashes not None
+):
+    """Probe each hash in the blocks that were fetched for it.
+
+    Parameters
+    ----------
+    blocks : fetched blocks, of shape (blocks, 32).
+    numbers : which of them belongs to a bitset and a hash, of shape (bitsets, hashes).
+    hashes : keys.
+
+    Returns
+    -------
+    bool array of the shape of `numbers`, False where a key is certainly absent.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit, or there is no block of a number.
+    """
+    cdef Py_ssize_t i, j
+    cdef Py_ssize_t num_hashes = hashes.shape[0]
+    if blocks.shape[1] != 32 or numbers.shape[1] != num_hashes:
+        raise ValueError("blocks have 32 bytes, and numbers a column a hash")
+    out = np.empty((numbers.shape[0], num_hashes), dtype=np.bool_)
+    cdef uint8_t[:, ::1] found = out.view(np.uint8)
+    for i in range(numbers.shape[0]):
+        for j in range(num_hashes):
+            if not 0 <= numbers[i, j] < blocks.shape[0]:
+                raise ValueError(f"there is no block {numbers[i, j]} among {blocks.shape[0]}")
+            found[i, j] = block_check(&blocks[numbers[i, j], 0], <uint32_t>hashes[j])
+    return out

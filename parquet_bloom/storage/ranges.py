@@ -1,0 +1,75 @@
+"""Many ranges of a remote file: which are worth one request, and how they are taken out of what came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+GAP_BYTES = 32 * 1024
+"""Ranges this close are read in one request: at 50 MB/s the gap takes 0.7 ms, a request to an object store 10 to 30."""
+
+SPAN_BYTES = 4 * 1024 * 1024
+"""No request is joined to more than this: what is longer comes sooner as several requests side by side."""
+
+PARALLEL_REQUESTS = 16
+"""Requests of one file that are under way together."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """One request.
+
+    Attributes
+    ----------
+    offset, length : what of the file.
+    members : numbers of the ranges inside of it.
+    """
+
+    offset: int
+    length: int
+    members: NDArray[np.intp]
+
+
+def coalesce(
+    offsets: NDArray[np.int64], lengths: NDArray[np.int64], gap: int = GAP_BYTES, limit: int = SPAN_BYTES
+) -> list[Span]:
+    """The requests that read some ranges, in the file's order.
+
+    Parameters
+    ----------
+    offsets, lengths : the ranges, in any order; they may overlap. Empty ones are in no request.
+    gap : ranges at most so many bytes apart are joined.
+    limit : unless they would be longer than this together. A range that is longer itself is one request.
+    """
+    order = np.argsort(offsets, kind="stable")
+    order = order[lengths[order] > 0]
+    spans: list[Span] = []
+    first, start, end = 0, 0, 0
+    for position, (begins, length) in enumerate(zip(offsets[order].tolist(), lengths[order].tolist(), strict=True)):
+        ends = begins + length
+        if position > first and begins - end <= gap and max(end, ends) - start <= limit:
+            end = max(end, ends)
+            continue
+        if position > first:
+            spans.append(Span(start, end - start, order[first:position]))
+        first, start, end = position, begins, ends
+    if first < len(order):
+        spans.append(Span(start, end - start, order[first:]))
+    return spans
+
+
+def scatter(
+    span: Span,
+    data: bytes,
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    places: NDArray[np.int64],
+    out: NDArray[np.uint8],
+) -> None:
+    """Put the ranges of a request that came where they belong: range i at `out[places[i]:]`."""
+    came = np.frombuffer(data, np.uint8)
+    for i in span.members.tolist():
+        inside, place, length = int(offsets[i]) - span.offset, int(places[i]), int(lengths[i])
+        out[place : place + length] = came[inside : inside + length]

@@ -1,0 +1,225 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Many small ranges of one local file, read or copied in one call: an interpreter's loop costs more than the ranges."""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport errno
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
+
+import os
+
+import numpy as np
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <stdint.h>
+    #include <sys/mman.h>
+    #include <sys/uio.h>
+    #include <unistd.h>
+
+    /* What is in the page cache; less than asked for, or -1, where a part is not or the system cannot say. */
+    static int64_t pb_read_cached(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
+    #ifdef RWF_NOWAIT
+        struct iovec part;
+        part.iov_base = to;
+        part.iov_len = (size_t)length;
+        return (int64_t)preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT);
+    #else
+        (void)descriptor; (void)to; (void)length; (void)offset;
+        return -1;
+    #endif
+    }
+
+    static void pb_will_need(int descriptor, int64_t offset, int64_t length) {
+    #ifdef POSIX_FADV_WILLNEED
+        (void)posix_fadvise(descriptor, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+    #else
+        (void)descriptor; (void)offset; (void)length;
+    #endif
+    }
+
+    /* 0 when all has come, -1 when the file ends before, else the system's error number. */
+    static int pb_read_all(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
+        while (length > 0) {
+            ssize_t came = pread(descriptor, to, (size_t)length, (off_t)offset);
+            if (came == 0) return -1;
+            if (came < 0) {
+                if (errno == EINTR) continue;
+                return errno;
+            }
+            to += came;
+            offset += came;
+            length -= came;
+        }
+        return 0;
+    }
+
+    /* Whether the page of an address of a mapping is in memory; 1 where the system cannot say. */
+    static int pb_resident(const uint8_t* address) {
+    #ifdef __linux__
+        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+        unsigned char state = 1;
+        (void)mincore((void*)((uintptr_t)address / page * page), 1, &state);
+        return state & 1;
+    #else
+        (void)address;
+        return 1;
+    #endif
+    }
+
+    #if defined(__GNUC__) || defined(__clang__)
+    #define pb_fetch_range(address) __builtin_prefetch((address), 0, 2)
+    #else
+    #define pb_fetch_range(address) ((void)(address))
+    #endif
+    """
+    int64_t pb_read_cached(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
+    void pb_will_need(int descriptor, int64_t offset, int64_t length) nogil
+    int pb_read_all(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
+    int pb_resident(const uint8_t* address) nogil
+    void pb_fetch_range(const uint8_t* address) nogil
+
+cdef enum:
+    AHEAD = 1024       # ranges that the system was told of before they are waited for; it works on all of them at once
+    COPIES_AHEAD = 16  # the same for a mapping's cache lines
+    TURN = 4096        # ranges between two looks at signals
+
+
+cdef struct Progress:
+    Py_ssize_t asked   # ranges that the system knows of
+    Py_ssize_t done    # ranges that have come
+    int64_t asked_at   # where in `out` the next of either goes
+    int64_t done_at
+
+
+cdef int advance(
+    int descriptor, const int64_t[::1] offsets, const int64_t[::1] lengths, uint8_t* out, uint8_t* cached,
+    Progress* progress, Py_ssize_t until
+) noexcept nogil:
+    """Read on until `until` ranges have come; 0, or what `pb_read_all` says of the next."""
+    cdef Py_ssize_t i
+    cdef int status
+    while progress.done < until:
+        while progress.asked < min(offsets.shape[0], progress.done + AHEAD):
+            i = progress.asked
+            cached[i % AHEAD] = (
+                pb_read_cached(descriptor, out + progress.asked_at, lengths[i], offsets[i]) == lengths[i]
+            )
+            if not cached[i % AHEAD]:
+                pb_will_need(descriptor, offsets[i], lengths[i])
+            progress.asked_at += lengths[i]
+            progress.asked += 1
+        i = progress.done
+        if not cached[i % AHEAD]:
+            status = pb_read_all(descriptor, out + progress.done_at, lengths[i], offsets[i])
+            if status:
+                return status
+        progress.done_at += lengths[i]
+        progress.done += 1
+    return 0
+
+
+cdef int require_room(const int64_t[::1] offsets, const int64_t[::1] lengths, Py_ssize_t room) except -1:
+    cdef int64_t total = 0
+    cdef Py_ssize_t i
+    if lengths.shape[0] != offsets.shape[0]:
+        raise ValueError("offsets and lengths must be of one length")
+    for i in range(lengths.shape[0]):
+        if not (0 <= lengths[i] <= room - total):
+            raise ValueError(f"the ranges do not fill the {room} bytes that are there for them")
+        total += lengths[i]
+    if total != room:
+        raise ValueError(f"the ranges do not fill the {room} bytes that are there for them")
+    return 0
+
+
+def read_scattered(
+    int descriptor, const int64_t[::1] offsets not None, const int64_t[::1] lengths not None, uint8_t[::1] out not None
+):
+    """Read ranges of a file, one behind the other into `out`.
+
+    What is in the page cache is taken from it; the system is told of the rest, up to 1,024 ranges at a time, before any
+    of it is waited for, so that a disk has all of them to work on.
+
+    Returns
+    -------
+    How many ranges came whole: fewer than all when the file ends before the next one's end.
+
+    Raises
+    ------
+    OSError
+        The system's, with its number.
+    ValueError
+        The ranges do not fill `out`.
+    """
+    cdef Progress progress = Progress(0, 0, 0, 0)
+    cdef uint8_t cached[AHEAD]
+    cdef Py_ssize_t num_ranges = offsets.shape[0]
+    cdef int status = 0
+    require_room(offsets, lengths, out.shape[0])
+    if out.shape[0] == 0:
+        return num_ranges
+    while status == 0 and progress.done < num_ranges:
+        with nogil:
+            status = advance(
+                descriptor, offsets, lengths, &out[0], cached, &progress, min(num_ranges, progress.done + TURN)
+            )
+        PyErr_CheckSignals()
+    if status > 0:
+        raise OSError(status, os.strerror(status))
+    return progress.done
+
+
+def will_need(int descriptor, const int64_t[::1] offsets not None, const int64_t[::1] lengths not None):
+    """Tell the system of ranges of a file that will be asked for; it begins to read them."""
+    cdef Py_ssize_t i
+    if lengths.shape[0] != offsets.shape[0]:
+        raise ValueError("offsets and lengths must be of one length")
+    with nogil:
+        for i in range(offsets.shape[0]):
+            pb_will_need(descriptor, offsets[i], lengths[i])
+
+
+def copy_scattered(
+    const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] lengths not None,
+    uint8_t[::1] out not None
+):
+    """Copy ranges of a mapped file, one behind the other into `out`.
+
+    Raises
+    ------
+    ValueError
+        The ranges do not fill `out`, or one does not lie inside of `data`.
+    """
+    cdef Py_ssize_t i
+    cdef int64_t at = 0
+    require_room(offsets, lengths, out.shape[0])
+    require_inside(data, offsets, lengths)
+    if out.shape[0] == 0:
+        return
+    with nogil:
+        for i in range(offsets.shape[0]):
+            if i + COPIES_AHEAD < offsets.shape[0] and lengths[i + COPIES_AHEAD]:
+                pb_fetch_range(&data[offsets[i + COPIES_AHEAD]])
+            memcpy(&out[0] + at, &data[0] + offsets[i], lengths[i])
+            at += lengths[i]
+
+
+cdef int require_inside(const uint8_t[::1] data, const int64_t[::1] offsets, const int64_t[::1] lengths) except -1:
+    cdef Py_ssize_t i
+    for i in range(offsets.shape[0]):
+        if not (0 <= offsets[i] <= data.shape[0] and lengths[i] <= data.shape[0] - offsets[i]):
+            raise ValueError(f"range {i} does not lie inside of the mapping")
+    return 0
+
+
+def count_resident(const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
+    """How many of the bytes at `offsets` of a mapped file are in memory, so that no disk is waited for."""
+    cdef Py_ssize_t i
+    cdef Py_ssize_t count = 0
+    require_inside(data, offsets, np.ones(offsets.shape[0], dtype=np.int64))
+    for i in range(offsets.shape[0]):
+        count += pb_resident(&data[offsets[i]])
+    return count

@@ -1,0 +1,64 @@
+"""A remote file system that writes down every range it is asked for: fsspec's buffered files over bytes in memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+
+class CountedFile(AbstractBufferedFile):
+    """A file with a position of its own, as those of object stores are."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return self.fs.answer(self.path, start, end)
+
+
+class CountedFileSystem(AbstractFileSystem):
+    """Files in memory behind ranged requests.
+
+    Attributes
+    ----------
+    files : {path: bytes}; tests change them behind the back of who reads.
+    asked : (start, end) of each request.
+    most_at_once : requests that were under way together, at most.
+    """
+
+    protocol = "counted"
+    cachable = False
+
+    def __init__(self, files: dict[str, bytes], **options: Any):
+        super().__init__(**options)
+        self.files = files
+        self.asked: list[tuple[int, int]] = []
+        self.most_at_once = 0
+        self._under_way = 0
+        self._lock = threading.Lock()
+        self.rendezvous: threading.Barrier | None = None
+        self.failing: set[int] = set()
+
+    def answer(self, path: str, start: int, end: int) -> bytes:
+        with self._lock:
+            self.asked.append((start, end))
+            self._under_way += 1
+            self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            if start in self.failing:
+                raise OSError(5, "injected")
+            if self.rendezvous is not None:
+                self.rendezvous.wait(20)
+            return self.files[path][start:end]
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return {"name": path, "size": len(self.files[path]), "type": "file"}
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
+        options.pop("autocommit", None)
+        return CountedFile(self, path, mode, **options)

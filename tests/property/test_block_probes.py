@@ -1,0 +1,136 @@
+"""Filters asked by single blocks answer as whole filters do: over sizes, fills, keys, files and file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import oracle
+import peers
+import pyarrow.fs as fs
+import pytest
+import surgery
+from counted import CountedFileSystem
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import parquet_bloom
+from parquet_bloom.file import probing
+from parquet_bloom.file.probing import probe, probe_hashes
+from parquet_bloom.hashing import literals
+
+SYSTEMS = ["local", "immutable", "subtree", "fsspec memory", "fsspec counted"]
+
+
+@st.composite
+def bitsets(draw: st.DrawFn) -> bytes:
+    """A bitset of 1 to 600 blocks, perhaps with a few bytes too many, from empty to full."""
+    num_bytes = 32 * draw(st.sampled_from([1, 2, 3, 7, 64, 127, 128, 129, 200, 600])) + draw(st.sampled_from([0, 0, 5]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    kind = draw(st.sampled_from(["empty", "one bit", "sparse", "half", "dense", "full"]))
+    if kind == "half":
+        return rng.bytes(num_bytes)
+    if kind == "full":
+        return b"\xff" * num_bytes
+    bits = np.zeros(8 * num_bytes, np.uint8)
+    if kind != "empty":
+        count = {"one bit": 1, "sparse": num_bytes // 16, "dense": 6 * num_bytes}[kind]
+        bits[rng.integers(0, len(bits), count)] = 1
+    return np.packbits(bits).tobytes()
+
+
+def system_of(name: str, path: Path) -> tuple[str, Any]:
+    if name == "subtree":
+        return path.name, fs.SubTreeFileSystem(str(path.parent), fs.LocalFileSystem())
+    if name == "fsspec memory":
+        memory = fsspec.filesystem("memory")
+        memory.pipe_file(str(path), path.read_bytes())
+        return str(path), memory
+    if name == "fsspec counted":
+        return str(path), CountedFileSystem({str(path): path.read_bytes()})
+    return str(path), None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("probes")
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
+@given(
+    files=st.lists(st.tuples(st.lists(bitsets(), min_size=1, max_size=5), st.booleans()), min_size=1, max_size=3),
+    hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70),
+    system=st.sampled_from(SYSTEMS),
+    whole_bytes=st.sampled_from([0, 0, 4096]),
+    batch_bytes=st.sampled_from([1, 3_000, 1 << 26]),
+    first_piece=st.sampled_from([1, 64, 4096]),
+)
+def test_every_answer_is_the_whole_filters(
+    folder, files, hashes, system, whole_bytes, batch_bytes, first_piece
+) -> None:
+    keys = np.array(hashes, np.uint64)
+    every = [bitset for stored, _ in files for bitset in stored]
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.setattr(probing, "WHOLE_BYTES", whole_bytes)
+        patch.setattr(probing, "BATCH_BYTES", batch_bytes)
+        patch.setattr(probing, "_FIRST_PIECE", first_piece)
+        chunks = []
+        for number, (stored, lengths) in enumerate(files):
+            path = surgery.with_bitsets(folder / f"{number}.parquet", stored, lengths=lengths)
+            file = stack.enter_context(parquet_bloom.open(*system_of(system, path)))
+            chunks += list(file.chunks())
+        order = np.random.default_rng(len(hashes)).permutation(len(chunks))
+        found, problems = probe_hashes([chunks[i] for i in order], keys, immutable=system == "immutable")
+        assert found.shape == (len(chunks), len(hashes))
+        for i, answers, problem in zip(order, found.tolist(), problems, strict=True):
+            bitset = every[i]
+            if not any(bitset):
+                assert problem == "no bit is set, yet the column chunk may hold values"
+                assert all(answers)
+                continue
+            assert problem is None
+            whole = oracle.OracleFilter(len(bitset) // 32 * 32, bitset[: len(bitset) // 32 * 32])
+            assert answers == [whole.check_hash(key) for key in hashes]
+
+
+@pytest.fixture(scope="module", params=[0, 4096])
+def threshold(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Whether small bitsets are read whole; the files below have no others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probing, "WHOLE_BYTES", request.param)
+        yield request.param
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.spark if "spark" in name else ()) for name in peers.NAMES]
+)
+def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
+    """Values that are there, and the other row groups' values: what the filter says of each, and no other answer."""
+    written = peer_file(name)
+    certain = 0
+    with parquet_bloom.open(*system_of(system, written.path)) as file:
+        for column in file.columns:
+            chunks = list(file.chunks(columns=[column]))
+            if not chunks:
+                continue
+            every = [written.values(row_group, column) for row_group in range(peers.GROUPS)]
+            values = [value for rows in every for value in rows[:15] if value is not None]
+            result = probe(chunks, values, immutable=system == "immutable")
+            assert result.chunks == tuple(chunks)
+            for chunk, answers in zip(chunks, result.maybe.tolist(), strict=True):
+                if not chunk.column_type.hashable:
+                    assert all(answers)
+                    continue
+                assert not chunk.problem
+                for value, maybe in zip(values, answers, strict=True):
+                    asked = literals.coerce(value, chunk.column_type)
+                    hashes = literals.hashes(asked.values, chunk.column_type)
+                    expected = asked.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
+                    assert maybe == expected, (column, chunk.row_group, value)
+                    certain += not maybe
+    assert certain > 100
