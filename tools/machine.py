@@ -1,7 +1,7 @@
 """What this machine lacks to build and run the project; called by tools/setup.sh.
 
-    machine.py lacks [java] [c++]   what is missing, a line each: the Debian package, then what it is needed for
-    machine.py java-home            the home of a Java that Spark can use, or nothing
+    machine.py lacks [java] [jdk] [c++]   what is missing, a line each: the Debian package, then what it is needed for
+    machine.py java-home [jdk]            the home of a Java that Spark can use, or nothing; jdk: one with a compiler
 
 Nothing but the standard library, and no syntax newer than Python 3.6: this has to run, and say so, on any Python 3.
 """
@@ -69,18 +69,23 @@ def java_version(home):
     return int(found.group(1)) if found and done.returncode == 0 else 0
 
 
-def java_home():
-    """Return the home of JAVA_HOME's Java, else of the PATH's, else of the oldest installed one that is new enough."""
+def java_home(with_compiler=False):
+    """Return the home of JAVA_HOME's Java, else of the PATH's, else of the oldest installed one that will do."""
+
+    def will_do(home):
+        if with_compiler and not os.path.exists(os.path.join(home, "bin", "javac")):
+            return False
+        return java_version(home) >= MINIMUM_JAVA
+
     homes = [os.environ.get("JAVA_HOME")]
     on_path = shutil.which("java")
     if on_path:
         homes.append(os.path.dirname(os.path.dirname(os.path.realpath(on_path))))
     for home in filter(None, homes):
-        if java_version(home) >= MINIMUM_JAVA:
+        if will_do(home):
             return home
-    installed = {java_version(home): home for home in sorted(glob.glob("/usr/lib/jvm/*"))}
-    usable = sorted(version for version in installed if version >= MINIMUM_JAVA)
-    return installed[usable[0]] if usable else ""
+    installed = {java_version(home): home for home in sorted(glob.glob("/usr/lib/jvm/*")) if will_do(home)}
+    return installed[min(installed)] if installed else ""
 
 
 def lacks(wants):
@@ -96,6 +101,8 @@ def lacks(wants):
         yield "ca-certificates", "the certificates that pip checks downloads with"
     if "java" in wants and not java_home():
         yield "openjdk-17-jre-headless", "Java {} or newer for Spark".format(MINIMUM_JAVA)
+    if "jdk" in wants and not java_home(with_compiler=True):
+        yield "openjdk-17-jdk-headless", "a Java compiler for the benchmarks"
     if "c++" in wants and not compiles(["g++", "-std=c++20"], ".cpp", "#include <string>\n"):
         yield "g++", "a C++ compiler for the tests"
 
@@ -107,8 +114,8 @@ def main(arguments):
         return "parquet_bloom needs Python {} or newer; {} is {} (set PYTHON to a newer one)".format(
             wanted, sys.executable, found
         )
-    if arguments == ["java-home"]:
-        print(java_home())
+    if arguments[:1] == ["java-home"]:
+        print(java_home("jdk" in arguments))
     elif arguments[:1] == ["lacks"]:
         for package, purpose in lacks(arguments[1:]):
             print(package, purpose)

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts beside it. `prepare EXTRA [java] [c++]` brings up to date what they stand on: the machine's packages,
-# the project's own .venv with what pyproject.toml asks for under EXTRA, and the compiled modules, built from the sources
+# Sourced by the scripts beside it. `prepare EXTRA [java] [jdk] [c++]` brings up to date what they stand on: the machine's
+# packages, the project's own .venv with what pyproject.toml asks for under EXTRA, and the compiled modules, built from the sources
 # as they are now. Afterwards $python is the environment's interpreter, and the current folder the project's.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -54,18 +54,14 @@ install_packages() { # PACKAGE...
 }
 
 # Java 17 has left Debian's newer releases; the next one does as well.
-java_package() {
-    if apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then
-        echo openjdk-17-jre-headless
-    else
-        echo openjdk-21-jre-headless
-    fi
+java_release() {
+    if apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then echo 17; else echo 21; fi
 }
 
 purposes() { cut -d' ' -f2- <<<"$1" | paste -sd, | sed 's/,/, /g'; }
 packages() { cut -d' ' -f1 <<<"$1" | paste -sd' '; }
 
-prepare_machine() { # [java] [c++]
+prepare_machine() { # [java] [jdk] [c++]
     local missing install
     missing=$("$base" tools/machine.py lacks "$@") || exit 1
     [ -n "$missing" ] || return 0
@@ -74,7 +70,7 @@ prepare_machine() { # [java] [c++]
     fi
 
     quietly "apt-get update" apt_get update || fail "apt-get update failed"
-    install=$(packages "$missing" | sed "s/openjdk-17-jre-headless/$(java_package)/")
+    install=$(packages "$missing" | sed "s/openjdk-17-/openjdk-$(java_release)-/g")
     # shellcheck disable=SC2086 # a word is a package
     quietly "apt-get install $install" install_packages $install ||
         fail "apt-get could not install $install"
@@ -135,7 +131,7 @@ prepare_build() {
     build_key >"$venv/built"
 }
 
-prepare() { # EXTRA [java] [c++]
+prepare() { # EXTRA [java] [jdk] [c++]
     local extra=$1 lock
     shift
     base=$(command -v "${PYTHON:-python3}") || fail "Please install Python 3.11 or newer (on Debian: apt-get install python3)"
@@ -145,8 +141,8 @@ prepare() { # EXTRA [java] [c++]
     prepare_environment "$extra"
     prepare_build
     exec {lock}<&-
-    if [[ " $* " = *" java "* ]]; then
-        JAVA_HOME=$("$base" tools/machine.py java-home)
+    if [[ " $* " =~ \ (java|jdk)\  ]]; then
+        JAVA_HOME=$("$base" tools/machine.py java-home "$@")
         export JAVA_HOME
     fi
 }

@@ -82,6 +82,7 @@ cdef void hash_chunk(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, ui
     cdef const uint8_t* keys = span.data + span.width * start
     cdef Py_ssize_t i
     if span.layout == HASHES:
+        fetch_lines(keys + INPUT_AHEAD, 8 * count)
         memcpy(out, keys, 8 * count)
     elif span.layout == FIXED and span.width == 8:
         fetch_lines(keys + INPUT_AHEAD, 8 * count)

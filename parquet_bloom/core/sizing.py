@@ -58,9 +58,12 @@ def size_for(ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> int:
         raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
     if not ndv >= 0:
         raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
-    size = MIN_BYTES
+    # From a byte a key on, as the answer is not far from there: the model takes its time.
+    size = 1 << (int(min(max(ndv, MIN_BYTES), MAX_BYTES)) - 1).bit_length()
     while size < MAX_BYTES and fpp_for(ndv, size) > fpp:
         size *= 2
+    while size > MIN_BYTES and fpp_for(ndv, size // 2) <= fpp:
+        size //= 2
     if power_of_two or size == MIN_BYTES or fpp_for(ndv, size) > fpp:
         return size
     too_small, enough = size // 2 // BLOCK_BYTES, size // BLOCK_BYTES

@@ -133,4 +133,4 @@ def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
                     expected = asked.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
                     assert maybe == expected, (column, chunk.row_group, value)
                     certain += not maybe
-    assert certain > 100
+    assert certain > 50

@@ -37,7 +37,10 @@ def header(title: str, *details: str) -> None:
 
 
 def in_turn(
-    runs: Mapping[str, Callable[[], object]], repeat: int = 5, before: Callable[[], object] = lambda: None
+    runs: Mapping[str, Callable[[], object]],
+    repeat: int = 5,
+    before: Callable[[], object] = lambda: None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Median seconds of each run; they take turns, so that a noisy neighbour disturbs all alike.
 
@@ -47,7 +50,7 @@ def in_turn(
     for _ in range(repeat):
         for name, run in runs.items():
             before()
-            started = time.perf_counter()
+            started = clock()
             run()
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(clock() - started)
     return {name: statistics.median(times) for name, times in seconds.items()}

@@ -1,0 +1,56 @@
+"""RESULTS.md: the last output of each benchmark, kept under its name.
+
+_results.py NAME    puts what comes over standard input under NAME.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+TITLE = "# Results of the benchmarks\n\nWritten by `bash tools/bench.sh`; each part says where and how it ran.\n"
+
+
+def keep(path: Path, name: str, output: str) -> None:
+    """Replace the part `name` of a file of results, or add it; the others stay."""
+    parts = dict(_parts(path.read_text())) if path.exists() else {}
+    parts[name] = f"```text\n{output.strip()}\n```\n"
+    path.write_text(TITLE + "".join(f"\n## {name}\n\n{parts[name]}" for name in sorted(parts)))
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    for found in re.finditer(r"^## (\S+)\n\n(```text\n.*?^```\n)", text, re.MULTILINE | re.DOTALL):
+        yield found[1], found[2]
+
+
+class _Tee(io.TextIOBase):
+    """Writes to standard output and remembers it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._screen = sys.stdout
+
+    def write(self, text: str) -> int:
+        self.text += text
+        self._screen.write(text)
+        self._screen.flush()
+        return len(text)
+
+
+@contextmanager
+def kept(path: Path | None, name: str) -> Iterator[None]:
+    """Keep what is printed inside, if it comes to its end and there is a path."""
+    tee = _Tee()
+    with redirect_stdout(tee):
+        yield
+    if path is not None:
+        keep(path, name, tee.text)
+
+
+if __name__ == "__main__":
+    keep(RESULTS, sys.argv[1], sys.stdin.read())
