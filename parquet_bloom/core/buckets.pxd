@@ -157,13 +157,37 @@ cdef inline bint settle(Buckets* buckets, size_t bucket) noexcept nogil:
     return settle_by(buckets, bucket, buckets.factor) if buckets.factor else settle_by(buckets, bucket, 0)
 
 
-cdef inline bint deal_anew(Buckets* buckets, uint64_t room, uint64_t factor) noexcept nogil:
+cdef inline void forget(Buckets* buckets, uint64_t factor) noexcept nogil:
+    """Empty buckets again, in the memory they have."""
+    memset(buckets.counts, 0, <size_t>4 << buckets.bits)
+    buckets.factor = factor
+
+
+cdef inline bint take_buckets(Buckets* spare, Buckets* buckets, uint64_t room, uint64_t factor) noexcept nogil:
+    """Empty buckets: the spare ones if they are large enough, else new ones. False if there is no memory for them."""
+    if spare.hashes == NULL or spare.room < room:
+        return make_buckets(buckets, room, factor)
+    buckets[0] = spare[0]
+    spare.hashes = NULL
+    forget(buckets, factor)
+    return True
+
+
+cdef inline void leave_buckets(Buckets* spare, Buckets* buckets) noexcept nogil:
+    """Buckets are not needed for now: they become the spare ones if there are none."""
+    if spare.hashes == NULL:
+        spare[0] = buckets[0]
+    else:
+        free_buckets(buckets)
+
+
+cdef inline bint deal_anew(Buckets* buckets, Buckets* spare, uint64_t room, uint64_t factor) noexcept nogil:
     """Put all hashes into other buckets. False if there is no memory: then nothing has changed."""
     cdef Buckets other
     cdef size_t bucket
     cdef bint fits = False
     while not fits:
-        if not make_buckets(&other, room, factor):
+        if not take_buckets(spare, &other, room, factor):
             return False
         fits = True
         for bucket in range(num_buckets(buckets)):
@@ -171,8 +195,8 @@ cdef inline bint deal_anew(Buckets* buckets, uint64_t room, uint64_t factor) noe
                 fits = False
                 break
         if not fits:
-            free_buckets(&other)
-            room *= 2
-    free_buckets(buckets)
+            room = 2 * other.room
+            leave_buckets(spare, &other)
+    leave_buckets(spare, buckets)
     buckets[0] = other
     return True

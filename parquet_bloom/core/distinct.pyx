@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from .buckets cimport (
-    Buckets, bucket_at, bucket_of, deal_anew, deal_out, free_buckets, make_buckets, num_buckets, num_hashes, settle
+    Buckets, bucket_at, bucket_of, deal_anew, deal_out, forget, free_buckets, make_buckets, num_buckets, num_hashes, settle
 )
 
 from .dispatch import kernels
@@ -34,8 +34,9 @@ cdef class HashSet:
     Hashes that share their upper bits (of keys made up for it, or of rows in the order of their hashes) would all fall
     into a few buckets; when that is seen, the order is given up.
 
-    Memory: 8 to 64 bytes a distinct hash, and 1.1 MiB. Once more than half of that is used, 9 bytes for each hash that
-    is expected (34 MiB at most) are taken at once.
+    Memory: 8 to 64 bytes a distinct hash, and 2.2 MiB. Once more than a quarter of that is used, 9 bytes for each hash
+    that is expected (34 MiB at most) are taken at once. It is kept until the set itself goes: new pages cost more time
+    than the counting.
 
     Parameters
     ----------
@@ -43,17 +44,33 @@ cdef class HashSet:
     """
 
     cdef Buckets buckets
+    cdef Buckets spare  # the small ones of the beginning while there are large ones, or the other way round
     cdef uint64_t expected
     cdef bint settled  # whether no bucket has repetitions
 
     def __cinit__(self, uint64_t expected=0):
         self.settled = True
-        self.expected = max(<uint64_t>LEAST_ROOM, min(expected, <uint64_t>MOST_ROOM))
+        self._expect(expected)
         if not make_buckets(&self.buckets, min(self.expected, <uint64_t>FIRST_ROOM), 0):
             raise MemoryError
 
     def __dealloc__(self):
         free_buckets(&self.buckets)
+        free_buckets(&self.spare)
+
+    cdef void _expect(self, uint64_t expected) noexcept nogil:
+        self.expected = max(<uint64_t>LEAST_ROOM, min(expected, <uint64_t>MOST_ROOM))
+
+    def clear(self, uint64_t expected=0):
+        """Forget all hashes, and keep the memory for the next ones; `expected` as for a new set."""
+        cdef Buckets large
+        if self.spare.hashes != NULL and self.spare.room < self.buckets.room:
+            large = self.buckets
+            self.buckets = self.spare  # few distinct values stay in the near caches
+            self.spare = large
+        forget(&self.buckets, 0)
+        self._expect(expected)
+        self.settled = True
 
     def __len__(self):
         self._settle()
@@ -61,7 +78,7 @@ cdef class HashSet:
 
     cdef bint _mix(self) noexcept nogil:
         """Give up the order of the buckets. False if there is no memory."""
-        return deal_anew(&self.buckets, self.buckets.room, FACTOR)
+        return deal_anew(&self.buckets, &self.spare, self.buckets.room, FACTOR)
 
     cdef bint _make_room(self, size_t bucket) noexcept nogil:
         """Make room in a full bucket. False if there is no memory."""
@@ -70,11 +87,11 @@ cdef class HashSet:
         if 2 * self.buckets.counts[bucket] <= self.buckets.capacity:
             return True
         if self.buckets.room < self.expected:
-            return deal_anew(&self.buckets, self.expected, self.buckets.factor)
+            return deal_anew(&self.buckets, &self.spare, self.expected, self.buckets.factor)
         # One full bucket, and little in the others?
         if not self.buckets.factor and 4 * num_hashes(&self.buckets) < self.buckets.capacity << self.buckets.bits:
             return self._mix()
-        return deal_anew(&self.buckets, 4 * self.buckets.room, self.buckets.factor)
+        return deal_anew(&self.buckets, &self.spare, 4 * self.buckets.room, self.buckets.factor)
 
     def add(self, const uint64_t[::1] hashes not None):
         """Add hashes, given as a uint64 array."""

@@ -41,41 +41,47 @@ class BuiltFilter:
         return not (self.filter.fill if self.ndv is None else self.ndv)
 
 
-def build_filter(
-    batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions, num_values: int = 0
-) -> BuiltFilter:
-    """Build the filter of a column chunk.
+class FilterBuilder:
+    """Builds filters, one after the other: the memory it counts values in serves for all of them."""
 
-    Parameters
-    ----------
-    batches : its stored values, as storage arrays (see `hashing.arrays`).
-    column_type, options : its type, and how large the filter shall be.
-    num_values : about how many values will come, if that is known.
+    def __init__(self) -> None:
+        self._distinct = HashSet()
 
-    Notes
-    -----
-    The bits are those of every other writer for the same values and size, but for additions to columns of floats that
-    keep other readers from losing rows; see `_twins`.
-    """
-    distinct = HashSet(max(0, num_values)) if options.ndv is None else None
-    made = SplitBlockBloomFilter(options.num_bytes(0)) if distinct is None else None
-    twins = HashSet()
-    for array in _pieces(batches):
-        keys = arrays.keys_of(array)
-        if column_type.kind is Kind.FLOAT:
-            twins.add(_twins(array, column_type))
-        if distinct is not None:
-            distinct.add(hash_keys(keys))
-        elif made is not None:
-            sbbf.insert_keys(made, keys)
-    ndv = None
-    if distinct is not None:
-        ndv = len(distinct)
-        made = SplitBlockBloomFilter(options.num_bytes(ndv + len(twins) if column_type.length == 2 else ndv))
-        distinct.fill(made)
-    assert made is not None
-    twins.fill(made)
-    return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv + len(twins), made.num_bytes))
+    def build(
+        self, batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions, num_values: int = 0
+    ) -> BuiltFilter:
+        """Build the filter of a column chunk.
+
+        Parameters
+        ----------
+        batches : its stored values, as storage arrays (see `hashing.arrays`).
+        column_type, options : its type, and how large the filter shall be.
+        num_values : about how many values will come, if that is known.
+
+        Notes
+        -----
+        The bits are those of every other writer for the same values and size, but for additions to columns of floats
+        that keep other readers from losing rows; see `_twins`.
+        """
+        twins = HashSet()
+        made, ndv = None, None
+        if options.ndv is not None:
+            made = SplitBlockBloomFilter(options.num_bytes(0))
+        self._distinct.clear(max(0, num_values))
+        for array in _pieces(batches):
+            keys = arrays.keys_of(array)
+            if column_type.kind is Kind.FLOAT:
+                twins.add(_twins(array, column_type))
+            if made is None:
+                self._distinct.add(hash_keys(keys))
+            else:
+                sbbf.insert_keys(made, keys)
+        if made is None:
+            ndv = len(self._distinct)
+            made = SplitBlockBloomFilter(options.num_bytes(ndv + len(twins) if column_type.length == 2 else ndv))
+            self._distinct.fill(made)
+        twins.fill(made)
+        return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv + len(twins), made.num_bytes))
 
 
 def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
@@ -95,7 +101,8 @@ def _twins(array: pa.Array, column_type: ColumnType) -> np.ndarray:
     """
     floats = arrays.floats_of(array.drop_null())
     if column_type.length == 2:
-        wide = np.unique(floats.astype(np.float32))
+        # By their bits: a sort of floats rewrites NaNs, on each processor in its own way.
+        wide = np.unique(floats.astype(np.float32).view(np.uint32)).view(np.float32)
         found = [arrays.hash_array(pa.array(wide)), _special(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
     else:
         found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from ..metadata.filter_header import write_header
 from ..metadata.footer import MAGIC, Footer, Leaf
 from ..storage import managed_table, open_source, rewrite, same_place
 from ..threads import in_order, processors
-from .build import BuiltFilter, build_filter
+from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .reader import BloomFile, ChunkFilter
 from .values import ColumnReader
@@ -302,12 +303,16 @@ class _Embedding:
     def write(self, new: _Sink, report: EmbedReport, progress: Progress | None, threads: int) -> None:
         """Write the whole new file; filters are built while its data is copied."""
         readers = {plan.leaf.index: self._reader(plan.leaf) for _, plan in self.todo}
+        own = threading.local()
 
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
             values = readers[plan.leaf.index].occurring(row_group)
             num_values = int(self.footer.chunk(row_group, plan.leaf)["num_values"])
-            return build_filter(values, plan.column_type, plan.options, num_values)
+            if not hasattr(own, "builder"):
+                own.builder = FilterBuilder()
+            built: BuiltFilter = own.builder.build(values, plan.column_type, plan.options, num_values)
+            return built
 
         places: dict[tuple[int, int], tuple[int, int] | None] = {}
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}

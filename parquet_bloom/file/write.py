@@ -12,7 +12,7 @@ from ..errors import FilterTypeError, MissingFilterError, ParquetBloomError, Uns
 from ..hashing import arrays
 from ..metadata.footer import TAIL_BYTES, Footer, footer_span
 from ..storage import Rewrite, create
-from .build import build_filter
+from .build import FilterBuilder
 from .embed import EmbedReport, embed, refuse_managed, refuse_uneditable, write_filter, write_footer
 from .options import Columns, FilterOptions, parse_columns, plan_columns
 
@@ -122,6 +122,7 @@ def _write_filters(
 ) -> None:
     plans = plan_columns(footer.leaves, asked, report.path)
     refuse_uneditable(footer, plans)
+    builder = FilterBuilder()
     places: dict[tuple[int, int], tuple[int, int] | None] = {}
     row = 0
     for row_group in range(footer.num_row_groups):
@@ -130,7 +131,7 @@ def _write_filters(
         row += num_rows
         for plan in plans if num_rows else ():
             values = (arrays.to_storage(array, plan.column_type) for array in _leaf_arrays(rows, plan.leaf.index))
-            built = build_filter(values, plan.column_type, plan.options, num_rows)
+            built = builder.build(values, plan.column_type, plan.options, num_rows)
             places[row_group, plan.leaf.index] = write_filter(new, built, footer, row_group, plan.leaf, report)
     if row != table.num_rows:
         raise MissingFilterError(f"pyarrow wrote {row} of {table.num_rows} rows")
