@@ -25,6 +25,7 @@ cdef struct Located:
     Py_ssize_t start         # number of the first key
     Py_ssize_t count         # keys taken, nulls included
     Py_ssize_t num_located   # of these, the ones with a block
+    uint64_t hashes[CHUNK]
     uint64_t places[CHUNK]   # where their blocks begin in the bitset, in bytes
     uint32_t keys[CHUNK]     # lower halves of the hashes, which choose the bits
 
@@ -118,7 +119,7 @@ cdef void locate_chunk(
     const KeySpan* span, const uint8_t* bitset, uint64_t num_blocks, bint valid_only, Located* chunk
 ) noexcept nogil:
     """Hash a chunk (its start and count are set) and find its blocks."""
-    cdef uint64_t hashes[CHUNK]
+    cdef uint64_t* hashes = chunk.hashes
     cdef Py_ssize_t i
     hash_chunk(span, chunk.start, chunk.count, hashes)
     chunk.num_located = chunk.count
@@ -153,6 +154,35 @@ cdef void insert_span(const KeySpan* span, uint8_t* bitset, uint64_t num_blocks)
                 block_insert(bitset + chunk.places[i], chunk.keys[i])
         if not ring[turn].count:
             break
+        turn = 1 - turn
+
+
+cdef Py_ssize_t insert_new_span(
+    const KeySpan* span, uint8_t* bitset, uint64_t num_blocks, uint64_t* fresh, uint64_t* seen, Py_ssize_t* num_seen
+) noexcept nogil:
+    cdef Located ring[2]
+    cdef Located* chunk
+    cdef uint8_t found[CHUNK]
+    cdef Py_ssize_t num_fresh = 0
+    cdef int turn = 0
+    cdef Py_ssize_t i
+    ring[1].start = ring[1].count = num_seen[0] = 0
+    while True:
+        next_chunk(span, &ring[1 - turn], &ring[turn])
+        if ring[turn].count:
+            locate_chunk(span, bitset, num_blocks, True, &ring[turn])
+        chunk = &ring[1 - turn]
+        if chunk.count:
+            for i in range(pb_insert_new(bitset, chunk.places, chunk.keys, chunk.num_located, found), chunk.num_located):
+                found[i] = block_check(bitset + chunk.places[i], chunk.keys[i])
+                block_insert(bitset + chunk.places[i], chunk.keys[i])
+            for i in range(chunk.num_located):  # without a branch: each goes to both, and is kept in one
+                fresh[num_fresh] = chunk.hashes[i]
+                seen[num_seen[0]] = chunk.hashes[i]
+                num_fresh += not found[i]
+                num_seen[0] += found[i]
+        if not ring[turn].count:
+            return num_fresh
         turn = 1 - turn
 
 
@@ -207,6 +237,33 @@ def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
     cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     with nogil:
         insert_span(&keys.span, &bitset[0], num_blocks)
+
+
+def insert_new(
+    uint8_t[::1] bitset not None, Keys keys not None, uint64_t[::1] fresh not None, uint64_t[::1] seen not None
+):
+    """Insert every valid key, and note which ones were new: a key that sets a bit never came before.
+
+    Parameters
+    ----------
+    bitset, keys : as for `insert_keys`.
+    fresh : receives the hashes of keys that set a bit, all different.
+    seen : receives the hashes of the others: came before, or collide with what did.
+
+    Returns
+    -------
+    How many hashes there are in each of the two, which must have room for as many as there are keys.
+    """
+    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    cdef Py_ssize_t num_fresh
+    cdef Py_ssize_t num_seen = 0
+    if min(fresh.shape[0], seen.shape[0]) < keys.span.length:
+        raise ValueError(f"there is no room for {keys.span.length} hashes")
+    if keys.span.length == 0:
+        return 0, 0
+    with nogil:
+        num_fresh = insert_new_span(&keys.span, &bitset[0], num_blocks, &fresh[0], &seen[0], &num_seen)
+    return num_fresh, num_seen
 
 
 def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):

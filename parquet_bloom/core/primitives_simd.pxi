@@ -15,3 +15,6 @@ cdef extern from "simd.h" nogil:
     Py_ssize_t pb_check(
         const uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count, uint8_t* found
     ) noexcept
+    Py_ssize_t pb_insert_new(
+        uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count, uint8_t* found
+    ) noexcept

@@ -8,6 +8,7 @@ the eight bits. A *bitset* is a buffer of bytes; only its whole blocks count (wr
 cimport cython
 from cpython.buffer cimport Py_buffer, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from threading import Lock
 
@@ -22,6 +23,7 @@ from .memory import zeros
 BLOCK_BYTES = 32
 
 insert_keys = kernels.insert_keys
+insert_new = kernels.insert_new
 check_keys = kernels.check_keys
 probe_filters = kernels.probe_filters
 
@@ -144,6 +146,7 @@ def fold(const uint8_t[::1] bitset not None):
     cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef const uint8_t* pair = &bitset[0]
     cdef uint8_t* half
+    cdef uint64_t words[8]
     cdef Py_ssize_t i, j
     if num_blocks % 2:
         raise ValueError(f"an odd number of blocks ({num_blocks}) cannot be folded")
@@ -152,8 +155,10 @@ def fold(const uint8_t[::1] bitset not None):
     half = &view[0]
     with nogil:
         for i in range(<Py_ssize_t>(num_blocks // 2)):
-            for j in range(32):
-                half[32 * i + j] = pair[64 * i + j] | pair[64 * i + 32 + j]
+            memcpy(words, pair + 64 * i, 64)
+            for j in range(4):
+                words[j] |= words[j + 4]
+            memcpy(half + 32 * i, words, 32)
     return out
 
 

@@ -4,6 +4,7 @@
  *   pb_hash_spans          XXH64 of byte strings anywhere, of any length
  *   pb_locate              hash -> where its block begins, in bytes, and the lower half, which chooses the bits
  *   pb_insert, pb_check    set, or ask for, a key's eight bits in its block
+ *   pb_insert_new          ask and set, key by key
  *
  * Each returns how many keys it has done, from the first on; the loops do the rest in plain Cython. A set that is no
  * better at something leaves it at 0. One file holds one set; setup.py names it by PB_SIMD and gives its flags to that

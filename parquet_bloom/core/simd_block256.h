@@ -13,3 +13,14 @@ static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint64_t *places, const
     }
     return count;
 }
+
+static inline ptrdiff_t pb_insert_new(uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
+                                      uint8_t *found) {
+    for (ptrdiff_t i = 0; i < count; i++) {
+        __m256i *block = (__m256i *)(bitset + places[i]);
+        const __m256i before = _mm256_loadu_si256(block), mask = pb_mask(keys[i]);
+        found[i] = (uint8_t)_mm256_testc_si256(before, mask);
+        _mm256_storeu_si256(block, _mm256_or_si256(before, mask));
+    }
+    return count;
+}

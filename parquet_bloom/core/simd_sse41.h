@@ -41,6 +41,21 @@ static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint64_t *places, const
     return count;
 }
 
+static inline ptrdiff_t pb_insert_new(uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
+                                      uint8_t *found) {
+    for (ptrdiff_t i = 0; i < count; i++) {
+        __m128i *block = (__m128i *)(bitset + places[i]);
+        int all = 1;
+        for (int half = 0; half < 2; half++) {
+            const __m128i before = _mm_loadu_si128(block + half), mask = pb_mask(keys[i], half);
+            all &= _mm_testc_si128(before, mask);
+            _mm_storeu_si128(block + half, _mm_or_si128(before, mask));
+        }
+        found[i] = (uint8_t)all;
+    }
+    return count;
+}
+
 static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
                                  uint8_t *found) {
     for (ptrdiff_t i = 0; i < count; i++) {

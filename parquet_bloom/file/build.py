@@ -9,15 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..core import sbbf, sizing
+from ..core import memory, sbbf, sizing
 from ..core.distinct import HashSet
-from ..core.xxh64 import hash_keys
+from ..core.xxh64 import Keys, hash_keys
 from ..filter import SplitBlockBloomFilter
 from ..hashing import arrays, literals
 from ..hashing.physical import ColumnType, Kind
 from .options import FilterOptions
 
-PIECE_ROWS = 1 << 15  # hashed at once: few enough that their hashes are still in a near cache when they are counted
+PIECE_ROWS = 1 << 15  # inserted at once: few enough that their hashes are still in a near cache when they are counted
+FEW_KEYS = 1 << 16  # that a set counts in near caches
+MOST_EXPECTED = 1 << 22  # keys that room is made for in advance: 32 MiB, and a filter of 8 MiB
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,20 @@ class BuiltFilter:
 
 
 class FilterBuilder:
-    """Builds filters, one after the other: the memory it counts values in serves for all of them."""
+    """Builds filters, one after the other: the memory it counts values in serves for all of them.
+
+    How large a filter shall be is known when its keys are counted. A few distinct keys are counted in a set. When they
+    get more, a filter counts them that is large enough for all that may come: a key that sets a bit in it never came
+    before. Those that set none, repetitions and a few that collide, are the only ones that the set still has to look
+    up. At last that filter is folded to its size.
+    """
 
     def __init__(self) -> None:
-        self._distinct = HashSet()
+        self._set = HashSet()
+        self._bitset: np.ndarray | None = None
+        self._fresh = np.empty(0, np.uint64)  # hashes of the keys that set a bit: all different
+        self._num_fresh = 0
+        self._seen = np.empty(PIECE_ROWS, np.uint64)
 
     def build(
         self, batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions, num_values: int = 0
@@ -63,25 +75,66 @@ class FilterBuilder:
         The bits are those of every other writer for the same values and size, but for additions to columns of floats
         that keep other readers from losing rows; see `_twins`.
         """
+        expected = min(max(num_values, 0), MOST_EXPECTED)
+        counted = options.ndv is None
         twins = HashSet()
-        made, ndv = None, None
-        if options.ndv is not None:
-            made = SplitBlockBloomFilter(options.num_bytes(0))
-        self._distinct.clear(max(0, num_values))
+        self._set.clear(expected)
+        self._num_fresh = 0
+        self._bitset = None if counted else memory.zeros(options.num_bytes(0))
         for array in _pieces(batches):
             keys = arrays.keys_of(array)
             if column_type.kind is Kind.FLOAT:
                 twins.add(_twins(array, column_type))
-            if made is None:
-                self._distinct.add(hash_keys(keys))
+            if not counted:
+                sbbf.insert_keys(self._bitset, keys)
+            elif self._bitset is not None:
+                self._insert(self._bitset, keys)
             else:
-                sbbf.insert_keys(made, keys)
-        if made is None:
-            ndv = len(self._distinct)
-            made = SplitBlockBloomFilter(options.num_bytes(ndv + len(twins) if column_type.length == 2 else ndv))
-            self._distinct.fill(made)
-        twins.fill(made)
+                self._set.add(hash_keys(keys))
+                if self._set.at_most > FEW_KEYS and len(self._set) > FEW_KEYS:
+                    self._go_on(max(expected, 4 * FEW_KEYS), options)
+        ndv = self._set.count_with(self._fresh[: self._num_fresh]) if counted else None
+        if ndv is not None:
+            self._resize(options.num_bytes(ndv + len(twins) if column_type.length == 2 else ndv))
+        twins.fill(self._bitset)
+        made, self._bitset = SplitBlockBloomFilter.from_bitset(self._bitset), None
         return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv + len(twins), made.num_bytes))
+
+    def _go_on(self, expected: int, options: FilterOptions) -> None:
+        """From here on a filter counts."""
+        hashes = self._set.to_array()
+        self._num_fresh = len(hashes)
+        self._make_room(max(expected, len(hashes)))
+        self._fresh[: len(hashes)] = hashes
+        self._bitset = memory.zeros(options.num_bytes(expected))
+        self._set.fill(self._bitset)
+        self._set.clear(expected)
+
+    def _make_room(self, num_hashes: int) -> None:
+        if len(self._fresh) < num_hashes:
+            larger = memory.zeros(8 * num_hashes).view(np.uint64)
+            larger[: len(self._fresh)] = self._fresh
+            self._fresh = larger
+
+    def _insert(self, bitset: np.ndarray, keys: Keys) -> None:
+        if len(self._fresh) < self._num_fresh + len(keys):
+            self._make_room(2 * (self._num_fresh + len(keys)))
+        num_fresh, num_seen = sbbf.insert_new(bitset, keys, self._fresh[self._num_fresh :], self._seen)
+        self._num_fresh += num_fresh
+        self._set.add(self._seen[:num_seen])
+
+    def _resize(self, size: int) -> None:
+        """Make it a filter of `size` bytes with the same keys."""
+        bitset = self._bitset
+        # Two blocks that are folded into one are those between which a larger filter chooses: the bits are the same as
+        # if it had been filled at the smaller size.
+        while bitset is not None and len(bitset) > size and len(bitset) % (2 * size) == 0:
+            bitset = sbbf.fold(bitset)
+        if bitset is None or len(bitset) != size:
+            bitset = memory.zeros(size)
+            sbbf.insert_hashes(bitset, self._fresh[: self._num_fresh])
+            self._set.fill(bitset)
+        self._bitset = bitset
 
 
 def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:

@@ -116,6 +116,17 @@ def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_
         base.insert_keys(expected, keys)
         kernels.insert_keys(found, keys)
         assert np.array_equal(expected, found)
+        again, fresh, seen = np.zeros_like(found), *np.empty((2, count), np.uint64)
+        num_fresh, num_seen = kernels.insert_new(again, keys, fresh, seen)
+        assert np.array_equal(expected, again)
+        assert sorted([*fresh[:num_fresh], *seen[:num_seen]]) == sorted(base.hash_keys(keys))
+        assert len(set(fresh[:num_fresh])) == num_fresh
+        one_by_one, new = np.zeros_like(found), []
+        for key in base.hash_keys(keys)[:200]:
+            one = Keys.hashed(np.array([key]))
+            new += [] if base.check_keys(one_by_one, one)[0] else [key]
+            base.insert_keys(one_by_one, one)
+        assert fresh[: len(new)].tolist() == new
         half = found & rng.integers(0, 256, len(found), dtype=np.uint8)  # so that some are absent
         assert np.array_equal(base.check_keys(half, keys), kernels.check_keys(half, keys))
         assert kernels.check_keys(found, keys).all()
