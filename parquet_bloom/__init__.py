@@ -3,6 +3,7 @@
 from . import errors
 from .core.sizing import fpp_for, size_for
 from .file.embed import EmbedReport, embed
+from .file.probing import Probed, probe
 from .file.reader import BloomFile, ChunkFilter, open
 from .file.verify import VerifyReport, verify
 from .file.write import write_table
@@ -18,6 +19,7 @@ __all__ = [
     "BloomFile",
     "ChunkFilter",
     "EmbedReport",
+    "Probed",
     "PruneReport",
     "SplitBlockBloomFilter",
     "VerifyReport",
@@ -26,6 +28,7 @@ __all__ = [
     "fpp_for",
     "hash_values",
     "open",
+    "probe",
     "prune",
     "read_table",
     "size_for",

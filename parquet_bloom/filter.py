@@ -47,7 +47,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     Threads may insert, merge and probe at the same time: changes wait for each other, and a probe meanwhile sees each
     bit as it was or as it will be, so that what was inserted before is found. Who writes through `memoryview(filter)`,
-    which is the filter's own memory, does so without that guard.
+    which is the filter's own memory, does so without that guard. A process forked while a thread changes a filter must
+    not change it as well: the guard stays closed there.
 
     Examples
     --------

@@ -181,21 +181,54 @@ cdef inline void leave_buckets(Buckets* spare, Buckets* buckets) noexcept nogil:
         free_buckets(buckets)
 
 
-cdef inline bint deal_anew(Buckets* buckets, Buckets* spare, uint64_t room, uint64_t factor) noexcept nogil:
-    """Put all hashes into other buckets. False if there is no memory: then nothing has changed."""
+cdef enum Poured:
+    ALL_IN
+    ONE_FULL  # of distinct hashes
+    CROWDED   # see `settle`
+
+
+cdef inline Poured pour(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
+    """Put hashes into their buckets, without their repetitions where these would fill one."""
+    cdef Py_ssize_t done = 0
+    cdef size_t bucket
+    while True:
+        done += deal_out(buckets, hashes + done, n - done)
+        if done == n:
+            return ALL_IN
+        bucket = bucket_of(hashes[done], buckets.factor, buckets.bits)
+        if not settle(buckets, bucket):
+            return CROWDED
+        if 2 * buckets.counts[bucket] > buckets.capacity:
+            return ONE_FULL
+
+
+cdef inline bint is_lopsided(const Buckets* buckets) noexcept nogil:
+    """Whether one bucket, as far as it is full, stands out: hashes share their upper bits."""
+    return not buckets.factor and 4 * num_hashes(buckets) < buckets.capacity << buckets.bits
+
+
+cdef inline bint deal_anew(
+    Buckets* buckets, Buckets* spare, uint64_t room, uint64_t factor, uint64_t mixing
+) noexcept nogil:
+    """Put all hashes into other buckets, mixed by `factor`, or by `mixing` if they crowd a few buckets without.
+
+    False if there is no memory: then nothing has changed.
+    """
     cdef Buckets other
     cdef size_t bucket
-    cdef bint fits = False
-    while not fits:
+    cdef Poured poured = ONE_FULL
+    while poured != ALL_IN:
         if not take_buckets(spare, &other, room, factor):
             return False
-        fits = True
         for bucket in range(num_buckets(buckets)):
-            if deal_out(&other, bucket_at(buckets, bucket), buckets.counts[bucket]) < buckets.counts[bucket]:
-                fits = False
+            poured = pour(&other, bucket_at(buckets, bucket), buckets.counts[bucket])
+            if poured != ALL_IN:
                 break
-        if not fits:
-            room = 2 * other.room
+        if poured != ALL_IN:
+            if poured == CROWDED or is_lopsided(&other):
+                factor = mixing
+            else:
+                room = 2 * other.room
             leave_buckets(spare, &other)
     leave_buckets(spare, buckets)
     buckets[0] = other

@@ -31,4 +31,4 @@ def choose(wanted: str | None) -> tuple[str, ModuleType]:
     return usable[0], import_module(module_of(usable[0]))
 
 
-SIMD, kernels = choose(os.environ.get(VARIABLE))
+SIMD, kernels = choose(os.environ.get(VARIABLE, "").strip().lower())

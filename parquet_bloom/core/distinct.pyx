@@ -9,7 +9,8 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from .buckets cimport (
-    Buckets, bucket_at, bucket_of, deal_anew, deal_out, forget, free_buckets, make_buckets, num_buckets, num_hashes, settle
+    Buckets, bucket_at, bucket_of, deal_anew, deal_out, forget, free_buckets, is_lopsided, make_buckets, num_buckets,
+    num_hashes, settle
 )
 
 from .dispatch import kernels
@@ -32,6 +33,10 @@ cdef enum:
 # What mixes hashes that lie unevenly. Nobody who makes up keys can know it and pick those that crowd one bucket.
 cdef uint64_t FACTOR = int.from_bytes(os.urandom(8), "little") | 1
 cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # spreads what shares its upper bits
+
+
+cdef inline uint64_t recent_slot(uint64_t h) noexcept nogil:
+    return (h * FACTOR) >> (64 - RECENT_BITS)
 
 
 cdef class HashSet:
@@ -97,7 +102,7 @@ cdef class HashSet:
 
     cdef bint _mix(self) noexcept nogil:
         """Give up the order of the buckets. False if there is no memory."""
-        return deal_anew(&self.buckets, &self.spare, self.buckets.room, FACTOR)
+        return deal_anew(&self.buckets, &self.spare, self.buckets.room, FACTOR, FACTOR)
 
     cdef bint _make_room(self, size_t bucket) noexcept nogil:
         """Make room in a full bucket. False if there is no memory."""
@@ -106,11 +111,11 @@ cdef class HashSet:
         if 2 * self.buckets.counts[bucket] <= self.buckets.capacity:
             return True
         if self.buckets.room < self.expected:
-            return deal_anew(&self.buckets, &self.spare, self.expected, self.buckets.factor)
+            return deal_anew(&self.buckets, &self.spare, self.expected, self.buckets.factor, FACTOR)
         # One full bucket, and little in the others?
-        if not self.buckets.factor and 4 * num_hashes(&self.buckets) < self.buckets.capacity << self.buckets.bits:
+        if is_lopsided(&self.buckets):
             return self._mix()
-        return deal_anew(&self.buckets, &self.spare, 4 * self.buckets.room, self.buckets.factor)
+        return deal_anew(&self.buckets, &self.spare, 4 * self.buckets.room, self.buckets.factor, FACTOR)
 
     def add(self, const uint64_t[::1] hashes not None):
         """Add hashes, given as a uint64 array."""
@@ -143,7 +148,10 @@ cdef class HashSet:
 
     cdef void _forget_recent(self) noexcept nogil:
         memset(self.recent, 0, <size_t>8 << RECENT_BITS)
-        self.recent[0] = ~<uint64_t>0  # a hash of another slot: 0, which fills the others, is one of this one
+        # 0, which now fills all slots, is a hash of this one: here stands one of another slot.
+        self.recent[0] = 1
+        while recent_slot(self.recent[0]) == 0:
+            self.recent[0] += 1
 
     cdef Py_ssize_t _sift(self, const uint64_t* hashes, Py_ssize_t n, uint64_t* other) noexcept nogil:
         """Copy the hashes that are not among those that came last; returns how many there are."""
@@ -151,7 +159,7 @@ cdef class HashSet:
         cdef Py_ssize_t i
         cdef uint64_t* slot
         for i in range(n):
-            slot = self.recent + ((hashes[i] * SCATTER) >> (64 - RECENT_BITS))
+            slot = self.recent + recent_slot(hashes[i])
             other[kept] = hashes[i]
             kept += slot[0] != hashes[i]
             slot[0] = hashes[i]

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ..core import sbbf
 from ..core.blocks import check_blocks, locate_blocks
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, PredicateError
 from ..hashing import literals
 from ..hashing.physical import ColumnType
+from ..predicate.literal import from_python
 from .reader import BloomFile, ChunkFilter
 
 BLOCK_BYTES = sbbf.BLOCK_BYTES
@@ -56,8 +57,8 @@ def probe(
     Parameters
     ----------
     chunks : filters of open files: `file.chunks(columns=["user.id"])`. The column's type may differ from file to file.
-    values : Python values or temporal Arrow scalars, coerced for each column type: exactly, or not at all. None and
-        NaN answer "maybe", since a filter knows nothing of them.
+    values : Python, NumPy or Arrow scalars, coerced for each column type: exactly, or not at all. None and NaN answer
+        "maybe", since a filter knows nothing of them.
     timezone : zone of timestamps without one where a column holds instants.
     immutable : the caller's word that nobody will shorten the files while they are open. Local files are then mapped,
         which spares a system call a filter; a mapped file that is cut all the same can end the process.
@@ -104,7 +105,7 @@ class _Asked:
         hashes: list[NDArray[np.uint64]] = []
         always, doubt = [], None
         for value in values:
-            coerced = literals.coerce(value, column_type, timezone)
+            coerced = _coerced(value, column_type, timezone)
             if coerced.unknown is None and coerced.values and not column_type.hashable:
                 coerced = literals.Coerced(unknown=f"a filter over {column_type} tells nothing")
             doubt = doubt or coerced.unknown
@@ -121,6 +122,14 @@ class _Asked:
             for always, start, end in zip(self.always, self.first, self.first[1:], strict=False)
         ]
         return np.stack(columns, axis=1) if columns else np.ones((len(found), 0), np.bool_)
+
+
+def _coerced(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
+    try:
+        value = from_python(value)
+    except PredicateError as error:
+        return literals.Coerced(unknown=error.problem)
+    return literals.coerce(value, column_type, timezone)
 
 
 def probe_hashes(

@@ -23,6 +23,7 @@ from .columns import type_of
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # where only numbers are decoded
+DICTIONARY_ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
 DICTIONARY_BYTES = (
     3  # a value, dictionary included: one that is stored as such takes 4 and more (its length, its bytes)
 )
@@ -112,7 +113,8 @@ class ColumnReader:
             return False  # pyarrow has dictionaries of these alone
         chunk = self._metadata.row_group(row_group).column(0)
         small = chunk.total_uncompressed_size <= DICTIONARY_BYTES * chunk.num_values
-        return bool(chunk.has_dictionary_page and small)
+        # pyarrow makes no dictionary of delta pages, to which writers of version 2 turn when they give theirs up.
+        return bool(chunk.has_dictionary_page and small and set(chunk.encodings) <= DICTIONARY_ENCODINGS)
 
     def _from_dictionary(self, row_group: int) -> Iterator[pa.Array]:
         path = self._metadata.schema.column(0).path

@@ -123,7 +123,7 @@ def _decimal(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | 
             return ABSENT
         if (column_type.precision or 99) > 15:
             return None
-        literal = decimal.Decimal(repr(literal))
+        literal = decimal.Decimal(repr(float(literal)))  # NumPy's own repr names its type
         nearest = literal.quantize(decimal.Decimal(1).scaleb(-column_type.scale), context=_WIDE)
         if float(nearest) != float(literal):
             return ABSENT

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import time
 
 import numpy as np
@@ -153,3 +156,28 @@ def test_read_only_arrays():
 def test_what_are_no_hashes(hashes):
     with pytest.raises((TypeError, ValueError)):
         HashSet().add(hashes)
+
+
+def test_chosen_repetitions_do_not_take_memory():
+    """Two values that come by turns fill one bucket after the other; mixing moves them, repetitions and all.
+
+    Run where no more may be had than a hash's 64 bytes and the room made in advance, many times over.
+    """
+    script = (
+        "import resource, numpy as np\n"
+        "from parquet_bloom.core.distinct import HashSet\n"
+        "rng = np.random.default_rng(3)\n"
+        "def turns(bits): return np.repeat(rng.integers(0, 2**64, (1 << bits, 2), dtype=np.uint64), 8000, axis=0).ravel()\n"
+        "crowd = np.arange(60_000, dtype=np.uint64) + np.uint64(3 << 55)\n"
+        "parts = [rng.integers(0, 2**64, 5000, dtype=np.uint64), turns(8),\n"
+        "         rng.integers(0, 2**55, 20_000, dtype=np.uint64), turns(9), crowd]\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "found = HashSet(20_000_000)\n"
+        "for part in parts:\n"
+        "    for start in range(0, len(part), 1000):\n"  # few at once: such are not sifted first
+        "        found.add(part[start : start + 1000])\n"
+        "assert len(found) == len(np.unique(np.concatenate(parts)))\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 200  # MiB

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -154,3 +155,23 @@ def test_a_number_that_the_dictionary_lacks(tmp_path, opened, monkeypatch, numbe
     with pytest.raises(UnreadableColumnError, match="not in the dictionary") as raised:
         column.occurring(0)
     assert (raised.value.path, raised.value.row_group, raised.value.column) == (str(path), 0, "word")
+
+
+@pytest.mark.parametrize("suffix", ["", "2.0"])
+def test_a_dictionary_given_up_for_delta_pages(tmp_path, opened, suffix):
+    """Writers of version 2 turn to delta encodings then, of which pyarrow makes no dictionaries."""
+    rows = 100_000
+    texts = [f"a/long/common/prefix/{i:012d}" for i in range(rows)]
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    options = datafusion.ParquetWriterOptions(
+        writer_version=suffix or "1.0", compression="zstd(3)", dictionary_page_size_limit=50_000
+    )
+    path = tmp_path / "written.parquet"
+    context.from_arrow(pa.table({"text": texts})).write_parquet_with_options(str(path), options)
+    if path.is_dir():
+        (path,) = path.glob("*.parquet")
+    column = opened(path, "text")
+    assert pq.read_metadata(path).row_group(0).column(0).has_dictionary_page
+    assert set().union(*map(column.occurring, column.groups)) == {text.encode() for text in texts}
+    parquet_bloom.embed(path, ["text"])
+    assert parquet_bloom.verify(path, data=True).ok

@@ -217,3 +217,11 @@ def test_keys_are_made_in_two_ways_only():
         Keys()
     with pytest.raises(TypeError):
         hash_keys(None)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("offsets", [[0, 4, 2, 8], [0, -1, 2, 8], [0, 2**31 - 1, 2, 8], [3, 2, 8, 8]])
+def test_offsets_that_fall_are_refused(wide, offsets):
+    """What such keys are nobody can say, and memory outside of the data would be read."""
+    with pytest.raises(ValueError, match=r"fall|outside"):
+        Keys.variable(np.array(offsets, np.int64 if wide else np.int32), bytes(8), 3, wide=wide)

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+# Measured is the package beside these tools, whatever else may be installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 
 def machine() -> str:
     """Processor, cores in use, kernel and Python, on one line."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import _common  # noqa: F401  # finds the package
 import numpy as np
 import pyarrow as pa
 

@@ -45,6 +45,8 @@ class _Tee(io.TextIOBase):
 @contextmanager
 def kept(path: Path | None, name: str) -> Iterator[None]:
     """Keep what is printed inside, if it comes to its end and there is a path."""
+    if path is not None and not path.parent.is_dir():
+        raise SystemExit(f"{path}: there is no such folder")
     tee = _Tee()
     with redirect_stdout(tee):
         yield

@@ -7,6 +7,8 @@ device, at an fpp of 0.01.
 
 from __future__ import annotations
 
+import argparse
+
 import tempfile
 import uuid
 from pathlib import Path
@@ -76,6 +78,7 @@ def measure(case: str, plain: Path, folder: Path) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder, "plain.parquet")
         pq.write_table(make_table(), plain, row_group_size=ROW_GROUP)

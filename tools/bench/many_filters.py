@@ -133,8 +133,8 @@ def made_up(path: Path, count: int) -> None:
         mapped = timed(lambda: sbbf.probe_filters(data, starts, sizes, key), 5 * REPEAT)
         copied = timed(lambda: by_blocks(source.mapped(), key), 5 * REPEAT)
 
-    kernel = show("mapped, hot: probe_filters (asked: at most 50 ns)", mapped, count)
-    show("mapped, hot: looked at, blocks copied and checked", copied, count)
+    kernel = show("mapped, hot, the same key again: probe_filters (asked: at most 50 ns)", mapped, count)
+    show("mapped, hot, the same key again: blocks copied and checked", copied, count)
     show("mapped, in the page cache, each page touched first", first_touch, count)
     show("read, hot", hot, count)
     blocks = show("read, cold: all announced, then read", statistics.median(cold), count)
@@ -185,11 +185,24 @@ def real(path: Path, row_groups: int) -> None:
     assert all((answer[0] == answers[0][0]).all() for answer in answers)
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def _folder(text: str) -> str:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--filters", type=int, default=10_000)
-    parser.add_argument("--row-groups", type=int, default=200)
-    parser.add_argument("--folder", default=None, help="where the files are made; TMPDIR if not given")
+    parser.add_argument("--filters", type=_positive, default=10_000)
+    parser.add_argument("--row-groups", type=_positive, default=200)
+    parser.add_argument("--folder", type=_folder, default=None, help="where the files are made; TMPDIR if not given")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         needed, free = options.filters * NUM_BYTES * 11 // 10, shutil.disk_usage(folder).free

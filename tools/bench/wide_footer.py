@@ -5,6 +5,8 @@ Two shapes: 10,000 columns in one row group, and 100 columns in 100 row groups. 
 
 from __future__ import annotations
 
+import argparse
+
 import io
 
 import numpy as np
@@ -58,6 +60,7 @@ def measure(num_columns: int, num_row_groups: int) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     header(
         "footers of 10,000 column chunks",
         f"peer     pyarrow {pa.__version__}: read_metadata",
