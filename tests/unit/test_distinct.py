@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-
 import time
 
 import numpy as np
@@ -167,7 +166,9 @@ def test_chosen_repetitions_do_not_take_memory():
         "import resource, numpy as np\n"
         "from parquet_bloom.core.distinct import HashSet\n"
         "rng = np.random.default_rng(3)\n"
-        "def turns(bits): return np.repeat(rng.integers(0, 2**64, (1 << bits, 2), dtype=np.uint64), 8000, axis=0).ravel()\n"
+        "def turns(bits):\n"
+        "    pairs = rng.integers(0, 2**64, (1 << bits, 2), dtype=np.uint64)\n"
+        "    return np.repeat(pairs, 8000, axis=0).ravel()\n"
         "crowd = np.arange(60_000, dtype=np.uint64) + np.uint64(3 << 55)\n"
         "parts = [rng.integers(0, 2**64, 5000, dtype=np.uint64), turns(8),\n"
         "         rng.integers(0, 2**55, 20_000, dtype=np.uint64), turns(9), crowd]\n"

@@ -8,7 +8,6 @@ device, at an fpp of 0.01.
 from __future__ import annotations
 
 import argparse
-
 import tempfile
 import uuid
 from pathlib import Path

@@ -6,7 +6,6 @@ Two shapes: 10,000 columns in one row group, and 100 columns in 100 row groups. 
 from __future__ import annotations
 
 import argparse
-
 import io
 
 import numpy as np
