@@ -211,7 +211,7 @@ def main() -> None:
             sys.exit(f"{folder} has {free / 1e9:.1f} GB free: --filters {fitting} would fit, or give another --folder")
         header(
             f"one key against {options.filters:,} filters of 1 MiB in one file",
-            f"file     {options.filters * NUM_BYTES / 1e9:.1f} GB of random bits in {folder}",
+            f"file     {options.filters * NUM_BYTES / 1e9:.1f} GB of random bits",
             f"scale    {options.filters:,} filters, 10,000 were asked for",
         )
         made_up(Path(folder, "filters"), options.filters)
