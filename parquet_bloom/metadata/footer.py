@@ -270,6 +270,14 @@ class Footer:
             return False
         return None if null_count is None else True
 
+    def has_nulls(self, row_group: int, leaf: Leaf) -> bool | None:
+        """Whether a column chunk (of no list) holds a null; None where the footer does not say."""
+        record = self.chunk(row_group, leaf)
+        if leaf.repeated or int(record["num_values"]) != self.num_rows_of(row_group):
+            return None
+        null_count = self.statistics(record).null_count
+        return None if null_count is None or null_count < 0 else null_count > 0
+
     def data_ranges(self) -> np.ndarray:
         """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end)."""
         chunks = self.chunks

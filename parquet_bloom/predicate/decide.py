@@ -6,17 +6,20 @@ Whatever cannot be known is possible: a row that matches is never lost.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..hashing import literals
-from ..hashing.physical import ColumnType, Domain
+from ..hashing.bounds import Place, place
+from ..hashing.physical import ColumnType, Domain, Kind
 from . import tree
-from .tree import Connective, Leaf, Node, Or
+from .ordered import boundary, holds_for_all
+from .tree import Compare, Connective, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, Or
 
 
 class Probe(Protocol):
@@ -38,6 +41,7 @@ class Evidence:
     ----------
     column_type : how its values are stored there.
     has_values : whether any value is not null; None when unknown.
+    has_nulls : whether any value is null; None when unknown.
     low, high : bounds of its values (domain values, inclusive); None when unknown.
     probe : asks the column's filter; None when there is none.
     doubt : why evidence that should be there cannot be used; None when all is well.
@@ -49,6 +53,7 @@ class Evidence:
     high: Domain | None = None
     probe: Probe | None = None
     doubt: str | None = None
+    has_nulls: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ class Decider:
         self.columns = sorted(tree.columns(node))
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType], _Values] = {}
+        self._places: dict[tuple[int, ColumnType], Place] = {}
 
     def decide(self, evidence: Mapping[str, Evidence | None]) -> Verdict:
         """Judge one row group.
@@ -112,8 +118,20 @@ class Decider:
         name = f"'{leaf.column}'"
         if evidence is None:
             return Verdict(True, doubts=(f"{name}: the file has no such column",))
+        if isinstance(leaf, IsNull):
+            if evidence.has_nulls is False:
+                return Verdict(False, frozenset({"nulls"}), f"{name} is null in no row")
+            return Verdict(True)
+        if isinstance(leaf, NotIn) and not leaf.values:
+            return Verdict(True)
         if evidence.has_values is False:
             return Verdict(False, frozenset({"nulls"}), f"{name} is null in every row")
+        if isinstance(leaf, IsNotNull):
+            return Verdict(True)
+        if isinstance(leaf, Compare):
+            return self._compare(leaf, evidence)
+        if isinstance(leaf, NotEqual | NotIn):
+            return self._differ(leaf, evidence)
         wanted = self._coerced(leaf, evidence.column_type)
         if wanted.unknown is not None:
             return Verdict(True, doubts=(f"{name}: {wanted.unknown}",))
@@ -136,6 +154,45 @@ class Decider:
                 doubts += (f"{name}: {evidence.probe.doubt}",)
         return Verdict(True, doubts=doubts)
 
+    def _compare(self, leaf: Compare, evidence: Evidence) -> Verdict:
+        name = f"'{leaf.column}'"
+        if leaf.value is None:
+            return Verdict(False, frozenset({"type"}), f"nothing compares with NULL, {name} neither")
+        if evidence.column_type.kind is Kind.FLOAT and (
+            leaf.operator in (">", ">=") or (isinstance(leaf.value, float) and math.isnan(leaf.value))
+        ):
+            return Verdict(True)  # NaN is above all numbers, and ranges leave it out
+        limits = self._places.get((id(leaf), evidence.column_type))
+        if limits is None:
+            limits = place(leaf.value, evidence.column_type, self._timezone)
+            self._places[id(leaf), evidence.column_type] = limits
+        if limits.unknown is not None:
+            return Verdict(True, doubts=(f"{name}: {limits.unknown}",))
+        limit = boundary(leaf.operator, limits.at_most, limits.at_least)
+        if limit is None:
+            if holds_for_all(leaf.operator):
+                return Verdict(True)
+            return Verdict(False, frozenset({"type"}), f"{name} is {evidence.column_type}, which has no such value")
+        operator = leaf.operator
+        if operator == "<" and evidence.column_type.kind is Kind.FLOAT and evidence.column_type.length != 8:
+            operator = (
+                "<="  # engines that widen the column compare with the literal itself, not the nearest of its type
+            )
+        if not _reaches(evidence.low, evidence.high, operator, limit):
+            return Verdict(False, frozenset({"range"}), f"{name} lies outside of its range")
+        return Verdict(True)
+
+    def _differ(self, leaf: NotEqual | NotIn, evidence: Evidence) -> Verdict:
+        name = f"'{leaf.column}'"
+        if None in leaf.literals:
+            return Verdict(False, frozenset({"type"}), f"nothing differs from NULL for sure, {name} neither")
+        if evidence.low is None or evidence.low != evidence.high or evidence.column_type.kind is Kind.FLOAT:
+            return Verdict(True)
+        wanted = self._coerced(leaf, evidence.column_type)
+        if wanted.unknown is None and evidence.low in wanted.values:
+            return Verdict(False, frozenset({"range"}), f"{name} has no other value")
+        return Verdict(True)
+
     def _coerced(self, leaf: Leaf, column_type: ColumnType) -> _Values:
         key = (id(leaf), column_type)
         if key not in self._values:
@@ -156,6 +213,17 @@ class Decider:
         forms = [literals.hashes((value,), column_type) for value in values]
         first_hash = np.cumsum([0, *map(len, forms)])
         return _Values(values, np.concatenate(forms) if forms else nothing, first_hash, None)
+
+
+def _reaches(low: Any, high: Any, operator: str, limit: Any) -> bool:
+    """Whether a value from `low` to `high` (None: unknown) can stand in the relation to `limit`."""
+    if operator == "<":
+        return low is None or bool(low < limit)
+    if operator == "<=":
+        return low is None or bool(low <= limit)
+    if operator == ">":
+        return high is None or bool(high > limit)
+    return high is None or bool(high >= limit)
 
 
 def _join(connective: Connective, verdicts: list[Verdict]) -> Verdict:

@@ -10,9 +10,12 @@ from typing import Any
 
 from ..errors import PredicateError
 from . import literal
-from .tree import Equal, In, Leaf, Node, all_of, any_of
+from .tree import OPERATORS, Compare, Equal, In, Leaf, Node, NotEqual, NotIn, all_of, any_of
 
-SUPPORTED = "the operators are '=', '==' and 'in'"
+_OF_ONE = {"=": Equal, "==": Equal, "!=": NotEqual, "<>": NotEqual}
+_OF_MANY = {"in": In, "not in": NotIn}
+
+SUPPORTED = "the operators are " + ", ".join(map(repr, [*_OF_ONE, *OPERATORS, *_OF_MANY]))
 
 
 def parse_dnf(filters: Any) -> Node:
@@ -21,8 +24,8 @@ def parse_dnf(filters: Any) -> Node:
     Parameters
     ----------
     filters : a condition `(column, op, value)`, a list of conditions (AND), or a list of such lists (OR of ANDs). The
-        column is a dotted path; `op` is "=", "==" or "in"; a value is a Python, numpy, pandas or Arrow scalar, for "in"
-        any collection of them.
+        column is a dotted path; `op` is "=", "==", "!=", "<>", "<", "<=", ">", ">=", "in" or "not in"; a value is a
+        Python, numpy, pandas or Arrow scalar, for the last two any collection of them.
 
     Raises
     ------
@@ -56,14 +59,16 @@ def _condition(item: Any) -> Leaf:
         raise PredicateError(f"{_shown(item)}: a condition is a tuple (column, op, value)")
     column, operator, value = item
     column = str.__str__(column)
-    if not isinstance(operator, str) or operator.lower() not in ("=", "==", "in"):
+    known = operator.lower() if isinstance(operator, str) else None
+    if known not in _OF_ONE and known not in _OF_MANY and known not in OPERATORS:
         raise PredicateError(f"operator {operator!r} is not supported; {SUPPORTED}", column=column)
     try:
-        if operator.lower() == "in":
-            return In(column, literal.from_collection(value))
+        if known in _OF_MANY:
+            return _OF_MANY[known](column, literal.from_collection(value))
         if isinstance(value, list | tuple | set | frozenset):
             raise PredicateError(f"{operator!r} takes one literal, not {_shown(value)}; a collection takes 'in'")
-        return Equal(column, literal.from_python(value))
+        found = literal.from_python(value)
+        return _OF_ONE[known](column, found) if known in _OF_ONE else Compare(column, known, found)
     except PredicateError as error:
         raise PredicateError(error.problem, column=column or None) from None
 

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.literals import coerce, stored_forms
 from ..hashing.physical import ColumnType, from_arrow
-from .tree import And, Connective, Leaf, Node, fold
+from . import ordered
+from .tree import And, Compare, Connective, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, fold, negation
 
 _DAY_MILLIS = 86_400_000
 
@@ -68,9 +69,16 @@ def mask(
         return result
 
     def compare(leaf: Leaf) -> pa.ChunkedArray:
+        positive = leaf
+        if isinstance(leaf, NotEqual | NotIn | IsNotNull):
+            opposite = negation(leaf)
+            assert isinstance(opposite, Leaf)
+            positive = opposite
         if stored and leaf.column in stored:
-            return _stored_leaf(stored[leaf.column], leaf, timezone)
-        return _leaf(table, leaf, num_rows, timezone)
+            found = _stored_leaf(stored[leaf.column], positive, timezone)
+        else:
+            found = _leaf(table, positive, num_rows, timezone)
+        return found if positive is leaf else pc.invert(found)
 
     # A table without columns does not know its rows.
     num_rows = len(next(iter(stored.values())).values) if stored else table.num_rows
@@ -78,6 +86,12 @@ def mask(
 
 
 def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedArray:
+    if isinstance(leaf, IsNull):
+        return pc.is_null(column.values)
+    if isinstance(leaf, Compare):
+        return ordered.compare_stored(column.values, column.column_type, leaf, timezone)
+    if not leaf.literals:
+        return _constant(len(column.values), False)
     forms: list[bytes] = []
     for value in leaf.literals:
         coerced = coerce(value, column.column_type, timezone)
@@ -91,10 +105,14 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
 def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
     column = _find(table, leaf.column)
+    if isinstance(leaf, IsNull):
+        return _constant(num_rows, True) if column is None else pc.is_null(column)
     if not leaf.literals:  # IN () is false even where the column is null
         return _constant(num_rows, False)
     if column is None or not literals or pa.types.is_null(column.type):
         return _constant(num_rows, None)
+    if isinstance(leaf, Compare):
+        return ordered.compare([_decoded(chunk) for chunk in column.chunks], _inner(column.type), leaf, timezone)
     probes, with_nan = _coerced(literals, column.type, leaf.column, timezone)
     return _with_nulls(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
 
@@ -225,13 +243,9 @@ def _bytes_of(arrow_type: pa.DataType) -> pa.DataType:
 
 def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
     """For each value whether it is among the probes; null for null."""
-    if isinstance(chunk, pa.ExtensionArray):
-        chunk = chunk.storage
-    if pa.types.is_run_end_encoded(chunk.type):
-        chunk = pc.run_end_decode(chunk)
-    if isinstance(chunk, pa.DictionaryArray):
+    if isinstance(chunk, pa.DictionaryArray):  # fewer values to compare
         return _equals_any(chunk.dictionary, probes, with_nan).take(chunk.indices)
-    stored = _stored(chunk)
+    stored = _decoded(chunk)
     if len(probes) == 1:
         found = pc.equal(stored, probes[0])
     else:
@@ -240,6 +254,17 @@ def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
             found = pc.if_else(pc.is_valid(stored), found, pa.scalar(None, pa.bool_()))
     # is_in knows one NaN of the many, and equal none.
     return pc.or_(found, pc.is_nan(stored)) if with_nan else found
+
+
+def _decoded(chunk: pa.Array) -> pa.Array:
+    """The values as `_stored` gives them, without what wraps or encodes them."""
+    if isinstance(chunk, pa.ExtensionArray):
+        return _decoded(chunk.storage)
+    if pa.types.is_run_end_encoded(chunk.type):
+        return _decoded(pc.run_end_decode(chunk))
+    if isinstance(chunk, pa.DictionaryArray):
+        return _decoded(chunk.dictionary).take(chunk.indices)
+    return _stored(chunk)
 
 
 def _stored(array: pa.Array) -> pa.Array:

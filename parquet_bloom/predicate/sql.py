@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PredicateError
 from . import literal
-from .tree import Equal, In, Node, all_of, any_of
+from .tree import And, Compare, Equal, In, IsNull, Node, NotEqual, all_of, any_of, negation, null_safe_equal
 
 if TYPE_CHECKING:
     from sqlglot import Token, exp
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _parsing: ContextVar[bool] = ContextVar("parsing", default=False)
 
-SUPPORTED = "supported are =, IN, AND and OR between columns and literals"
+SUPPORTED = "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR and NOT over columns and literals"
 
 _SHOWN = 60
 
@@ -52,17 +52,22 @@ _TYPES = {
     "DOUBLE": "double",
 }
 
-# How constructs that are refused are called.
-_NAMES = {
-    "Not": "NOT",
+# Comparisons by sqlglot's names; and what each means with its operands in the other order.
+_COMPARISONS = {
+    "EQ": "=",
     "NEQ": "<>",
     "NullSafeEQ": "<=>",
-    "GT": ">",
-    "GTE": ">=",
+    "NullSafeNEQ": "distinct",
     "LT": "<",
     "LTE": "<=",
-    "Is": "IS",
-    "Between": "BETWEEN",
+    "GT": ">",
+    "GTE": ">=",
+}
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+# How constructs that are refused are called.
+_NAMES = {
+    "Not": "such a NOT",
     "Like": "LIKE",
     "ILike": "ILIKE",
     "Neg": "a minus sign before anything but a number",
@@ -94,8 +99,9 @@ _NAMES = {
 def parse_sql(text: str, dialect: str | None = None) -> Node:
     """Parse a condition as it stands behind WHERE.
 
-    Understood are `=` and `==` between a column and a literal, in either order, `IN (...)`, AND, OR and
-    parentheses; struct leaves as dotted names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
+    Understood are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
+    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; NOT, AND, OR and parentheses; struct
+    leaves as dotted names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
     `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
     DOUBLE before a text, behind it after `::`, or in a CAST of one. A timestamp's text may end in a UTC offset or a
     zone's name. Comments are skipped.
@@ -262,26 +268,37 @@ class _Condition:
     # ------------------------------------------------------------------------------------------------ AND, OR, ( )
 
     def parse(self) -> Node:
-        """Split at the connectives; AND binds tighter than OR."""
+        """Split at the connectives; NOT binds tighter than AND, AND tighter than OR."""
         types = self.types
-        open_groups: list[list[list[Node]]] = []
+        open_groups: list[
+            tuple[list[list[Node]], bool]
+        ] = []  # with what is done to what stands between the parentheses
         group: list[list[Node]] = [[]]  # terms joined by OR, each a list of terms joined by AND
         index = 0
         while True:
-            while self._opens_group(index):
-                open_groups.append(group)
-                group = [[]]
+            negated = False
+            while True:
+                if index < len(self.tokens) and self.tokens[index].token_type == types.NOT:
+                    if self.tokens[index].text.upper() != "NOT":  # `!` binds in more than one way
+                        raise PredicateError(f"{_cut(self.text)}: NOT is written {self.tokens[index].text!r}")
+                    negated = not negated
+                elif self._opens_group(index):
+                    open_groups.append((group, negated))
+                    group, negated = [[]], False
+                else:
+                    break
                 index += 1
             stop = self._end_of_comparison(index)
             if stop == index:
                 where = f"before {self.tokens[index].text!r}" if index < len(self.tokens) else "at the end"
                 raise PredicateError(f"{_cut(self.text)}: a condition is missing {where}")
-            group[-1].append(self._comparison(index, stop))
+            comparison = self._comparison(index, stop)
+            group[-1].append(negation(comparison) if negated else comparison)
             index = stop
             while index < len(self.tokens) and self.tokens[index].token_type == types.R_PAREN:
                 node = any_of([all_of(term) for term in group])
-                group = open_groups.pop()
-                group[-1].append(node)
+                group, negated = open_groups.pop()
+                group[-1].append(negation(node) if negated else node)
                 index += 1
             if index == len(self.tokens):
                 return any_of([all_of(term) for term in group])
@@ -379,20 +396,21 @@ class _Condition:
 
     def _compare(self, node: exp.Expression, start: int, stop: int) -> Node:
         exp = self.exp
-        if type(node) is exp.EQ:
-            left, right = _bare(node.this, exp), _bare(node.expression, exp)
-            if self._is_column(left) and self._is_column(right):
-                hint = ""
-                if '"' in self.text and not self.backslash and right.find(exp.Identifier).args.get("quoted"):
-                    hint = " (double quotes are for names, texts take single quotes)"
-                raise PredicateError(f"a comparison of two columns{hint} is not supported; {SUPPORTED}")
-            if self._is_column(right):
-                left, right = right, left
-            if not self._is_column(left):
-                self._value(right)
-                self._value(left)
-                raise PredicateError(f"a comparison without a column is not supported; {SUPPORTED}")
-            return Equal(self._column(left), self._value(right))
+        if type(node) is exp.Not and type(node.this) in (exp.In, exp.Is, exp.Between):
+            return negation(self._compare(node.this, start, stop))
+        operator = _COMPARISONS.get(type(node).__name__)
+        if operator:
+            return self._against_literal(operator, node)
+        if type(node) is exp.Is:
+            if type(node.expression) is not exp.Null:
+                raise PredicateError(f"IS takes NULL; {SUPPORTED}")
+            return IsNull(self._column(node.this))
+        if type(node) is exp.Between:
+            if any(value for name, value in node.args.items() if name not in ("this", "low", "high")):
+                raise PredicateError(f"such a BETWEEN is not supported; {SUPPORTED}")
+            column = self._column(node.this)
+            low, high = (self._value(_bare(node.args[end], exp)) for end in ("low", "high"))
+            return And((Compare(column, ">=", low), Compare(column, "<=", high)))
         if type(node) is exp.In:
             if any(value for name, value in node.args.items() if name not in ("this", "expressions")):
                 raise PredicateError(f"IN takes a list of literals in parentheses; {SUPPORTED}")
@@ -404,6 +422,31 @@ class _Condition:
                 raise PredicateError("a literal is missing in the list")
             return In(column, values)
         raise self._refusal(node)
+
+    def _against_literal(self, operator: str, node: exp.Expression) -> Node:
+        """A comparison of a column with a literal, in either order."""
+        exp = self.exp
+        left, right = _bare(node.this, exp), _bare(node.expression, exp)
+        if self._is_column(left) and self._is_column(right):
+            hint = ""
+            if '"' in self.text and not self.backslash and right.find(exp.Identifier).args.get("quoted"):
+                hint = " (double quotes are for names, texts take single quotes)"
+            raise PredicateError(f"a comparison of two columns{hint} is not supported; {SUPPORTED}")
+        if self._is_column(right):
+            left, right, operator = right, left, _SWAPPED.get(operator, operator)
+        if not self._is_column(left):
+            self._value(right)
+            self._value(left)
+            raise PredicateError(f"a comparison without a column is not supported; {SUPPORTED}")
+        column, value = self._column(left), self._value(right)
+        if operator == "=":
+            return Equal(column, value)
+        if operator == "<>":
+            return NotEqual(column, value)
+        if operator in ("<=>", "distinct"):
+            same = null_safe_equal(column, value)
+            return same if operator == "<=>" else negation(same)
+        return Compare(column, operator, value)
 
     def _refusal(self, node: exp.Expression) -> PredicateError:
         if type(node) is self.exp.Anonymous:

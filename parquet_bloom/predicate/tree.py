@@ -1,7 +1,9 @@
 """The predicate tree: what every front end makes of its own notation, and all that pruning and filtering look at.
 
 Leaves compare one column with literals, connectives join them. SQL's three-valued logic holds: a comparison is true,
-false or null, and only true selects a row.
+false or null, and only true selects a row. There is no NOT: each leaf has an opposite, and `negation` puts it in the
+leaf's place, which three-valued logic allows. So a predicate is true if enough of its leaves are, and of each leaf
+pruning has to ask only whether it can be true.
 
 A **column** is a dotted path, as Parquet writes it: `user.id` is the leaf `id` of the struct `user`. A name that itself
 has a dot in it is carried as it is, so the column `a.b` and the leaf `b` of the struct `a` are both "a.b"; a table that
@@ -29,6 +31,9 @@ from ..errors import PredicateError
 from . import literal
 
 T = TypeVar("T")
+
+OPERATORS = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The operators of `Compare`, each with its opposite."""
 
 _SHOWN = 8  # literals of an IN list, and terms of an AND or OR, that str() shows
 
@@ -72,8 +77,8 @@ class Leaf(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Equal(Leaf):
-    """`column = value`."""
+class _OfOne(Leaf):
+    """A leaf that compares a column with one literal."""
 
     column: str
     value: literal.Literal
@@ -87,12 +92,12 @@ class Equal(Leaf):
         return (self.value,)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (Equal, self.column, literal.pack((self.value,)))
+        return _of_one, (type(self), self.column, literal.pack((self.value,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class In(Leaf):
-    """`column IN (values)`: a chain of `=` joined by OR. Without values it is false for every row."""
+class _OfMany(Leaf):
+    """A leaf that compares a column with any number of literals."""
 
     column: str
     values: tuple[literal.Literal, ...]
@@ -108,7 +113,85 @@ class In(Leaf):
         return self.values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (In, self.column, literal.pack(self.values))
+        return _of_many, (type(self), self.column, literal.pack(self.values))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _OfNone(Leaf):
+    """A leaf that looks at a column alone."""
+
+    column: str
+
+    def __post_init__(self) -> None:
+        _check_column(self.column)
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.column,)
+
+
+class Equal(_OfOne):
+    """`column = value`."""
+
+    __slots__ = ()
+
+
+class NotEqual(_OfOne):
+    """`column <> value`."""
+
+    __slots__ = ()
+
+
+class In(_OfMany):
+    """`column IN (values)`: a chain of `=` joined by OR. Without values it is false for every row."""
+
+    __slots__ = ()
+
+
+class NotIn(_OfMany):
+    """`column NOT IN (values)`: a chain of `<>` joined by AND. Without values it is true for every row."""
+
+    __slots__ = ()
+
+
+class IsNull(_OfNone):
+    """`column IS NULL`, which is never null itself."""
+
+    __slots__ = ()
+
+
+class IsNotNull(_OfNone):
+    """`column IS NOT NULL`, which is never null itself."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Compare(Leaf):
+    """`column < value`, or another of OPERATORS. NaN is above all other numbers, as Spark and DuckDB have it."""
+
+    column: str
+    operator: str
+    value: literal.Literal
+
+    def __post_init__(self) -> None:
+        _check_column(self.column)
+        if self.operator not in OPERATORS:
+            raise PredicateError(f"{self.operator!r} is none of {', '.join(OPERATORS)}", column=self.column)
+        literal.check((self.value,))
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return (self.value,)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (Compare, self.column, self.operator, literal.key(self.value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _comparison, (self.column, self.operator, literal.pack((self.value,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -182,6 +265,38 @@ def any_of(children: Iterable[Node]) -> Node:
     return kept[0] if len(kept) == 1 else Or(tuple(kept))
 
 
+_OPPOSITES: dict[type[Leaf], type[Any]] = {
+    Equal: NotEqual,
+    In: NotIn,
+    IsNull: IsNotNull,
+    NotEqual: Equal,
+    NotIn: In,
+    IsNotNull: IsNull,
+}
+
+
+def negation(node: Node) -> Node:
+    """The predicate that is true where this one is false, false where it is true, and null where it is null."""
+
+    def leaf(item: Leaf) -> Node:
+        if isinstance(item, Compare):
+            return Compare(item.column, OPERATORS[item.operator], item.value)
+        opposite = _OPPOSITES[type(item)]
+        if isinstance(item, _OfOne):
+            return opposite(item.column, item.value)
+        return opposite(item.column, item.values) if isinstance(item, _OfMany) else opposite(item.column)
+
+    def join(item: Connective, children: list[Node]) -> Node:
+        return Or(tuple(children)) if isinstance(item, And) else And(tuple(children))
+
+    return fold(node, leaf, join)
+
+
+def null_safe_equal(column: str, value: literal.Literal) -> Node:
+    """`column <=> value` (IS NOT DISTINCT FROM): equality that is never null, for which NULL equals NULL."""
+    return IsNull(column) if value is None else And((IsNotNull(column), Equal(column, value)))
+
+
 def leaves(node: Node) -> Iterator[Leaf]:
     """The leaves of a predicate, from left to right."""
     return (item for item in _postfix(node) if isinstance(item, Leaf))
@@ -228,13 +343,11 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
         name = item.column if plain and shown is not None else _quoted(item.column)
-        if isinstance(item, Equal):
-            return f"{name} = {literal.to_text(item.value, brief=shown is not None)}"
-        some = item.literals[:shown]
-        texts = [literal.to_text(value, brief=shown is not None) for value in some]
-        if len(some) < len(item.literals):
-            texts.append(f"... {len(item.literals) - len(some):,} more")
-        return f"{name} IN ({', '.join(texts)})"
+        texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
+        if len(texts) < len(item.literals):
+            texts.append(f"... {len(item.literals) - len(texts):,} more")
+        operator = item.operator if isinstance(item, Compare) else _SPELLED[type(item)]
+        return operator.format(name, ", ".join(texts)) if "{" in operator else f"{name} {operator} {texts[0]}"
 
     def join(item: Connective, texts: list[str]) -> str:
         word = f" {type(item).__name__.upper()} "
@@ -249,9 +362,26 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     return fold(node, leaf, join)
 
 
-def _unpacked(kind: type[Equal] | type[In], column: str, packed: tuple[Any, ...]) -> Leaf:
-    values = literal.unpack(packed)
-    return In(column, values) if kind is In else Equal(column, values[0])
+_SPELLED: dict[type[Leaf], str] = {
+    Equal: "=",
+    NotEqual: "<>",
+    In: "{} IN ({})",
+    NotIn: "{} NOT IN ({})",
+    IsNull: "{} IS NULL",
+    IsNotNull: "{} IS NOT NULL",
+}
+
+
+def _of_one(kind: type[_OfOne], column: str, packed: tuple[Any, ...]) -> Leaf:
+    return kind(column, literal.unpack(packed)[0])
+
+
+def _of_many(kind: type[_OfMany], column: str, packed: tuple[Any, ...]) -> Leaf:
+    return kind(column, literal.unpack(packed))
+
+
+def _comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
+    return Compare(column, operator, literal.unpack(packed)[0])
 
 
 def _postfix(node: Node) -> tuple[Any, ...]:

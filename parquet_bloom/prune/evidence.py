@@ -72,10 +72,11 @@ class FileEvidence:
         statistics = self._file.footer.statistics(record)
         low, high = bounds(statistics, column_type, leaf.index in self._file.footer.type_ordered)
         has_values = self._file.footer.has_values(row_group, leaf)
+        has_nulls = self._file.footer.has_nulls(row_group, leaf)
         chunk = self._file.chunk(row_group, leaf)
         if chunk is None or not column_type.hashable:  # a BOOLEAN column's filter: some writers leave it empty
-            return Evidence(column_type, has_values, low, high)
-        return Evidence(column_type, has_values, low, high, *self._usable(chunk))
+            return Evidence(column_type, has_values, low, high, has_nulls=has_nulls)
+        return Evidence(column_type, has_values, low, high, *self._usable(chunk), has_nulls=has_nulls)
 
     @staticmethod
     def _usable(chunk: ChunkFilter) -> tuple[Probe | None, str | None]:

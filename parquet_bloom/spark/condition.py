@@ -14,7 +14,7 @@ from pyspark.sql.types import DoubleType, FloatType, TimestampNTZType
 
 from ..errors import PredicateError, UnknownColumnError
 from ..predicate import parse, tree
-from ..predicate.tree import Connective, Equal, In, Leaf, Node
+from ..predicate.tree import Compare, Connective, Equal, In, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn
 from .doubt import Doubt
 from .exact import Zone, exact_values
 from .fields import Field, find_field
@@ -115,7 +115,7 @@ def _from_text(frame: DataFrame, filtered: DataFrame, where: str, ignore_case: b
         if field is None:
             raise Doubt(f"'{name}' is no column")
         fields[name] = field
-    has_lists = any(isinstance(leaf, In) for leaf in tree.leaves(node))
+    has_lists = any(isinstance(leaf, In | NotIn) for leaf in tree.leaves(node))
     stamps = ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ") if _has_naive(node) else ("TIMESTAMP_LTZ",)
     for stamp, split in product(stamps, (False, True) if has_lists else (False,)):
         try:
@@ -134,11 +134,18 @@ def _has_naive(node: Node) -> bool:
 
 
 def _exact(spark: SparkSession, node: Node, fields: Mapping[str, Field], naive: str | None, split: bool) -> Node:
-    """The same predicate with the values that Spark compares the columns with."""
+    """What pruning may ask: the same predicate with the values that Spark compares the columns with.
+
+    How Spark compares values of two types by order is its own business: there only that a null matches nothing counts.
+    """
     zone = Zone(spark)
     as_texts = is_set(spark, "spark.sql.legacy.typeCoercion.datetimeToString.enabled")
 
     def leaf(item: Leaf) -> Node:
+        if isinstance(item, IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
+            return item
+        if isinstance(item, Compare | NotEqual | NotIn):
+            return IsNotNull(item.column)
         data_type = fields[item.column].type
         stamp = naive or ("TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ")
         is_list = as_texts or (isinstance(item, In) and not split)

@@ -18,7 +18,7 @@ from pyspark.sql.types import TimestampNTZType
 
 from ..errors import PredicateError
 from ..predicate import tree
-from ..predicate.tree import And, Connective, In, Leaf, Node
+from ..predicate.tree import And, Compare, Connective, In, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn
 from .fields import Field
 
 # Texts that mean themselves under every setting of Spark's parser: no quotes, backslashes or ${variables}.
@@ -56,7 +56,22 @@ def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None, 
     return tree.fold(node, leaf, join)
 
 
+_COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
 def _leaf(item: Leaf, field: Field, stamp: str, split: bool) -> Column:
+    column = F.col(field.sql)
+    if isinstance(item, IsNull):
+        return column.isNull()
+    if isinstance(item, IsNotNull):
+        return column.isNotNull()
+    if isinstance(item, NotIn | NotEqual):
+        opposite = tree.negation(item)
+        assert isinstance(opposite, Leaf)
+        return ~_leaf(opposite, field, stamp, split)
+    if isinstance(item, Compare):
+        (value,) = _columns(item.literals, [literal_sql(item.value, stamp)])
+        return _COMPARISONS[item.operator](column, value)
     texts = [literal_sql(value, stamp) for value in item.literals]
     if isinstance(item, In) and not (split and texts):
         if not texts:

@@ -38,7 +38,7 @@ def test_exit_codes(lake, run):
     ("options", "expected"),
     [
         (["--where", "id = "], "error: id =: "),
-        (["--where", "id < 4"], "error: "),
+        (["--where", "id ~ 4"], "error: "),
         (["--where", ""], "error: "),
         (["--where", "nope = 1"], "error: column 'nope': no such column in any of 5 files"),
         (["--where", "id = 1", "--dialect", "klingon"], "error: "),

@@ -227,13 +227,40 @@ def embed(rng: random.Random, path: Path) -> str:
 # ------------------------------------------------------------------------------------------------ the predicates
 
 
-def equal(value: Any, literal: Any) -> bool:
+def equal(value: Any, literal: Any) -> bool | None:
     """SQL's `=`, of values that are made of the same type."""
     if value is None or literal is None:
-        return False
+        return None
     if isinstance(value, float) and math.isnan(value):
         return isinstance(literal, float) and math.isnan(literal)
     return bool(value == literal)
+
+
+def less(value: Any, literal: Any) -> bool | None:
+    """SQL's `<`, with NaN above all numbers, and texts by their UTF-8."""
+    if value is None or literal is None:
+        return None
+    return bool(rank(value) < rank(literal))
+
+
+def rank(value: Any) -> Any:
+    if isinstance(value, float):
+        return (True, 0.0) if math.isnan(value) else (False, value)
+    if isinstance(value, str):
+        return value.encode()
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+def inverted(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+def any_true(answers: list[bool | None]) -> bool | None:
+    return True if True in answers else None if None in answers else False
+
+
+def all_true(answers: list[bool | None]) -> bool | None:
+    return False if False in answers else None if None in answers else True
 
 
 def draw_literal(rng: random.Random, column: Column) -> Any:
@@ -265,20 +292,34 @@ def literal_form(rng: random.Random, column: Column, value: Any) -> Any:
     return value
 
 
-Match = Callable[[int], bool]
+Match = Callable[[int], bool | None]  # a row's number -> true, false or null
 
 
 def draw_leaf(rng: random.Random, columns: list[Column]) -> tuple[tuple[str, str, Any], Match]:
     """One condition in pyarrow's form, and which rows it selects."""
     column = rng.choice(columns)
     rows = column.rows
-    if rng.random() < 0.5:
+    choice = rng.random()
+    if choice < 0.6:
         value = draw_literal(rng, column)
         form = literal_form(rng, column, value)
-        return (column.name, rng.choice(["=", "=="]), form), lambda i: equal(rows[i], value)
-    values = [draw_literal(rng, column) for _ in range(rng.choice([1, 2, 5, 30]))]
+        if choice < 0.3 or column.kind == "bool":  # values of TRUE and FALSE have no order
+            return (column.name, rng.choice(["=", "=="]), form), lambda i: equal(rows[i], value)
+        if choice < 0.35:
+            return (column.name, rng.choice(["!=", "<>"]), form), lambda i: inverted(equal(rows[i], value))
+        comparisons: dict[str, Match] = {
+            "<": lambda i: less(rows[i], value),
+            ">=": lambda i: inverted(less(rows[i], value)),
+            ">": lambda i: less(value, rows[i]),
+            "<=": lambda i: inverted(less(value, rows[i])),
+        }
+        operator = rng.choice(list(comparisons))
+        return (column.name, operator, form), comparisons[operator]
+    values = [draw_literal(rng, column) for _ in range(rng.choice([0, 1, 2, 5, 30]))]
     forms = [literal_form(rng, column, value) for value in values]
-    return (column.name, "in", forms), lambda i: any(equal(rows[i], value) for value in values)
+    if choice < 0.9:
+        return (column.name, "in", forms), lambda i: any_true([equal(rows[i], value) for value in values])
+    return (column.name, "not in", forms), lambda i: inverted(any_true([equal(rows[i], value) for value in values]))
 
 
 def draw_predicate(rng: random.Random, columns: list[Column]) -> tuple[Any, Match]:
@@ -288,19 +329,28 @@ def draw_predicate(rng: random.Random, columns: list[Column]) -> tuple[Any, Matc
         terms.append([draw_leaf(rng, columns) for _ in range(rng.choice([1, 1, 2, 3]))])
     matches = [[match for _, match in term] for term in terms]
     dnf = [[leaf for leaf, _ in term] for term in terms]
-    return dnf, lambda i: any(all(match(i) for match in term) for term in matches)
+    return dnf, lambda i: any_true([all_true([match(i) for match in term]) for term in matches])
 
 
 def draw_nested(rng: random.Random, columns: list[Column], depth: int = 0) -> tuple[Node, Match]:
     """A tree of any shape."""
+    if rng.random() < 0.15:
+        node, inner = draw_nested(rng, columns, depth)
+        return tree.negation(node), lambda i: inverted(inner(i))
     if depth == 3 or rng.random() < 0.4:
+        if rng.random() < 0.15:
+            column = rng.choice(columns)
+            rows = column.rows
+            if rng.random() < 0.5:
+                return tree.IsNull(column.name), lambda i: rows[i] is None
+            return tree.IsNotNull(column.name), lambda i: rows[i] is not None
         (name, op, value), match = draw_leaf(rng, columns)
         return parse([(name, op, value)]), match
     parts = [draw_nested(rng, columns, depth + 1) for _ in range(rng.randint(2, 3))]
     matches = [match for _, match in parts]
     if rng.random() < 0.5:
-        return And(tuple(node for node, _ in parts)), lambda i: all(match(i) for match in matches)
-    return Or(tuple(node for node, _ in parts)), lambda i: any(match(i) for match in matches)
+        return And(tuple(node for node, _ in parts)), lambda i: all_true([match(i) for match in matches])
+    return Or(tuple(node for node, _ in parts)), lambda i: any_true([match(i) for match in matches])
 
 
 # ------------------------------------------------------------------------------------------------------ the check

@@ -13,7 +13,7 @@ import pytest
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_dnf
-from parquet_bloom.predicate.tree import And, Equal, In, Or
+from parquet_bloom.predicate.tree import And, Compare, Equal, In, NotEqual, NotIn, Or
 
 D = decimal.Decimal
 
@@ -56,10 +56,12 @@ def test_shapes(filters, node):
         ({"a": 1}, "SQL text or a list"),
         (5, "SQL text or a list"),
         (("", "=", 1), "dotted path"),
-        (("a", "!=", 1), "'=', '==' and 'in'"),
-        (("a", "<", 1), "'=', '==' and 'in'"),
-        (("a", "not in", [1]), "'=', '==' and 'in'"),
-        (("a", None, 1), "'=', '==' and 'in'"),
+        (("a", "like", 1), "'not in'"),
+        (("a", "<=>", 1), "'not in'"),
+        (("a", "not  in", [1]), "'not in'"),
+        (("a", None, 1), "'not in'"),
+        (("a", "<", [1]), "takes 'in'"),
+        (("a", "not in", 1), "a collection"),
         (("a", "=", [1]), "takes 'in'"),
         (("a", "in", 1), "a collection"),
         (("a", "in", "text"), "a collection"),
@@ -81,7 +83,7 @@ def test_what_is_not_understood_is_named_on_one_line(filters, words):
 
 def test_an_error_names_the_column():
     with pytest.raises(PredicateError) as caught:
-        parse_dnf([("user.id", "=", 1), ("user.name", ">", "a")])
+        parse_dnf([("user.id", "=", 1), ("user.name", "like", "a")])
     assert caught.value.column == "user.name"
 
 
@@ -245,3 +247,18 @@ def test_polars_values():
 def test_long_filters():
     assert len(parse_dnf([[("a", "=", i)] for i in range(20_000)]).values) == 20_000
     assert len(parse_dnf([(f"c{i}", "=", i) for i in range(20_000)]).children) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (("a", "!=", 1), NotEqual("a", 1)),
+        (("a", "<>", 1), NotEqual("a", 1)),
+        (("a", "<", 1), Compare("a", "<", 1)),
+        (("a", ">=", np.float32(1.5)), Compare("a", ">=", 1.5)),
+        (("a", "NOT IN", [1, None]), NotIn("a", (1, None))),
+        (("a", "not in", set()), NotIn("a", ())),
+    ],
+)
+def test_other_comparisons(filters, expected):
+    assert parse_dnf(filters) == expected

@@ -19,10 +19,25 @@ from hypothesis import strategies as st
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
 from parquet_bloom.predicate.evaluate import mask
-from parquet_bloom.predicate.tree import And, Equal, In, Node, Or, all_of, any_of, to_text
+from parquet_bloom.predicate.tree import (
+    And,
+    Compare,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    Node,
+    NotEqual,
+    NotIn,
+    Or,
+    all_of,
+    any_of,
+    to_text,
+)
 
 D = decimal.Decimal
 A, B, C = Equal("a", 1), Equal("b", 2), Equal("c", 3)
+BETWEEN = And((Compare("a", ">=", 1), Compare("a", "<=", 2)))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +56,36 @@ A, B, C = Equal("a", 1), Equal("b", 2), Equal("c", 3)
         ("(a = 1 OR b = 2) AND c = 3", And((Or((A, B)), C))),
         ("(a = 1 AND (b = 2 AND c = 3))", And((A, B, C))),
         ("((a = 1) OR (b = 2)) OR (c = 3)", Or((A, B, C))),
+        ("a <> 1", NotEqual("a", 1)),
+        ("a != 1", NotEqual("a", 1)),
+        ("1 <> a", NotEqual("a", 1)),
+        ("a < 1", Compare("a", "<", 1)),
+        ("a <= 1.5", Compare("a", "<=", D("1.5"))),
+        ("a > 'x'", Compare("a", ">", "x")),
+        ("a >= DATE '2026-01-02'", Compare("a", ">=", dt.date(2026, 1, 2))),
+        ("1 < a", Compare("a", ">", 1)),
+        ("1 >= a", Compare("a", "<=", 1)),
+        ("a BETWEEN 1 AND 2", BETWEEN),
+        ("a BETWEEN 1 AND 2 AND b = 2", And((*BETWEEN.children, B))),
+        ("b = 2 OR a BETWEEN 1 AND 2", Or((B, BETWEEN))),
+        ("a NOT BETWEEN 1 AND 2", Or((Compare("a", "<", 1), Compare("a", ">", 2)))),
+        ("a IS NULL", IsNull("a")),
+        ("a IS NOT NULL", IsNotNull("a")),
+        ("NOT a IS NULL", IsNotNull("a")),
+        ("a <=> 1", And((IsNotNull("a"), A))),
+        ("a <=> NULL", IsNull("a")),
+        ("a IS NOT DISTINCT FROM 1", And((IsNotNull("a"), A))),
+        ("a IS DISTINCT FROM 1", Or((IsNull("a"), NotEqual("a", 1)))),
+        ("a NOT IN (1, NULL)", NotIn("a", (1, None))),
+        ("NOT a IN (1, 2)", NotIn("a", (1, 2))),
+        ("NOT a = 1", NotEqual("a", 1)),
+        ("not not a = 1", A),
+        ("NOT a = 1 AND b = 2", And((NotEqual("a", 1), B))),
+        ("NOT (a = 1 AND b = 2)", Or((NotEqual("a", 1), NotEqual("b", 2)))),
+        ("NOT (a = 1 OR NOT (b = 2))", And((NotEqual("a", 1), B))),
+        ("NOT (a < 1)", Compare("a", ">=", 1)),
+        ("NOT ((a)) > 1", Compare("a", "<=", 1)),
+        ("c = 3 OR NOT (a = 1)", Or((C, NotEqual("a", 1)))),
         ("a IN (1, 2,3)", In("a", (1, 2, 3))),
         ("a in (1)", In("a", (1,))),
         ("a IN ()", In("a", ())),
@@ -142,18 +187,17 @@ def test_decimals_do_not_depend_on_the_callers_context():
 
 
 NOT_SUPPORTED = """
-a <> 1|<>
-a != 1|<>
-a < 1|<
-a >= 1|>=
-a <=> 1|<=>
-NOT a = 1|NOT
-NOT (a = 1)|NOT
-a NOT IN (1)|NOT
-a IS NULL|IS
-a IS NOT NULL|NOT
-a BETWEEN 1 AND 2|BETWEEN
-a BETWEEN 1 AND 2 AND b = 1|a BETWEEN 1 AND 2: BETWEEN
+! a = 1|NOT is written
+a NOT 1|not understood
+NOT|missing
+a = NOT 1|such a NOT
+a IS TRUE|IS takes NULL
+a IS 5|IS takes NULL
+a IS NOT b|IS takes NULL
+a < 1 < 2|such
+a < b|two columns
+a BETWEEN b AND 2|the column b
+a BETWEEN SYMMETRIC 2 AND 1|such a BETWEEN
 a LIKE 'x%'|LIKE
 length(a) = 1|LENGTH
 my_function(a, 1) = 1|my_function

@@ -1,0 +1,109 @@
+"""A predicate's literal -> its place among the values of one column: exactly, or not at all.
+
+Values of a column lie in the order of its domain values (see `physical`): numbers by size, texts and bytes as unsigned
+bytes, dates and times by time. NaN is not among them; it is above all others, as Spark and DuckDB have it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from .literals import Coerced, coerce
+from .physical import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, integer_range
+
+_NANOS = 10**9
+_NO_ORDER = "values of {} have no order to compare by"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a literal stands among the values that a column can hold.
+
+    Attributes
+    ----------
+    at_most : the largest value that is not above the literal; None when there is none.
+    at_least : the smallest value that is not below the literal; None when there is none.
+    unknown : why nothing can be said; None when the two are the whole answer.
+    """
+
+    at_most: Domain | None = None
+    at_least: Domain | None = None
+    unknown: str | None = None
+
+
+def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Place:
+    """Where a literal (see `literals.coerce`; neither NULL nor NaN) stands among a column's values.
+
+    The literal means what it means in an equality: the nearest float of a column of floats, an instant of `timezone`
+    where it has none of its own. What equality cannot tell exactly has no place either.
+    """
+    kind = column_type.kind
+    if kind in (Kind.BOOLEAN, Kind.UNKNOWN) or (kind is Kind.BYTES and isinstance(literal, str) and "\\" in literal):
+        return Place(unknown=_NO_ORDER.format(column_type) if kind is not Kind.BYTES else "a text with a backslash")
+    if kind in (Kind.TIMESTAMP, Kind.TIME, Kind.DATE):
+        return _temporal(literal, column_type, timezone)
+    if kind in (Kind.INTEGER, Kind.DECIMAL):
+        return _number(literal, column_type, timezone)
+    if kind in (Kind.STRING, Kind.BYTES):
+        # Of any length: that a column has none of its own length does not say where it stands.
+        column_type = replace(column_type, physical="BYTE_ARRAY", length=None)
+    return _exactly(coerce(literal, column_type, timezone), literal, column_type)
+
+
+def _exactly(coerced: Coerced, literal: Any, column_type: ColumnType) -> Place:
+    if coerced.unknown is not None:
+        return Place(unknown=coerced.unknown)
+    if len(coerced.values) != 1:
+        return Place(unknown=f"{type(literal).__name__} has no place among values of {column_type}")
+    return Place(coerced.values[0], coerced.values[0])
+
+
+def _number(literal: Any, column_type: ColumnType, timezone: str) -> Place:
+    scale = column_type.scale or 0 if column_type.kind is Kind.DECIMAL else 0
+    if isinstance(literal, bool) or not isinstance(literal, int | float | decimal.Decimal):
+        return _exactly(coerce(literal, column_type, timezone), literal, column_type)
+    if isinstance(literal, float):
+        if math.isinf(literal):
+            low, high = integer_range(column_type)
+            return Place(None, low) if literal < 0 else Place(high, None)
+        coerced = coerce(literal, column_type, timezone)
+        if coerced.unknown is not None or (not coerced.values and column_type.kind is Kind.DECIMAL):
+            # Engines compare decimals with doubles as doubles, each in its own way.
+            return Place(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
+        if coerced.values:
+            return Place(coerced.values[0], coerced.values[0])
+    elif isinstance(literal, decimal.Decimal) and not (literal.is_finite() and -400 < literal.adjusted() < 400):
+        return Place(unknown=f"this Decimal has no place among values of {column_type}")
+    return _between(Fraction(literal) * 10**scale, column_type)
+
+
+def _between(exact: Fraction, column_type: ColumnType) -> Place:
+    """The whole numbers of the column's range on either side of a number, or the number itself."""
+    low, high = integer_range(column_type)
+    below, above = math.floor(exact), math.ceil(exact)
+    return Place(
+        None if below < low else min(below, high),
+        None if above > high else max(above, low),
+    )
+
+
+def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> Place:
+    """Dates and times, by way of a column of the same kind that holds nanoseconds."""
+    if column_type.kind is Kind.DATE:
+        fine, per_value = ColumnType("INT64", Kind.TIMESTAMP, 8, unit="ns", utc=False), NANOS_PER_DAY
+    else:
+        fine = replace(column_type, physical="INT64", length=8, unit="ns")
+        per_value = _NANOS // UNITS_PER_SECOND[column_type.unit or "ns"]
+    wide = coerce(literal, fine, timezone)
+    if wide.unknown is not None or len(wide.values) != 1:
+        return _exactly(coerce(literal, column_type, timezone), literal, column_type)
+    nanos = wide.values[0]
+    assert isinstance(nanos, int)
+    below, rest = divmod(nanos, per_value)
+    if rest and isinstance(literal, str):  # some engines cut such digits off, and compare what is left
+        return Place(unknown=f"{literal!r} has digits below the unit of {column_type}")
+    return Place(below, below + bool(rest))
