@@ -10,7 +10,8 @@ from .file.write import write_table
 from .filter import SplitBlockBloomFilter
 from .hashing.arrays import hash_values
 from .prune.plan import prune
-from .prune.read import read_table
+from .prune.polars import scan_polars
+from .prune.read import iter_batches, read_table
 from .prune.report import PruneReport
 
 __version__ = "0.1.0"
@@ -27,10 +28,12 @@ __all__ = [
     "errors",
     "fpp_for",
     "hash_values",
+    "iter_batches",
     "open",
     "probe",
     "prune",
     "read_table",
+    "scan_polars",
     "size_for",
     "verify",
     "write_table",

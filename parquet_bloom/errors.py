@@ -60,7 +60,7 @@ class ParquetBloomError(Exception):
         if self.column is not None:
             place.append(f"column '{self.column}'")
         parts = [self.path, ", ".join(place), " ".join(self.problem.split())]
-        return _printable(": ".join(part for part in parts if part))
+        return printable(": ".join(part for part in parts if part))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would call the class with `args` alone, and OSError with arguments of its own.
@@ -154,6 +154,6 @@ def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any])
     return cls(problem, **fields)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Escape line breaks, control characters and undecodable bytes: a file's name may hold any of them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

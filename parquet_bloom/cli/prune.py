@@ -49,7 +49,7 @@ def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -
     "--where",
     metavar="SQL",
     required=True,
-    help="The predicate, as SQL has it behind WHERE: comparisons of columns with literals; dotted paths for nested columns.",
+    help="The predicate, as behind SQL's WHERE: columns compared with literals; dotted paths for nested columns.",
 )
 @click.option("--dialect", metavar="NAME", help="Read the predicate as this SQL dialect (sqlglot's names: spark, ...).")
 @click.option(

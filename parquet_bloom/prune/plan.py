@@ -58,7 +58,7 @@ def prune(
     """
     decider = Decider(parse(where, dialect=dialect), timezone)
     files = list_files(paths, filesystem)
-    report = PruneReport(str(decider.node))
+    report = PruneReport(str(decider.node), filesystem=filesystem)
     missing = set(decider.columns)
     for done, path in enumerate(files):
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
+from ..errors import ParquetBloomError
 from ..file.columns import find_leaves
 from ..file.reader import BloomFile, open
 from ..file.values import ColumnReader
@@ -18,7 +18,8 @@ from ..predicate import parse, tree
 from ..predicate.evaluate import StoredColumn, mask
 from ..predicate.tree import Node
 from .plan import prune
-from .report import PruneReport
+from .report import FileDecision, PruneReport
+from .schemas import chosen, misfit, promoted, reading, schemas_of, unified
 
 
 def read_table(
@@ -58,6 +59,53 @@ def read_table(
     return read_selected(report, node, columns, filesystem=filesystem, timezone=timezone)
 
 
+def iter_batches(
+    paths: Any,
+    where: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_size: int = 65_536,
+    filesystem: Any = None,
+    timezone: str = "UTC",
+    dialect: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> pa.RecordBatchReader:
+    """Read the rows that match a predicate a batch at a time: no more than one row group is in memory.
+
+    Parameters
+    ----------
+    paths, where, columns, filesystem, timezone, dialect, progress : as in `read_table`.
+    batch_size : rows of a batch at most; a batch holds rows of one row group, and none is empty.
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        Iterates over record batches of one schema, that of `read_table`; engines that take Arrow's streams take it
+        too. Row groups are chosen at once, and read as the batches are asked for.
+
+    Raises
+    ------
+    PredicateError, ParquetBloomError
+        As in `read_table`; for what is in the row groups, when they are read.
+    """
+    if batch_size < 1:
+        raise ParquetBloomError(f"a batch of {batch_size} rows cannot be: at least 1")
+    node = parse(where, dialect=dialect)
+    report = prune(paths, node, filesystem=filesystem, timezone=timezone, progress=progress)
+    decisions = _opened(report)
+    if not decisions:
+        return pa.RecordBatchReader.from_batches(pa.schema([]), [])
+    schema = unified(schemas_of([decision.path for decision in decisions], filesystem, columns))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for decision in decisions:
+            with open(decision.path, filesystem) as file:
+                for table in _matches(file, decision.selected, node, columns, timezone):
+                    yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
 def read_selected(
     report: PruneReport,
     node: Node,
@@ -68,38 +116,42 @@ def read_selected(
 ) -> pa.Table:
     """The matching rows of the row groups that a report has selected; see `read_table`."""
     tables: list[pa.Table] = []
-    for decision in report.files:
-        if decision.selected or not tables:
-            with open(decision.path, filesystem) as file:
-                tables.append(_read_file(file, decision.selected, node, columns, timezone))
-    if len(tables) > 1 and tables[0].num_rows == 0 and not report.files[0].selected:
-        tables = tables[1:]  # read for its schema alone
+    for decision in _opened(report):
+        with open(decision.path, filesystem) as file:
+            tables.append(_read_file(file, decision.selected, node, columns, timezone))
     try:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as error:
-        problem = f"the files' rows do not fit into one table: {str(error).splitlines()[0]}; leave the column out"
-        raise UnreadableColumnError(problem) from error
+        raise misfit(error) from error
+
+
+def _opened(report: PruneReport) -> list[FileDecision]:
+    """The files to open: those with a row group to read, or else one, for its schema alone."""
+    return [decision for decision in report.files if decision.selected] or report.files[:1]
 
 
 def _read_file(
     file: BloomFile, row_groups: list[int], node: Node, columns: Sequence[str] | None, timezone: str
 ) -> pa.Table:
-    try:
+    with reading(file):
+        empty = chosen(pq.ParquetFile(file.source.arrow_file()), columns, file.path).empty_table()
+    return pa.concat_tables([empty, *_matches(file, row_groups, node, columns, timezone)])
+
+
+def _matches(
+    file: BloomFile, row_groups: list[int], node: Node, columns: Sequence[str] | None, timezone: str
+) -> Iterator[pa.Table]:
+    """The matching rows of each row group that has any."""
+    with reading(file):
         reader = pq.ParquetFile(file.source.arrow_file())
-        if columns is not None:
-            _check_columns(reader.schema_arrow, columns, file.path)
         names = None if columns is None else list(columns)
-        selected = [reader.schema_arrow.empty_table() if names is None else reader.read_row_groups([], names)]
-        for row_group in row_groups:
+    for row_group in row_groups:
+        with reading(file):
             matches = _mask(file, reader, row_group, node, timezone)
-            if pc.any(matches).as_py():  # else the other columns need not be read
-                selected.append(_filter(reader.read_row_group(row_group, names), matches))
-        return pa.concat_tables(selected)
-    except ParquetBloomError as error:
-        error.path = error.path or file.path
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UnreadableColumnError(f"cannot be read: {str(error).splitlines()[0]}", path=file.path) from error
+            if not pc.any(matches).as_py():
+                continue  # the other columns need not be read
+            table = _filter(reader.read_row_group(row_group, names), matches)
+        yield table
 
 
 def _filter(table: pa.Table, matches: pa.ChunkedArray) -> pa.Table:
@@ -109,12 +161,6 @@ def _filter(table: pa.Table, matches: pa.ChunkedArray) -> pa.Table:
         rows = np.flatnonzero(pc.fill_null(matches, False).to_numpy())
         runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
         return pa.concat_tables([table.slice(int(run[0]), len(run)) for run in runs if len(run)] or [table.slice(0, 0)])
-
-
-def _check_columns(schema: pa.Schema, columns: Sequence[str], path: str) -> None:
-    for name in columns:
-        if name not in schema.names and name.split(".")[0] not in schema.names:
-            raise UnknownColumnError("no such column", path=path, column=name)
 
 
 def _mask(file: BloomFile, reader: pq.ParquetFile, row_group: int, node: Node, timezone: str) -> pa.ChunkedArray:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import printable
+from .handover import dataset
+from .html import table
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,16 @@ class FileDecision:
         """Ordinals of the row groups that are read."""
         return [decision.row_group for decision in self.row_groups if decision.read]
 
+    @property
+    def skipped_by(self) -> dict[str, int]:
+        """How many row groups each kind of evidence (or a combination, as "filter+range") ruled out."""
+        return dict(Counter("+".join(sorted(decision.by)) for decision in self.row_groups if not decision.read))
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why something was read although evidence stood there, each reason once."""
+        return list(dict.fromkeys(doubt for decision in self.row_groups for doubt in decision.doubts))
+
 
 class Selection(dict[str, list[int]]):
     """{path: row groups to read}; a file with none has no entry, and asking for it gives an empty list."""
@@ -56,10 +75,12 @@ class PruneReport:
     ----------
     where : the predicate as text.
     files : a decision a file, in the order given.
+    filesystem : where the files are: a pyarrow or fsspec file system; None for the local one.
     """
 
     where: str
     files: list[FileDecision] = field(default_factory=list)
+    filesystem: Any = field(default=None, compare=False, repr=False)
 
     @property
     def selected(self) -> Selection:
@@ -100,11 +121,90 @@ class PruneReport:
     @property
     def skipped_by(self) -> dict[str, int]:
         """How many row groups each kind of evidence (or a combination, as "filter+range") ruled out."""
-        return dict(Counter("+".join(sorted(d.by)) for file in self.files for d in file.row_groups if not d.read))
+        found: Counter[str] = Counter()
+        for file in self.files:
+            found.update(file.skipped_by)
+        return dict(found)
+
+    def to_dataset(self, schema: pa.Schema | None = None) -> Any:
+        """The surviving row groups as a dataset, for DuckDB, polars, DataFusion and whoever else reads one.
+
+        The predicate is not applied: the dataset holds every row of these row groups, and the engine filters them. The
+        files are read when the dataset is; one that has been rewritten since has other row groups.
+
+        Parameters
+        ----------
+        schema : of the dataset; None takes the one that all files of the report fit into, skipped ones too, whose
+            footers are read for it.
+
+        Returns
+        -------
+        pyarrow.dataset.Dataset
+            A fragment a file, in the report's order. Types differ between files as far as pyarrow's datasets allow.
+
+        Raises
+        ------
+        UnreadableColumnError
+            The files' columns fit into no one schema.
+        """
+        return dataset([file.path for file in self.files], self.selected, self.filesystem, schema)
+
+    def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
+        """Tell for each row group whether it is read, what ruled it out, and what was doubtful.
+
+        Parameters
+        ----------
+        max_files : so many files at most, those that are read first.
+        max_lines : so many lines a file at most; neighbours that share their fate share a line.
+        """
+        lines = [printable(self.where), str(self), *self._causes()]
+        shown = self.notable(max_files)
+        for file in shown:
+            lines += ["", f"{printable(file.path)}: {_of(len(file.selected), len(file.row_groups), 'row group')} read"]
+            runs = list(_runs(file.row_groups))
+            lines += [f"  {line}" for line in runs[:max_lines]]
+            if len(runs) > max_lines:
+                lines.append(f"  ... {len(runs) - max_lines:,} more lines")
+        if len(shown) < len(self.files):
+            rest = len(self.files) - len(shown)
+            still = self.selected_files - sum(bool(file.selected) for file in shown)
+            lines += ["", f"... {rest:,} more {'file' if rest == 1 else 'files'}, {still:,} of them read"]
+        return "\n".join(lines)
+
+    def _causes(self) -> Iterator[str]:
+        if self.skipped_by:
+            causes = sorted(self.skipped_by.items(), key=lambda item: (-item[1], item[0]))
+            yield "skipped by " + ", ".join(f"{printable(cause)}: {count:,}" for cause, count in causes)
+        if self.doubts:
+            yield f"doubtful: {_of(len({doubt[:2] for doubt in self.doubts}), self.total_row_groups, 'row group')}"
+
+    def notable(self, count: int) -> list[FileDecision]:
+        """At most so many files: the ones that are read come first, otherwise in the report's order."""
+        return sorted(self.files, key=lambda file: not file.selected)[: max(count, 0)]
 
     def __str__(self) -> str:
-        def of(count: int, total: int, unit: str) -> str:
-            return f"{count:,} of {total:,} {unit}{'' if total == 1 else 's'}"
+        files = _of(self.selected_files, self.total_files, "file")
+        return f"read {files}, {_of(self.selected_row_groups, self.total_row_groups, 'row group')}"
 
-        files = of(self.selected_files, self.total_files, "file")
-        return f"read {files}, {of(self.selected_row_groups, self.total_row_groups, 'row group')}"
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return table(self)
+
+
+def _of(count: int, total: int, unit: str) -> str:
+    return f"{count:,} of {total:,} {unit}{'' if total == 1 else 's'}"
+
+
+def _runs(decisions: tuple[RowGroupDecision, ...]) -> Iterator[str]:
+    """One line for each run of row groups of the same fate, and one for each of its doubts."""
+    for (read, by, reason, doubts), run in groupby(decisions, lambda d: (d.read, d.by, d.reason, d.doubts)):
+        members = list(run)
+        first, last = members[0].row_group, members[-1].row_group
+        numbers = f"{first}" if first == last else f"{first}-{last}"
+        rows = sum(member.num_rows for member in members)
+        if read:
+            yield f"{numbers}: read, {rows:,} row{'' if rows == 1 else 's'}"
+        else:
+            yield f"{numbers}: skipped by {printable('+'.join(sorted(by)))}: {printable(reason)}"
+        for doubt in doubts:
+            yield f"    doubtful: {printable(doubt)}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from pyarrow.fs import FileSystem, LocalFileSystem
+
 from ..errors import StorageError
 from . import location
 from .listing import list_files
@@ -20,6 +22,7 @@ __all__ = [
     "RemoteIdentity",
     "Rewrite",
     "Source",
+    "arrow_filesystem",
     "create",
     "leftovers",
     "list_files",
@@ -92,6 +95,11 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None) -> Re
     if remote is None:
         return LocalRewrite(None, location.local(path))
     return RemoteRewrite(None, location.plain(path), remote)
+
+
+def arrow_filesystem(filesystem: object | None = None) -> FileSystem:
+    """The pyarrow file system on which pyarrow itself finds the paths that `list_files` gives."""
+    return location.arrow_filesystem(filesystem) or LocalFileSystem()
 
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:

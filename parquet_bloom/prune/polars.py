@@ -1,0 +1,173 @@
+"""Parquet files as a polars LazyFrame that reads only the row groups its filters need.
+
+polars hands its source the predicate of a query. What of it is surely understood (`polars_predicate`) chooses the row
+groups; what is read is filtered by polars itself, by the whole predicate, so what is not understood costs time only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import ParquetBloomError, UnreadableColumnError
+from ..file.reader import open
+from ..predicate.tree import Node
+from ..storage import list_files
+from . import polars_predicate
+from .plan import prune
+from .schemas import promoted, reading, unified
+
+
+def scan_polars(paths: Any, *, filesystem: Any = None) -> Any:
+    """Parquet files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
+
+    Parameters
+    ----------
+    paths : a file, a folder, or a list of them; listed, and their footers read for the schema, at once.
+    filesystem : pyarrow or fsspec file system; None for the local one.
+
+    Returns
+    -------
+    polars.LazyFrame
+        The rows of all files in file order; columns of files that differ are promoted as in `read_table`. Filters,
+        projections and leading slices reach the files; every filter that polars pushes down is applied, whole, to what
+        is read, and those that are understood (comparisons of a bare column with literals, under `&`, `|`, `~`)
+        choose the row groups beforehand.
+
+    Raises
+    ------
+    ParquetBloomError
+        As in `prune`; polars is not installed; or the files' columns fit into no one schema.
+    """
+    pl = _polars()
+    files = list_files(paths, filesystem)
+    if not files:
+        raise ParquetBloomError("there are no files to scan")
+    source = _Source(pl, files, filesystem)
+    return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
+
+
+def _polars() -> Any:
+    try:
+        import polars
+        import polars.io.plugins
+    except ImportError:
+        raise ParquetBloomError("scan_polars needs polars 1.20 or newer, which is not installed") from None
+    return polars
+
+
+class _Source:
+    """Files, as polars asks for them.
+
+    Attributes
+    ----------
+    dtypes : polars' schema of the rows.
+    """
+
+    def __init__(self, pl: Any, files: list[str], filesystem: Any):
+        self._pl = pl
+        self._files = files
+        self._filesystem = filesystem
+        schemas = []
+        odd: set[str] = set()
+        for path in files:
+            with open(path, filesystem) as file, reading(file):
+                schemas.append(pq.ParquetFile(file.source.arrow_file()).schema_arrow)
+                # pyarrow turns INT96 into nanoseconds and wraps what does not fit.
+                odd.update(leaf.path[0] for leaf in file.leaves if leaf.physical == "INT96")
+        self._schema = unified(schemas)
+        names = self._schema.names
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UnreadableColumnError("polars takes no two columns of one name", column=twice)
+        self.dtypes = pl.from_arrow(self._schema.empty_table()).schema
+        for schema in {*schemas}:
+            odd.update(
+                field.name for field in schema if not _same_values(field.type, self._schema.field(field.name).type)
+            )
+        # Columns whose values polars sees as every file has them. Of a name with a dot a file may have a struct's leaf.
+        self._plain = {f.name for f in self._schema if _comparable(f.type) and "." not in f.name} - odd
+
+    def frames(
+        self, with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[Any]:
+        """The rows that polars asks for, a row group at a time; `batch_size`, a hint, is not heeded."""
+        names = self._schema.names if with_columns is None else with_columns
+        needed = [] if predicate is None else list(dict.fromkeys(predicate.meta.root_names()))
+        columns = list(dict.fromkeys([*names, *needed])) or self._schema.names[:1]
+        # A slice that comes with a predicate was cut before it, off all rows: none of them may be left out.
+        whole = predicate is None or n_rows is not None
+        node = None if whole else polars_predicate.translate(self._pl, predicate, self.dtypes, self._plain)
+        alone = not whole and 0 < len(needed) < len(columns)  # the predicate's columns first: perhaps nothing matches
+        left = 0 if self._never(predicate, needed) else n_rows
+        for reader, row_group in self._row_groups(node) if left != 0 else ():
+            if alone and self._read(reader, row_group, needed, predicate).is_empty():
+                continue
+            rows = reader.metadata.row_group(row_group).num_rows
+            yield self._read(reader, row_group, columns, predicate, left).select(names)
+            if left is not None:
+                left -= min(left, rows)
+                if left == 0:
+                    break
+        yield self._pl.DataFrame(schema=self.dtypes).select(names)  # polars wants a frame at least
+
+    def _never(self, predicate: Any, needed: list[str]) -> bool:
+        """Whether a predicate without columns, as polars makes of an empty `is_in`, is not true."""
+        if predicate is None or needed:
+            return False
+        values = self._pl.select(predicate).to_series()
+        return len(values) == 1 and not values[0]
+
+    def _row_groups(self, node: Node | None) -> Iterator[tuple[pq.ParquetFile, int]]:
+        """The row groups to read: all of them without a predicate."""
+        selected = None if node is None else prune(self._files, node, filesystem=self._filesystem).selected
+        for path in self._files if selected is None else selected:
+            with open(path, self._filesystem) as file:
+                with reading(file):
+                    reader = pq.ParquetFile(file.source.arrow_file())
+                for row_group in range(reader.num_row_groups) if selected is None else selected[path]:
+                    yield reader, row_group
+
+    def _read(
+        self, reader: pq.ParquetFile, row_group: int, columns: list[str], predicate: Any, num_rows: int | None = None
+    ) -> Any:
+        """The rows of a row group, or the first of them, that the predicate lets through."""
+        table = reader.read_row_group(row_group, columns)
+        schema = pa.schema([self._schema.field(name) for name in columns])
+        frame = self._pl.from_arrow(promoted(table.select([n for n in columns if n in table.column_names]), schema))
+        frame = frame if num_rows is None else frame.head(num_rows)
+        return frame if predicate is None else frame.filter(predicate)
+
+
+_COMPARABLE = (
+    pa.types.is_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_date32,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+    pa.types.is_decimal128,
+)
+
+
+def _comparable(arrow_type: pa.DataType) -> bool:
+    """Whether polars has the type's values as they are stored, and compares them exactly."""
+    return any(test(arrow_type) for test in _COMPARABLE)
+
+
+def _same_values(arrow_type: pa.DataType, promoted_type: pa.DataType) -> bool:
+    """Whether promotion leaves every value what it was."""
+    floats = (pa.float32(), pa.float64())
+    integers = pa.types.is_integer(arrow_type) and pa.types.is_integer(promoted_type)
+    return arrow_type == promoted_type or integers or (arrow_type in floats and promoted_type in floats)

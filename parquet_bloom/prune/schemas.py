@@ -1,0 +1,88 @@
+"""The Arrow schemas of files, and the one that all of them fit into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
+from ..file.reader import BloomFile, open
+from ..threads import in_order, processors
+
+_THREADS = 8  # footers on remote storage come late, not slowly
+
+
+@contextmanager
+def reading(file: BloomFile) -> Iterator[None]:
+    """Name the file in every error, and give pyarrow's errors their place among ours."""
+    try:
+        yield
+    except ParquetBloomError as error:
+        error.path = error.path or file.path
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UnreadableColumnError(f"cannot be read: {str(error).splitlines()[0]}", path=file.path) from error
+
+
+def schema_of(path: str, filesystem: Any = None, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The schema that pyarrow gives a file's rows, or the chosen columns of them."""
+    with open(path, filesystem) as file, reading(file):
+        return chosen(pq.ParquetFile(file.source.arrow_file()), columns, path)
+
+
+def chosen(reader: pq.ParquetFile, columns: Sequence[str] | None, path: str) -> pa.Schema:
+    """The schema of chosen columns, top-level ones or dotted leaves; None for all."""
+    if columns is None:
+        return reader.schema_arrow
+    for name in columns:
+        if name not in reader.schema_arrow.names and name.split(".")[0] not in reader.schema_arrow.names:
+            raise UnknownColumnError("no such column", path=path, column=name)
+    return reader.read_row_groups([], list(columns)).schema
+
+
+def schemas_of(
+    paths: Sequence[str], filesystem: Any = None, columns: Sequence[str] | None = None
+) -> Iterable[pa.Schema]:
+    """The schema of each file, read by several threads."""
+    threads = min(_THREADS, 4 * processors(), len(paths))
+    if threads < 2:
+        return [schema_of(path, filesystem, columns) for path in paths]
+    with in_order(lambda path: schema_of(path, filesystem, columns), paths, threads) as results:
+        return list(results)
+
+
+def unified(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """The schema of rows of all files together, as `pyarrow.concat_tables` promotes them.
+
+    Raises
+    ------
+    UnreadableColumnError
+        Two files' types of a column have none in common, or a file has two columns of one name.
+    """
+    distinct = list(dict.fromkeys(schemas))  # thousands of files have few
+    if len(distinct) == 1:
+        return distinct[0]
+    try:
+        return pa.unify_schemas(distinct, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise misfit(error) from error
+
+
+def misfit(error: Exception) -> UnreadableColumnError:
+    """The error of files whose columns have no type in common."""
+    problem = f"the files' rows do not fit into one table: {str(error).splitlines()[0]}; leave the column out"
+    return UnreadableColumnError(problem)
+
+
+def promoted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A file's rows in the schema of all files: what the file does not have is null."""
+    if table.schema.equals(schema):
+        return table.replace_schema_metadata(schema.metadata)
+    try:
+        return pa.concat_tables([schema.empty_table(), table], promote_options="permissive").cast(schema)
+    except pa.ArrowException as error:
+        raise misfit(error) from error
