@@ -74,7 +74,13 @@ def prune(
     with output.rows("row_groups", COLUMNS) as rows:
         with output.progress(len(files)) as bar, output.step("prune"):
             report = prune_files(
-                files, node, timezone=timezone, ignore_case=ignore_case, progress=bar.of, on_error=output.fail
+                files,
+                node,
+                timezone=timezone,
+                ignore_case=ignore_case,
+                progress=bar.of,
+                on_error=output.fail,
+                cache=None,  # it would be gone with the process
             )
         for file in report.files:
             for decision in file.row_groups:
@@ -104,4 +110,6 @@ def _totals(report: PruneReport) -> dict[str, Any]:
         "row_groups": report.total_row_groups,
         "selected_row_groups": report.selected_row_groups,
         "skipped_by": report.skipped_by,
+        "requests": report.requests,
+        "bytes_read": report.bytes_read,
     }

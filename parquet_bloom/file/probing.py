@@ -146,34 +146,85 @@ def probe_hashes(
     problems: list[str | None] = [None] * len(chunks)
     if not len(hashes):
         return found, problems
-    of_file: dict[int, list[int]] = {}
-    for number, chunk in enumerate(chunks):
-        of_file.setdefault(id(chunk.file), []).append(number)
-    for members in of_file.values():
-        asked = _FileProbe([chunks[number] for number in members], hashes)
-        try:
-            asked.run(immutable)
-        except ParquetBloomError as error:  # of the file as a whole: no answer of it is trusted
-            asked.found[:] = True
-            asked.problems = [error.problem] * len(members)
-        found[members] = asked.found
+    for members in _by_file(chunks):
+        asked = _FileProbe([chunks[number] for number in members], [hashes], np.zeros(len(members), np.intp))
+        asked.found = np.ones((len(members), len(hashes)), np.bool_)
+        if asked.answered(immutable):
+            found[members] = asked.found
         for number, problem in zip(members, asked.problems, strict=True):
             problems[number] = problem
     return found, problems
 
 
-class _FileProbe:
-    """Filters of one file asked for the same keys."""
+def probe_any(questions: Sequence[tuple[ChunkFilter, NDArray[np.uint64]]]) -> tuple[list[bool], list[str | None]]:
+    """Ask filters for keys of their own: whether any of the keys may be there. All of a file's are asked together.
 
-    def __init__(self, chunks: list[ChunkFilter], hashes: NDArray[np.uint64]):
+    Parameters
+    ----------
+    questions : a filter and hashes (uint64, one at least); a filter may be asked several times.
+
+    Returns
+    -------
+    For each question, False where all of its keys are certainly absent, and why the filter could not be used, or None.
+    """
+    found = [True] * len(questions)
+    problems: list[str | None] = [None] * len(questions)
+    chunks = [chunk for chunk, _ in questions]
+    for members in _by_file(chunks):
+        sets: list[NDArray[np.uint64]] = []
+        places: dict[tuple[int, int], int] = {}  # most questions are about the same keys, in the same memory
+        which = []
+        for number in members:
+            hashes = questions[number][1]
+            place = places.setdefault((hashes.__array_interface__["data"][0], len(hashes)), len(sets))
+            if place == len(sets):
+                sets.append(np.ascontiguousarray(hashes))
+            which.append(place)
+        asked = _FileProbe([chunks[number] for number in members], sets, np.array(which, np.intp))
+        answered = asked.answered(False)
+        for number, maybe, problem in zip(members, asked.any.tolist(), asked.problems, strict=True):
+            found[number], problems[number] = maybe or not answered, problem
+    return found, problems
+
+
+def _by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
+    of_file: dict[int, list[int]] = {}
+    for number, chunk in enumerate(chunks):
+        of_file.setdefault(id(chunk.file), []).append(number)
+    return of_file.values()
+
+
+class _FileProbe:
+    """Filters of one file, each asked for one of several sets of keys.
+
+    Attributes
+    ----------
+    any : for each filter, whether any of its keys may be there.
+    found : the same for each key, where there is one set only and somebody has put an array of True here.
+    problems : for each filter, why it could not be used, or None.
+    """
+
+    def __init__(self, chunks: list[ChunkFilter], sets: list[NDArray[np.uint64]], which: NDArray[np.intp]):
         self.chunks = chunks
-        self.hashes = hashes
-        self.found = np.ones((len(chunks), len(hashes)), np.bool_)
+        self.sets = sets
+        self.which = which
+        self.any = np.ones(len(chunks), np.bool_)
+        self.found: NDArray[np.bool_] | None = None
         self.problems: list[str | None] = [None] * len(chunks)
         self.starts = np.zeros(len(chunks), np.int64)
         self.num_bytes = np.zeros(len(chunks), np.int64)
+        self.num_hashes = np.array([len(hashes) for hashes in sets], np.int64)[which]
 
-    def run(self, immutable: bool) -> None:
+    def answered(self, immutable: bool) -> bool:
+        """Ask; False if the file as a whole has a problem: no answer of it is to be trusted."""
+        try:
+            self._run(immutable)
+        except ParquetBloomError as error:
+            self.problems = [error.problem] * len(self.chunks)
+            return False
+        return True
+
+    def _run(self, immutable: bool) -> None:
         file: BloomFile = self.chunks[0].file
         file.read_headers(self.chunks)
         for i, chunk in enumerate(self.chunks):
@@ -188,24 +239,33 @@ class _FileProbe:
             self._ask(usable, file.source)
 
     def _ask(self, usable: NDArray[np.intp], reader: _Reader) -> None:
-        costs = np.minimum(self.num_bytes[usable], BLOCK_BYTES * len(self.hashes))
+        costs = np.minimum(self.num_bytes[usable], BLOCK_BYTES * self.num_hashes[usable])
         unsure: list[int] = []
         for batch in _batches(usable, costs):
             whole = self._wants_whole(batch)
-            for i, bitset in zip(batch[whole], self._bitsets(batch[whole], reader), strict=True):
-                self.found[i] = sbbf.check_hashes(bitset, self.hashes)
+            for i, bitset in zip(batch[whole].tolist(), self._bitsets(batch[whole], reader), strict=True):
+                self._take(i, sbbf.check_hashes(bitset, self.sets[self.which[i]]))
                 if not bitset.any():
-                    self._is_empty(int(i))
+                    self._is_empty(i)
             unsure += self._ask_blocks(batch[~whole], reader)
         self._search_for_a_bit(np.array(unsure, np.intp), reader)
+
+    def _take(self, members: int | NDArray[np.intp], answers: NDArray[np.bool_]) -> None:
+        self.any[members] = answers.any(axis=-1)
+        if self.found is not None:
+            self.found[members] = answers
 
     def _wants_whole(self, batch: NDArray[np.intp]) -> NDArray[np.bool_]:
         """The filters of which more than half of the blocks are wanted, and the small ones."""
         sizes = self.num_bytes[batch]
         whole = sizes <= WHOLE_BYTES
-        for i in np.flatnonzero(~whole & (2 * len(self.hashes) * BLOCK_BYTES > sizes)):
-            wanted = np.unique(locate_blocks(sizes[i : i + 1], self.hashes))
-            whole[i] = 2 * len(wanted) * BLOCK_BYTES > sizes[i]
+        known: dict[tuple[int, int], bool] = {}
+        for i in np.flatnonzero(~whole & (2 * self.num_hashes[batch] * BLOCK_BYTES > sizes)):
+            key = int(sizes[i]), int(self.which[batch[i]])
+            if key not in known:
+                wanted = np.unique(locate_blocks(sizes[i : i + 1], self.sets[key[1]]))
+                known[key] = 2 * len(wanted) * BLOCK_BYTES > key[0]
+            whole[i] = known[key]
         return whole
 
     def _bitsets(self, batch: NDArray[np.intp], reader: _Reader) -> list[NDArray[np.uint8]]:
@@ -216,13 +276,24 @@ class _FileProbe:
         """Ask by single blocks; returns the filters none of whose blocks had a bit set."""
         if not len(batch):
             return []
-        places = self.starts[batch, np.newaxis] + locate_blocks(self.num_bytes[batch], self.hashes)
-        offsets, numbers = np.unique(places, return_inverse=True)
-        numbers = numbers.reshape(places.shape).astype(np.int64)  # NumPy 1 gives it flat
+        groups = [(batch[self.which[batch] == place], self.sets[place]) for place in np.unique(self.which[batch])]
+        places = [
+            self.starts[members, np.newaxis] + locate_blocks(self.num_bytes[members], hashes)
+            for members, hashes in groups
+        ]
+        flat = places[0].ravel() if len(places) == 1 else np.concatenate([place.ravel() for place in places])
+        offsets, flat_numbers = np.unique(flat, return_inverse=True)
+        flat_numbers = flat_numbers.ravel().astype(np.int64)
         blocks = reader.gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
-        self.found[batch] = check_blocks(blocks, numbers, self.hashes)
         is_empty = ~np.any(blocks.view(np.uint64), axis=1)
-        return batch[np.all(is_empty[numbers], axis=1)].tolist()
+        unsure: list[int] = []
+        done = 0
+        for (members, hashes), place in zip(groups, places, strict=True):
+            numbers = flat_numbers[done : done + place.size].reshape(place.shape)
+            self._take(members, check_blocks(blocks, numbers, hashes))
+            unsure += members[np.all(is_empty[numbers], axis=1)].tolist()
+            done += place.size
+        return unsure
 
     def _search_for_a_bit(self, unsure: NDArray[np.intp], reader: _Reader) -> None:
         """Tell filters that are sparse from those that were never filled, which deny everything wrongly."""
@@ -243,7 +314,7 @@ class _FileProbe:
     def _is_empty(self, i: int) -> None:
         self.problems[i] = self.chunks[i]._problem_if_empty
         if self.problems[i]:
-            self.found[i] = True
+            self._take(i, np.ones(self.num_hashes[i], np.bool_))
 
 
 def _batches(members: NDArray[np.intp], costs: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:

@@ -19,6 +19,7 @@ from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
 from ..storage import Source, open_source
 from .columns import find_leaf, type_of
+from .footer_cache import CachedFooter, FooterCache
 
 if TYPE_CHECKING:
     from typing import Self
@@ -27,7 +28,7 @@ _FIRST_READ = 64 * 1024  # most footers fit, so that one read is enough
 
 
 def read_footer(source: Source) -> Footer:
-    """The footer of an opened file.
+    """The footer of an opened file. What was read of the filters before it on the way is kept in `source`.
 
     Raises
     ------
@@ -37,11 +38,24 @@ def read_footer(source: Source) -> Footer:
         tail = source.read_at(max(0, source.size - _FIRST_READ), min(source.size, _FIRST_READ))
         start, length = footer_span(tail, source.size)
         inside = len(tail) - TAIL_BYTES - length
-        data = tail[inside:-TAIL_BYTES] if inside >= 0 else source.read_at(start, length)
-        return Footer(data, start)
+        missing = b"" if inside >= 0 else source.read_at(start, -inside)
+        footer = Footer(missing + tail[max(0, inside) : -TAIL_BYTES], start)
     except ParquetBloomError as error:
         error.path = error.path or source.name
         raise
+    if inside > 0:
+        _keep_filters(source, footer, start - inside, tail[:inside])
+    return footer
+
+
+def _keep_filters(source: Source, footer: Footer, offset: int, before: bytes) -> None:
+    """Keep what can belong to filters of the bytes before the footer, which begin at `offset`."""
+    filters = footer.chunks[footer.chunks["filter_offset"] >= 0]
+    unknown, end = filters["filter_length"] < 0, filters["filter_offset"] + filters["filter_length"]
+    here = filters["filter_offset"][(filters["filter_offset"] < footer.start) & (unknown | (end > offset))]
+    if len(here):
+        first = max(offset, int(here.min()))
+        source.keep(first, before[first - offset :])
 
 
 class ChunkFilter:
@@ -240,12 +254,18 @@ class BloomFile:
     footer : the parsed footer.
     """
 
-    def __init__(self, source: Source):
+    def __init__(self, source: Source, cache: FooterCache | None = None):
         self.source = source
         self.path = source.name
-        self.footer: Footer = read_footer(source)
+        known = cache.get(source.identity) if cache is not None else None
+        if known is None:
+            known = CachedFooter(read_footer(source))
+            if cache is not None:
+                cache.put(source.identity, known)
+        self.footer: Footer = known.footer
+        self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
-        self._heads: dict[int, bytes] = {}
+        self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
         self._headers: dict[bytes, FilterHeader] = {}
         self._header_lengths: set[int] = set()
 
@@ -313,7 +333,10 @@ class BloomFile:
     def chunk(self, row_group: int, column: str | Leaf) -> ChunkFilter | None:
         """The filter of a column chunk as the footer points to it; None where it points to none."""
         leaf = self.leaf(column) if isinstance(column, str) else column
-        record = self.record(row_group, leaf)
+        return self.chunk_of(row_group, leaf, self.record(row_group, leaf))
+
+    def chunk_of(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
+        """The same, where the footer's record of the column chunk is known already."""
         there = record["filter_offset"] != -1 or record["filter_fields"] > 0
         return ChunkFilter(self, row_group, leaf, record) if there else None
 
@@ -427,18 +450,22 @@ class BloomFile:
         TruncatedFileError, StorageError
             The file is shorter than it was, or cannot be read.
         """
-        wanted = {chunk.offset for chunk in chunks if not chunk.location_problem}
+        wanted = {chunk.offset for chunk in chunks if not chunk.location_problem} - self._prepared
+        if not wanted:
+            return
+        prepared = frozenset(wanted)
         # Where the footer gives no length, only the header of the filter before tells whether it reaches into this one.
         spans = self._filter_spans
         before = np.searchsorted(spans["offset"], np.fromiter(wanted, np.int64)) - 1
         before = np.unique(before[before >= 0])
         nearest = spans["offset"][before[spans["length"][before] < 0]].tolist()
         wanted.update(offset for offset in nearest if 0 <= offset < self.footer.start)
-        offsets = sorted(wanted - self._heads.keys())
+        offsets = sorted(offset for offset in wanted if offset not in self._heads)
         heads = self.source.read_ranges(
             (offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in offsets
         )
         self._heads.update(zip(offsets, heads, strict=True))
+        self._prepared |= prepared
 
     def _owner(self, number: int) -> tuple[int, str]:
         record: Any = self.footer.chunks[number]
@@ -446,13 +473,14 @@ class BloomFile:
         return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
 
 
-def open(path: Any, filesystem: Any = None) -> BloomFile:
+def open(path: Any, filesystem: Any = None, *, cache: FooterCache | None = None) -> BloomFile:
     """Open a Parquet file for its filters, by whichever writer.
 
     Parameters
     ----------
     path : str or path-like.
     filesystem : pyarrow or fsspec file system that `path` belongs to; None for the local one.
+    cache : footers that need not be read again, and where this one is put; None for none.
 
     Raises
     ------
@@ -469,7 +497,7 @@ def open(path: Any, filesystem: Any = None) -> BloomFile:
     """
     source = open_source(path, filesystem)
     try:
-        return BloomFile(source)
+        return BloomFile(source, cache)
     except BaseException:
         source.close()
         raise

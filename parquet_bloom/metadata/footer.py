@@ -262,20 +262,23 @@ class Footer:
     def has_values(self, row_group: int, leaf: Leaf) -> bool | None:
         """Whether a column chunk holds a value that is not null; None where the footer does not say."""
         record = self.chunk(row_group, leaf)
+        return self.has_values_by(row_group, leaf, record, self.statistics(record))
+
+    def has_values_by(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
+        """The same, where the column chunk's record and statistics are known already."""
         num_values = int(record["num_values"])
         if not leaf.repeated and num_values != self.num_rows_of(row_group):
             return None  # the footer contradicts itself
-        null_count = self.statistics(record).null_count
+        null_count = statistics.null_count
         if num_values == 0 or null_count == num_values:
             return False
         return None if null_count is None else True
 
-    def has_nulls(self, row_group: int, leaf: Leaf) -> bool | None:
-        """Whether a column chunk (of no list) holds a null; None where the footer does not say."""
-        record = self.chunk(row_group, leaf)
+    def has_nulls_by(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
+        """Whether a column chunk, of no list, holds a null; None where the footer does not say."""
         if leaf.repeated or int(record["num_values"]) != self.num_rows_of(row_group):
             return None
-        null_count = self.statistics(record).null_count
+        null_count = statistics.null_count
         return None if null_count is None or null_count < 0 else null_count > 0
 
     def data_ranges(self) -> np.ndarray:

@@ -195,8 +195,8 @@ class Decider:
 
     def _coerced(self, leaf: Leaf, column_type: ColumnType) -> _Values:
         key = (id(leaf), column_type)
-        if key not in self._values:
-            self._values[key] = self._coerce(leaf, column_type)
+        if key not in self._values:  # of threads that come here together, all go on with the same values
+            self._values.setdefault(key, self._coerce(leaf, column_type))
         return self._values[key]
 
     def _coerce(self, leaf: Leaf, column_type: ColumnType) -> _Values:

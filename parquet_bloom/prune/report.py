@@ -76,11 +76,15 @@ class PruneReport:
     where : the predicate as text.
     files : a decision a file, in the order given.
     filesystem : where the files are: a pyarrow or fsspec file system; None for the local one.
+    requests : ranges of files asked of the file system, those read as one counted once; listing and opening are not.
+    bytes_read : bytes that came upon them.
     """
 
     where: str
     files: list[FileDecision] = field(default_factory=list)
     filesystem: Any = field(default=None, compare=False, repr=False)
+    requests: int = field(default=0, compare=False)
+    bytes_read: int = field(default=0, compare=False)
 
     @property
     def selected(self) -> Selection:

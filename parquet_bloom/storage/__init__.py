@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "arrow_filesystem",
     "create",
+    "is_local",
     "leftovers",
     "list_files",
     "managed_table",
@@ -31,6 +32,11 @@ __all__ = [
     "rewrite",
     "same_place",
 ]
+
+
+def is_local(filesystem: object | None) -> bool:
+    """Whether a file system is the local one, as None is."""
+    return location.arrow_filesystem(filesystem) is None
 
 
 def open_source(path: str | os.PathLike[str], filesystem: object | None = None) -> Source:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow.fs import FileSystem, FileType, FSSpecHandler, PyFileSystem
+from pyarrow.fs import FileInfo, FileSystem, FileType, FSSpecHandler, PyFileSystem
 
 from .. import threads
 from ..errors import ConcurrentChangeError, StorageError
@@ -55,18 +55,32 @@ class RemoteSource(Source):
 
     def _open(self, open_file: Callable[[], pa.NativeFile]) -> tuple[pa.NativeFile, RemoteIdentity]:
         try:
-            info = self.filesystem.get_file_info(self.name)
-            if info.type == FileType.NotFound:
-                raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
-            if info.type == FileType.Directory:
-                raise StorageError("cannot open: it is a folder", path=self.name, errno=errno.EISDIR)
             file = open_file()
+        except (OSError, pa.ArrowException) as error:
+            self._look()  # it may know better what is wrong
+            raise _ours(error, "cannot open", self.name) from error
+        try:
             metadata = file.metadata() or {}
             etag = metadata.get(b"ETag", metadata.get("ETag"))
+            # Opening has told size and etag; only where there is none is the file system asked once more.
+            modified_ns = None if etag else self._look().mtime_ns
             kind = str(self.filesystem.type_name)
-            return file, RemoteIdentity(kind, self.name, file.size(), info.mtime_ns, etag)
+            return file, RemoteIdentity(kind, self.name, file.size(), modified_ns, etag or None)
+        except (OSError, pa.ArrowException) as error:
+            file.close()
+            raise _ours(error, "cannot open", self.name) from error
+
+    def _look(self) -> FileInfo:
+        """What the file system says of the path, which must be a file's."""
+        try:
+            info = self.filesystem.get_file_info(self.name)
         except (OSError, pa.ArrowException) as error:
             raise _ours(error, "cannot open", self.name) from error
+        if info.type == FileType.NotFound:
+            raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
+        if info.type == FileType.Directory:
+            raise StorageError("cannot open: it is a folder", path=self.name, errno=errno.EISDIR)
+        return info
 
     def _open_again(self, open_file: Callable[[], pa.NativeFile]) -> pa.NativeFile:
         file, identity = self._open(open_file)
@@ -143,6 +157,7 @@ class RemoteSource(Source):
         self.arrow_file().close()
 
     def close(self) -> None:
+        self.keep(0, b"")
         for file in (self._file, *self._idle):
             file.close()
         self._idle.clear()

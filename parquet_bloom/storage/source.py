@@ -52,7 +52,7 @@ class Source(ABC):
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
     requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
-        goes through `arrow_file` or a mapping.
+        goes through `arrow_file` or a mapping, nor what `keep` remembers.
     bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
     """
 
@@ -62,6 +62,8 @@ class Source(ABC):
     identity: Hashable
     requests: int = 0
     bytes_read: int = 0
+    _kept: NDArray[np.uint8] = np.empty(0, np.uint8)
+    _kept_from: int = 0
     _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -77,6 +79,9 @@ class Source(ABC):
         offset, length = operator.index(offset), operator.index(length)
         if offset < 0 or length < 0 or offset + length > self.size:
             raise self._outside(offset, length)
+        if self._kept_from <= offset and offset + length <= self._kept_from + len(self._kept):
+            start = offset - self._kept_from
+            return self._kept[start : start + length].tobytes()
         data = self._read(offset, length) if length else b""
         if length:
             self._count(1, len(data))
@@ -114,9 +119,29 @@ class Source(ABC):
         """
         offsets, lengths, total = self.require_inside(offsets, lengths)
         out = np.empty(total, np.uint8)
-        if total:
-            self._gather(offsets, lengths, out)
+        near = self._kept
+        kept = (offsets >= self._kept_from) & (offsets + lengths <= self._kept_from + len(near))
+        if not len(near) or not kept.any():
+            if total:
+                self._gather(offsets, lengths, out)
+            return out
+        places = offsets - self._kept_from
+        asked = ~kept & (lengths > 0)
+        if asked.any():
+            far = np.empty(int(lengths[asked].sum()), np.uint8)
+            self._gather(offsets[asked], lengths[asked], far)
+            places[asked] = len(near) + np.cumsum(lengths[asked]) - lengths[asked]
+            near = np.concatenate([near, far])
+        places[lengths == 0] = 0
+        scattered.copy_scattered(near, places, lengths, out)
         return out
+
+    def keep(self, offset: int, data: bytes) -> None:
+        """Remember bytes that were read at `offset`, in place of those remembered before.
+
+        Later reads that lie within them ask the file system for nothing, and see the file as it was.
+        """
+        self._kept, self._kept_from = np.frombuffer(data, np.uint8), offset
 
     def require_inside(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]
@@ -268,6 +293,7 @@ class LocalSource(Source):
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
+        self.keep(0, b"")
         if self._mapped is not None:
             self._mapped.close()
         if descriptor >= 0:

@@ -101,7 +101,15 @@ TOTALS = {
     "show": {"files", "filters", "broken", "num_bytes"},
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "verify": {"files", "filters", "bad"},
-    "prune": {"files", "selected_files", "row_groups", "selected_row_groups", "skipped_by"},
+    "prune": {
+        "files",
+        "selected_files",
+        "row_groups",
+        "selected_row_groups",
+        "skipped_by",
+        "requests",
+        "bytes_read",
+    },
 }
 
 

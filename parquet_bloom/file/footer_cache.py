@@ -1,0 +1,118 @@
+"""Footers kept in memory, so that a file that is asked again is not read for its footer again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from ..metadata.filter_header import MAX_HEADER_BYTES
+from ..metadata.footer import Footer
+from ..storage import FileIdentity, RemoteIdentity
+
+DEFAULT_BYTES = 256 * 1024 * 1024
+
+SETTLED_NS = 2_000_000_000
+"""A file changed more recently is not cached: file systems' clocks tick every few milliseconds (some every second or
+two), and a change within the same tick would not show in its times."""
+
+_FIXED_BYTES = 4096  # of Python's objects, a footer
+_LEAF_BYTES = 3072  # a column: its part of the schema, and what is made of it
+_HEAD_BYTES = MAX_HEADER_BYTES + 160  # a filter: its header, and its places in tables
+
+
+@dataclass
+class CachedFooter:
+    """What a footer cache holds of a file.
+
+    Attributes
+    ----------
+    footer : the footer.
+    heads : {offset: the bytes that stand there} of filters' headers that were read.
+    """
+
+    footer: Footer
+    heads: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory it takes at most, by estimate: with every column looked at and every header read."""
+        footer = self.footer
+        num_filters = int((footer.chunks["filter_offset"] != -1).sum())
+        columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
+        tables = footer.chunks.nbytes + footer.row_groups.nbytes
+        return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + num_filters * _HEAD_BYTES
+
+
+class FooterCache:
+    """Footers and filter headers of files that were opened, the least recently used forgotten first.
+
+    A file is known again by what it was when it was opened: device, inode, size and times (to the nanosecond, that of
+    its last change of any kind among them); on other file systems path, size and etag. A file that was replaced or
+    written to is another one, even if it has the same size and modification time. Not cached are files changed within
+    the last two seconds, whose times cannot tell a further change yet, and files of file systems that give no etag
+    (fsspec's among them).
+
+    Parameters
+    ----------
+    max_bytes : memory that it may take, by estimate.
+
+    Notes
+    -----
+    May be used by many threads. A run over more files than fit leaves none of them that the next run over the same
+    files finds: give such a lake a cache as large as its footers.
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_BYTES):
+        self.max_bytes = max_bytes
+        self._num_bytes = 0
+        self._entries: OrderedDict[Hashable, tuple[CachedFooter, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<FooterCache: {len(self):,} footers, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it takes, by estimate."""
+        return self._num_bytes
+
+    def get(self, identity: Hashable) -> CachedFooter | None:
+        """What is known of a file, given by its `Source.identity`."""
+        with self._lock:
+            if identity not in self._entries:
+                return None
+            self._entries.move_to_end(identity)
+            return self._entries[identity][0]
+
+    def put(self, identity: Hashable, known: CachedFooter) -> None:
+        """Remember a file, if its identity tells it from each other one."""
+        num_bytes = known.num_bytes
+        if num_bytes > self.max_bytes or not _distinct(identity):
+            return
+        with self._lock:
+            self._num_bytes += num_bytes - self._entries.pop(identity, (known, 0))[1]
+            self._entries[identity] = known, num_bytes
+            while self._num_bytes > self.max_bytes:
+                self._num_bytes -= self._entries.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._entries.clear()
+            self._num_bytes = 0
+
+
+def _distinct(identity: Hashable) -> bool:
+    if isinstance(identity, FileIdentity):
+        return identity.changed_ns < time.time_ns() - SETTLED_NS
+    return isinstance(identity, RemoteIdentity) and identity.etag is not None
+
+
+FOOTERS = FooterCache()
+"""The cache that calls of one process share unless they are given another."""
