@@ -258,7 +258,9 @@ cdef int _put_field(bytearray out, int64_t last_id, int64_t id, int type) except
 
 
 cdef int _put_value(bytearray out, int type, value) except -1:
-    if type == STRUCT:
+    if type == STRUCT and isinstance(value, bytes):
+        out += value  # encoded already, with its end
+    elif type == STRUCT:
         _put_struct(out, value)
     elif type == LIST:
         element_type, elements = value
@@ -292,7 +294,10 @@ cdef int _put_struct(bytearray out, fields) except -1:
 
 
 def write_struct(fields):
-    """Encode a struct given as (field id, type, value) triples; a list's value is (element type, elements)."""
+    """Encode a struct given as (field id, type, value) triples; a list's value is (element type, elements).
+
+    A struct inside of it may also be bytes, which are copied.
+    """
     out = bytearray()
     _put_struct(out, fields)
     return bytes(out)
@@ -622,3 +627,84 @@ def splice_filters(const uint8_t[::1] footer not None, const int64_t[::1] meta_s
         copied = meta_ends[i]
     _put_bytes(out, cursor.data + copied, cursor.end - copied)
     return bytes(out)
+
+
+# ---------------------------------------------------------------------------------------------------- pages
+
+def read_page_locations(const uint8_t[::1] index not None, uint64_t limit):
+    """The PageLocations of an OffsetIndex, as an (n, 3) int64 array of offset, size, first row.
+
+    Raises
+    ------
+    MalformedFooterError
+        The bytes are something else, there are more than `limit`, or one lacks a field.
+    """
+    cdef Cursor cursor = Cursor(index)
+    cdef Field field, inner
+    cdef uint64_t count, i
+    cdef int element_type = 0
+    cdef int seen
+    cdef int64_t[:, ::1] out
+    found = None
+    field.id = 0
+    while cursor.next_field(&field):
+        if field.id != 1 or field.type != LIST or found is not None:
+            cursor.skip(field.type, 1)
+            continue
+        count = cursor.list_header(&element_type)
+        if count > limit or (count and element_type != STRUCT):
+            cursor.fail(f"{count} elements of type {element_type} are no list of pages")
+        found = np.zeros((count, 3), np.int64)
+        out = found
+        for i in range(count):
+            inner.id = 0
+            seen = 0
+            while cursor.next_field(&inner):
+                if 1 <= inner.id <= 3 and _is_int(inner.type):
+                    out[i, inner.id - 1] = cursor.integer()
+                    seen |= 1 << inner.id
+                else:
+                    cursor.skip(inner.type, 3)
+            if seen != 14:
+                cursor.fail("a page lacks its place, its size or its first row")
+    if found is None:
+        cursor.fail("there is no list of pages")
+    return found
+
+
+def read_page_header_fields(const uint8_t[::1] data not None):
+    """What a page's header says: (page type, bytes of the header, bytes behind it, number of values, encoding).
+
+    -1 stands for what it does not say. The last two are those of the struct that goes with the page type.
+
+    Raises
+    ------
+    MalformedFooterError
+    """
+    cdef Cursor cursor = Cursor(data)
+    cdef Field field, inner
+    cdef int64_t kind = -1, size = -1, described = -1, values = -1, encoding = -1
+    field.id = 0
+    while cursor.next_field(&field):
+        if (field.id == 1 or field.id == 3) and _is_int(field.type):
+            if field.id == 1:
+                kind = cursor.integer()
+            else:
+                size = cursor.integer()
+        elif (field.id == 5 or field.id == 7 or field.id == 8) and field.type == STRUCT:
+            if described >= 0:
+                cursor.fail("a page is described twice")
+            described = field.id
+            inner.id = 0
+            while cursor.next_field(&inner):
+                if inner.id == 1 and _is_int(inner.type):
+                    values = cursor.integer()
+                elif inner.id == (4 if described == 8 else 2) and _is_int(inner.type):
+                    encoding = cursor.integer()
+                else:
+                    cursor.skip(inner.type, 2)
+        else:
+            cursor.skip(field.type, 1)
+    if not (kind == 0 and described == 5 or kind == 2 and described == 7 or kind == 3 and described == 8):
+        cursor.fail(f"there is no page of type {kind}")
+    return kind, cursor.pos, size, values, encoding

@@ -327,8 +327,7 @@ class Footer:
         decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
         plain-encoded alike.
         """
-        root = [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
-        elements = [root]
+        elements = [_root()]
         for node in leaf.nodes[:-1]:
             elements.append([(3, I32, _repetition(node)), (4, BINARY, _ANY_NAME), (5, I32, 1)])
         last = leaf.nodes[-1]
@@ -339,22 +338,88 @@ class Footer:
             stored.append((2, I32, leaf.length))
         elements.append([*stored, (3, I32, _repetition(last)), (4, BINARY, _ANY_NAME)])
         groups = [self._physical_row_group(number, leaf) for number in range(self.num_row_groups)]
-        fields = [
+        return self._small_file([], elements, self.num_rows, groups, [])
+
+    def column_file(
+        self,
+        row_group: int,
+        leaf: Leaf,
+        dictionary: bytes | memoryview,
+        pages: bytes | memoryview,
+        num_rows: int,
+        arrow_schema: bytes | None,
+    ) -> bytes:
+        """A Parquet file of one row group that holds some pages of a column which stands directly below the root.
+
+        Parameters
+        ----------
+        dictionary, pages : the dictionary page, or nothing, and data pages, as they stand in this file.
+        num_rows : rows of the data pages.
+        arrow_schema : what key "ARROW:schema" is to say of the one column; None for nothing.
+        """
+        start, size = len(MAGIC), len(dictionary) + len(pages)
+        changed = {
+            5: num_rows,
+            6: size,
+            7: size,
+            9: start + len(dictionary),
+            11: start if len(dictionary) else None,
+        }
+        meta = self._meta_fields(row_group, leaf, [leaf.nodes[-1][4]], changed)
+        chunk = [(2, I64, start), (3, STRUCT, meta)]
+        group = [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, num_rows)]
+        pairs = [] if arrow_schema is None else [[(1, BINARY, b"ARROW:schema"), (2, BINARY, arrow_schema)]]
+        return self._small_file(
+            [dictionary, pages], [_root(), self._leaf_elements[leaf.index]], num_rows, [group], pairs
+        )
+
+    @cached_property
+    def _leaf_elements(self) -> list[bytes]:
+        """The schema's element of each leaf, as encoded."""
+        data, position = self.data, self._positions[2]
+        count, position = data[position] >> 4, position + 1
+        if count == 15:  # a longer list says its length behind
+            while data[position] > 0x7F:
+                position += 1
+            position += 1
+        encoded = []
+        for number in range(len(self.schema)):
+            element, end = read_struct(data, position)
+            if number and 1 in element:
+                encoded.append(bytes(data[position:end]))
+            position = end
+        return encoded
+
+    def _small_file(
+        self, pages: list[bytes | memoryview], elements: list[Any], num_rows: int, groups: list[Any], pairs: list[Any]
+    ) -> bytes:
+        fields: list[tuple[int, int, Any]] = [
             (1, I32, 2),
             (2, LIST, (STRUCT, elements)),
-            (3, I64, self.num_rows),
+            (3, I64, num_rows),
             (4, LIST, (STRUCT, groups)),
         ]
+        if pairs:
+            fields.append((5, LIST, (STRUCT, pairs)))
         if self.created_by is not None:
             fields.append((6, BINARY, self.created_by.encode()))  # readers know some writers' quirks by it
         footer = write_struct(fields)
-        return MAGIC + footer + struct.pack("<I", len(footer)) + MAGIC
+        return b"".join((MAGIC, *pages, footer, struct.pack("<I", len(footer)), MAGIC))
 
     def _physical_row_group(self, row_group: int, leaf: Leaf) -> list[tuple[int, int, Any]]:
         record = self.chunk(row_group, leaf)
-        found = read_struct(self.data, int(record["meta_start"]))[0]
         kind = _FIXED if leaf.physical == "INT96" else PHYSICAL_TYPES.index(leaf.physical)
-        numbers = {1: kind, **{number: _of_type(found.get(number), int) for number in (4, 5, 6, 7, 9, 11)}}
+        meta = self._meta_fields(row_group, leaf, [_ANY_NAME] * len(leaf.nodes), {1: kind})
+        size = int(record["compressed_size"])
+        chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
+        return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, self.num_rows_of(row_group))]
+
+    def _meta_fields(
+        self, row_group: int, leaf: Leaf, path: list[bytes], changed: Mapping[int, int | None]
+    ) -> list[tuple[int, int, Any]]:
+        """The ColumnMetaData of a chunk, as far as a reader needs it, with another path and some numbers changed."""
+        found = read_struct(self.data, int(self.chunk(row_group, leaf)["meta_start"]))[0]
+        numbers = {number: _of_type(found.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
         encodings = [encoding for encoding in _of_type(found.get(2), list) or [] if isinstance(encoding, int)]
         wanted = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
         meta: list[tuple[int, int, Any]] = []
@@ -362,13 +427,16 @@ class Footer:
             if number == 2:
                 meta.append((2, LIST, (I32, encodings)))
             elif number == 3:
-                meta.append((3, LIST, (BINARY, [_ANY_NAME] * len(leaf.nodes))))
+                meta.append((3, LIST, (BINARY, path)))
             elif numbers[number] is not None:
                 meta.append((number, type_, numbers[number]))
             elif number != 11:
                 raise MalformedFooterError(
                     f"metadata: the column chunk lacks field {number}", row_group=row_group, column=leaf.name
                 )
-        size = int(record["compressed_size"])
-        chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
-        return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, self.num_rows_of(row_group))]
+        return meta
+
+
+def _root() -> list[tuple[int, int, Any]]:
+    """The schema's first element, above one column."""
+    return [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]

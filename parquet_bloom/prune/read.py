@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError
@@ -15,10 +13,12 @@ from ..file.columns import find_leaves
 from ..file.reader import BloomFile, open
 from ..file.values import ColumnReader
 from ..predicate import parse, tree
+from ..predicate.decide import Decider
 from ..predicate.evaluate import StoredColumn, mask
 from ..predicate.tree import Node
 from .plan import prune
 from .report import FileDecision, PruneReport
+from .row_group import RowGroupRows
 from .schemas import chosen, misfit, promoted, reading, schemas_of, unified
 
 
@@ -145,26 +145,18 @@ def _matches(
     with reading(file):
         reader = pq.ParquetFile(file.source.arrow_file())
         names = None if columns is None else list(columns)
+        schema = chosen(reader, columns, file.path)
+    decider = Decider(node, timezone)
     for row_group in row_groups:
         with reading(file):
-            matches = _mask(file, reader, row_group, node, timezone)
-            if not pc.any(matches).as_py():
-                continue  # the other columns need not be read
-            table = _filter(reader.read_row_group(row_group, names), matches)
-        yield table
+            rows = RowGroupRows(file, reader, row_group, decider)
+            table = rows.matching(_mask(file, rows, node, timezone), names, schema)
+        if table.num_rows:
+            yield table
 
 
-def _filter(table: pa.Table, matches: pa.ChunkedArray) -> pa.Table:
-    try:
-        return table.filter(matches)
-    except pa.ArrowNotImplementedError:  # pyarrow takes no rows out of some types, views of strings among them
-        rows = np.flatnonzero(pc.fill_null(matches, False).to_numpy())
-        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-        return pa.concat_tables([table.slice(int(run[0]), len(run)) for run in runs if len(run)] or [table.slice(0, 0)])
-
-
-def _mask(file: BloomFile, reader: pq.ParquetFile, row_group: int, node: Node, timezone: str) -> pa.ChunkedArray:
-    """Which rows of a row group match."""
+def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str) -> pa.ChunkedArray:
+    """Which of the rows of a row group that can match do."""
     names = sorted(tree.columns(node))
     stored = {}
     for name in names:
@@ -172,7 +164,7 @@ def _mask(file: BloomFile, reader: pq.ParquetFile, row_group: int, node: Node, t
         # pyarrow turns INT96 into nanoseconds and wraps what does not fit: compare the stored values.
         if len(found) == 1 and found[0].physical == "INT96" and not found[0].repeated:
             values = ColumnReader(file.source, file.footer, found[0])
-            batches = pa.chunked_array(values.batches(row_group), pa.binary(12))
-            stored[name] = StoredColumn(batches, values.column_type)
-    table = reader.read_row_group(row_group, [name for name in names if name not in stored])
+            batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
+            stored[name] = StoredColumn(rows.of(batches), values.column_type)
+    table = rows.read([name for name in names if name not in stored])
     return mask(table, node, timezone=timezone, stored=stored)

@@ -1,0 +1,155 @@
+"""The page index: where the pages of a column chunk stand, which rows they hold, and what their values are bounded by.
+
+Source: PageIndex.md of the format; parquet.thrift, OffsetIndex and ColumnIndex. An index is believed only as far as it
+is consistent; what reads pages by it looks at their own headers too (see `read_page_header`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MalformedFooterError
+from .compact import read_page_header_fields, read_page_locations, read_struct
+from .footer import Statistics
+
+MAX_INDEX_BYTES = 1 << 20
+"""Longer indexes are not read. Their pages would be so many, or their bounds so long, that they would cost more than
+they save; and what a hostile one makes us allocate is a small multiple of its bytes."""
+
+MAX_PAGES = 4096
+"""Of a column chunk with more pages the index is not used: they are too small to be worth choosing among."""
+
+_DICTIONARY_PAGE = 2
+_PLAIN_DICTIONARY, _RLE_DICTIONARY = 2, 8
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetIndex:
+    """The data pages of a column chunk, one after the other without gaps.
+
+    Attributes
+    ----------
+    offsets, sizes : where each page begins in the file, and its bytes, header included.
+    rows : first row of each page, in the row group; behind them the number of rows, so that page i holds the rows
+        from rows[i] to rows[i + 1].
+    """
+
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @property
+    def num_pages(self) -> int:
+        return len(self.offsets)
+
+    def pages_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The page of each row."""
+        return np.searchsorted(self.rows, rows, "right") - 1
+
+
+@dataclass(frozen=True)
+class ColumnIndex:
+    """What is known of the values of each page.
+
+    Attributes
+    ----------
+    null_pages : whether a page has nothing but nulls.
+    min_values, max_values : plain-encoded bounds, which need not be values of the page; without meaning in null pages.
+    null_counts : nulls of each page; None where the index does not say.
+    """
+
+    null_pages: list[bool]
+    min_values: list[bytes]
+    max_values: list[bytes]
+    null_counts: list[int] | None
+
+    def statistics(self, page: int) -> Statistics:
+        """The bounds of a page, as those of a column chunk are given. There are none for a null page."""
+        null_count = None if self.null_counts is None else self.null_counts[page]
+        if self.null_pages[page]:
+            return Statistics(null_count, None, None, None, None)
+        return Statistics(null_count, self.min_values[page], self.max_values[page], None, None)
+
+
+class PageHeader(NamedTuple):
+    """The header in front of a page.
+
+    Attributes
+    ----------
+    is_dictionary : whether it is a dictionary page, else one of data.
+    num_values : its values, nulls included.
+    num_bytes : the page's bytes in the file, header included.
+    needs_dictionary : whether its values are numbers of a dictionary's entries.
+    """
+
+    is_dictionary: bool
+    num_values: int
+    num_bytes: int
+    needs_dictionary: bool
+
+
+def read_offset_index(data: bytes, num_rows: int) -> OffsetIndex:
+    """Decode the OffsetIndex of a column chunk in a row group of `num_rows` rows.
+
+    Raises
+    ------
+    MalformedFooterError
+        The bytes are no OffsetIndex, or one whose pages overlap, leave gaps, or do not hold ascending rows from 0 on.
+    """
+    offsets, sizes, first_rows = np.ascontiguousarray(read_page_locations(data, MAX_PAGES).T)
+    if not len(offsets):
+        raise MalformedFooterError("page index: it has no pages")
+    rows = np.append(first_rows, num_rows)
+    if (offsets <= 0).any() or (sizes <= 0).any() or (offsets[:-1] + sizes[:-1] != offsets[1:]).any():
+        raise MalformedFooterError("page index: the pages do not follow one another")
+    if rows[0] != 0 or (rows[:-1] >= rows[1:]).any():
+        raise MalformedFooterError(f"page index: the pages do not divide {num_rows} rows among them")
+    return OffsetIndex(offsets, sizes, rows)
+
+
+def read_column_index(data: bytes, index: OffsetIndex) -> ColumnIndex:
+    """Decode the ColumnIndex that goes with an OffsetIndex.
+
+    Raises
+    ------
+    MalformedFooterError
+        The bytes are no ColumnIndex, or it is about another number of pages, or contradicts itself on nulls.
+    """
+    found = read_struct(data)[0]
+    null_pages, low, high = _list(found, 1, bool), _list(found, 2, bytes), _list(found, 3, bytes)
+    null_counts = _list(found, 5, int) if 5 in found else None
+    for values in (null_pages, low, high, null_counts):
+        if values is not None and len(values) != index.num_pages:
+            raise MalformedFooterError(f"page index: bounds of {len(values)} pages where there are {index.num_pages}")
+    if null_counts is not None:
+        for is_null, count, num_rows in zip(null_pages, null_counts, np.diff(index.rows).tolist(), strict=True):
+            if not 0 <= count <= num_rows or is_null != (count == num_rows):
+                raise MalformedFooterError(f"page index: {count} nulls in a page of {num_rows} rows")
+    return ColumnIndex(null_pages, low, high, null_counts)
+
+
+def read_page_header(data: bytes | memoryview) -> PageHeader:
+    """Decode the header of the page that `data` begins with.
+
+    Raises
+    ------
+    MalformedFooterError
+        There is none, it does not end within `data`, or is neither a data page's nor a dictionary's.
+    """
+    kind, header_bytes, size, num_values, encoding = read_page_header_fields(data)
+    if size < 0 or num_values < 0:
+        raise MalformedFooterError("page index: there is no page where it says")
+    needs_dictionary = encoding in (_PLAIN_DICTIONARY, _RLE_DICTIONARY)
+    return PageHeader(kind == _DICTIONARY_PAGE, num_values, header_bytes + size, needs_dictionary)
+
+
+def _list(found: dict[int, Any], number: int, kind: type) -> list[Any]:
+    values: Sequence[Any] = found.get(number, ())
+    if not isinstance(values, list) or not all(type(value) is kind for value in values):
+        raise MalformedFooterError(f"page index: field {number} is missing, or of another type")
+    return values
