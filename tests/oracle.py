@@ -290,8 +290,8 @@ def _rescale(number: int, unit: str, wanted: str) -> int:
 BOOL = "bool"
 I8, I16, I32, I64, DOUBLE = "i8", "i16", "i32", "i64", "double"
 BINARY, LIST, SET, MAP, STRUCT, UUID = "binary", "list", "set", "map", "struct", "uuid"
-_CODES = {I8: 3, I16: 4, I32: 5, I64: 6, DOUBLE: 7, BINARY: 8, LIST: 9, SET: 10, MAP: 11, STRUCT: 12, UUID: 13}
-_NAMES = {code: name for name, code in _CODES.items()} | {1: BOOL, 2: BOOL}
+CODES = {I8: 3, I16: 4, I32: 5, I64: 6, DOUBLE: 7, BINARY: 8, LIST: 9, SET: 10, MAP: 11, STRUCT: 12, UUID: 13}
+_NAMES = {code: name for name, code in CODES.items()} | {1: BOOL, 2: BOOL}
 
 
 class Struct(dict):
@@ -370,7 +370,7 @@ def write_struct(fields: Struct) -> bytes:
     out = bytearray()
     previous = 0
     for field_id, (type_name, value) in fields.items():
-        code = (1 if value else 2) if type_name == BOOL else _CODES[type_name]
+        code = (1 if value else 2) if type_name == BOOL else CODES[type_name]
         delta = field_id - previous
         if 1 <= delta <= 15 and field_id not in fields.long_form:
             out.append(delta << 4 | code)
@@ -473,7 +473,7 @@ def _write_value(type_name: str, value: Any) -> bytes:
     if type_name == BINARY:
         return varint(len(value)) + value
     if type_name in (LIST, SET):
-        code = 1 if value.type == BOOL else _CODES[value.type]
+        code = 1 if value.type == BOOL else CODES[value.type]
         count = len(value.items)
         head = (
             bytes([count << 4 | code])
@@ -484,7 +484,7 @@ def _write_value(type_name: str, value: Any) -> bytes:
     if type_name == MAP:
         if not value.items:
             return b"\x00"
-        codes = [1 if name == BOOL else _CODES[name] for name in (value.key_type, value.value_type)]
+        codes = [1 if name == BOOL else CODES[name] for name in (value.key_type, value.value_type)]
         body = b"".join(_write_value(value.key_type, k) + _write_value(value.value_type, v) for k, v in value.items)
         return varint(len(value.items)) + bytes([codes[0] << 4 | codes[1]]) + body
     if type_name == STRUCT:

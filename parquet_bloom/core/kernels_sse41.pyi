@@ -1,15 +1,6 @@
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from .keys import Keys
-
-def hash_one(value: bytes | memoryview) -> int: ...
-def hash_keys(keys: Keys) -> NDArray[np.uint64]: ...
-def insert_keys(bitset: Any, keys: Keys) -> None: ...
-def insert_new(bitset: Any, keys: Keys, fresh: NDArray[np.uint64], seen: NDArray[np.uint64]) -> tuple[int, int]: ...
-def check_keys(bitset: Any, keys: Keys) -> NDArray[np.bool_]: ...
-def probe_filters(
-    data: Any, offsets: NDArray[np.int64], num_bytes: NDArray[np.int64], hashes: NDArray[np.uint64]
-) -> NDArray[np.bool_]: ...
+from .kernels_base import check_keys as check_keys
+from .kernels_base import hash_keys as hash_keys
+from .kernels_base import hash_one as hash_one
+from .kernels_base import insert_keys as insert_keys
+from .kernels_base import insert_new as insert_new
+from .kernels_base import probe_filters as probe_filters

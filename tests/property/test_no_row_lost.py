@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from peers import VALUES
+from peers import VALUES, arrow_array
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
@@ -97,17 +97,6 @@ def draw_rows(rng: random.Random, kind: str, count: int) -> list[Any]:
     return rows
 
 
-def arrow_of(column: Column) -> pa.Array:
-    arrow, rows = column.arrow, column.rows
-    if pa.types.is_dictionary(arrow):
-        return pa.array(rows, arrow.value_type).dictionary_encode()
-    if isinstance(arrow, pa.UuidType):
-        return pa.array([row if row is None else row.bytes for row in rows], arrow)
-    if pa.types.is_temporal(arrow) and any(isinstance(row, int) for row in rows):
-        return pa.array(rows, pa.int64()).cast(arrow)
-    return pa.array(rows, arrow)
-
-
 def make_file(rng: random.Random, folder: Path, kinds: list[str] | None = None) -> File:
     writer = rng.choice(["pyarrow"] * 5 + ["duckdb", "datafusion", "polars"])
     known = {"duckdb": DUCKDB, "datafusion": DATAFUSION, "polars": POLARS}.get(writer, list(VALUES))
@@ -116,7 +105,9 @@ def make_file(rng: random.Random, folder: Path, kinds: list[str] | None = None) 
     int96 = writer == "pyarrow" and rng.random() < 0.25
     count = rng.choice([0, 1, 2, 7, 40, 200, 200])
     columns = {kind: Column(kind, kind, draw_rows(rng, kind, count)) for kind in kinds}
-    table = pa.table({"row": pa.array(range(count), pa.int32()), **{c.name: arrow_of(c) for c in columns.values()}})
+    table = pa.table(
+        {"row": pa.array(range(count), pa.int32()), **{c.name: arrow_array(c.rows, c.arrow) for c in columns.values()}}
+    )
     path = folder / f"{rng.randrange(2**60):x}.parquet"
     group = rng.choice([1, 3, 17, 50, 1000]) if count < 100 else rng.choice([10, 23, 64, 1000])
     options = globals()[f"_write_{writer}"](rng, table, path, group, int96)

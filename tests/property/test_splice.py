@@ -19,19 +19,6 @@ from oracle import BINARY, BOOL, DOUBLE, I8, I16, I32, I64, LIST, MAP, SET, STRU
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.metadata.footer import Footer
 
-CODES = {
-    I8: 3,
-    I16: 4,
-    I32: 5,
-    I64: 6,
-    DOUBLE: 7,
-    BINARY: 8,
-    LIST: 9,
-    SET: 10,
-    MAP: 11,
-    STRUCT: 12,
-    oracle.UUID: 13,
-}
 Place = tuple[int, int] | None
 
 
@@ -116,7 +103,7 @@ def field_of(rng: random.Random, field_id: int) -> Field:
     long_form = rng.random() < 0.3
     if type_name == BOOL:
         return Field(field_id, 1 if value else 2, b"", long_form)
-    return Field(field_id, CODES[type_name], oracle._write_value(type_name, value), long_form)
+    return Field(field_id, oracle.CODES[type_name], oracle._write_value(type_name, value), long_form)
 
 
 def unknown(rng: random.Random, numbers: Sequence[int] = NUMBERS) -> list[Field]:

@@ -30,20 +30,6 @@ from oracle import (
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.metadata import compact
 
-CODES = {
-    I8: 3,
-    I16: 4,
-    I32: 5,
-    I64: 6,
-    DOUBLE: 7,
-    BINARY: 8,
-    LIST: 9,
-    SET: 10,
-    MAP: 11,
-    STRUCT: 12,
-    oracle.UUID: 13,
-}
-
 # A value of every type of the protocol, and what Python sees of it (raw bytes where nothing in a footer has the type).
 VALUES = [
     (BOOL, True, True),
@@ -75,7 +61,7 @@ def encoded(type_name: str, value: object) -> tuple[int, bytes]:
     """Compact type number and bytes of a value (a boolean field lives in its header)."""
     if type_name == BOOL:
         return (compact.TRUE if value else compact.FALSE), b""
-    return CODES[type_name], oracle._write_value(type_name, value)
+    return oracle.CODES[type_name], oracle._write_value(type_name, value)
 
 
 @pytest.mark.parametrize(("type_name", "value", "seen"), VALUES)
