@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from ..metadata.filter_header import MAX_HEADER_BYTES
 from ..metadata.footer import Footer
 from ..storage import FileIdentity, RemoteIdentity
+from .facts import ColumnFacts, FileFacts
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 
@@ -19,7 +20,8 @@ SETTLED_NS = 2_000_000_000
 two), and a change within the same tick would not show in its times."""
 
 _FIXED_BYTES = 4096  # of Python's objects, a footer
-_LEAF_BYTES = 3072  # a column: its part of the schema, and what is made of it
+_LEAF_BYTES = 4096  # a column: its part of the schema, and what is made of it
+_CHUNK_BYTES = 256  # a column chunk: its facts
 _HEAD_BYTES = MAX_HEADER_BYTES + 160  # a filter: its header, and its places in tables
 
 
@@ -31,10 +33,14 @@ class CachedFooter:
     ----------
     footer : the footer.
     heads : {offset: the bytes that stand there} of filters' headers that were read.
+    columns : {number of the leaf: facts} of columns that were asked for.
+    views : {(names, whether their case is ignored): facts} of what predicates looked at.
     """
 
     footer: Footer
     heads: dict[int, bytes] = field(default_factory=dict)
+    columns: dict[int, ColumnFacts] = field(default_factory=dict)
+    views: dict[tuple[tuple[str, ...], bool], FileFacts] = field(default_factory=dict)
 
     @property
     def num_bytes(self) -> int:
@@ -43,7 +49,15 @@ class CachedFooter:
         num_filters = int((footer.chunks["filter_offset"] != -1).sum())
         columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
         tables = footer.chunks.nbytes + footer.row_groups.nbytes
-        return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + num_filters * _HEAD_BYTES
+        of_chunks = len(footer.chunks) * _CHUNK_BYTES + num_filters * _HEAD_BYTES
+        return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + of_chunks
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    known: CachedFooter
+    num_bytes: int
+    path: str | None
 
 
 class FooterCache:
@@ -68,7 +82,8 @@ class FooterCache:
     def __init__(self, max_bytes: int = DEFAULT_BYTES):
         self.max_bytes = max_bytes
         self._num_bytes = 0
-        self._entries: OrderedDict[Hashable, tuple[CachedFooter, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._at: dict[str, FileIdentity] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -88,23 +103,50 @@ class FooterCache:
             if identity not in self._entries:
                 return None
             self._entries.move_to_end(identity)
-            return self._entries[identity][0]
+            return self._entries[identity].known
 
-    def put(self, identity: Hashable, known: CachedFooter) -> None:
-        """Remember a file, if its identity tells it from each other one."""
+    def last_at(self, paths: Iterable[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+        """What is known of the local files that stood at some paths when they were opened last.
+
+        Whether they still do is for the caller to find out.
+        """
+        found: list[tuple[FileIdentity, CachedFooter] | None] = []
+        with self._lock:
+            for path in paths:
+                identity = self._at.get(path)
+                if identity is None:
+                    found.append(None)
+                else:
+                    self._entries.move_to_end(identity)
+                    found.append((identity, self._entries[identity].known))
+        return found
+
+    def put(self, identity: Hashable, known: CachedFooter, path: str | None = None) -> None:
+        """Remember a file, if its identity tells it from each other one, and the path that led to it."""
         num_bytes = known.num_bytes
         if num_bytes > self.max_bytes or not _distinct(identity):
             return
         with self._lock:
-            self._num_bytes += num_bytes - self._entries.pop(identity, (known, 0))[1]
-            self._entries[identity] = known, num_bytes
+            if identity in self._entries:
+                self._forget(identity)
+            self._num_bytes += num_bytes
+            self._entries[identity] = _Entry(known, num_bytes, path)
+            if path is not None and isinstance(identity, FileIdentity):
+                self._at[path] = identity
             while self._num_bytes > self.max_bytes:
-                self._num_bytes -= self._entries.popitem(last=False)[1][1]
+                self._forget(next(iter(self._entries)))
+
+    def _forget(self, identity: Hashable) -> None:
+        entry = self._entries.pop(identity)
+        self._num_bytes -= entry.num_bytes
+        if entry.path is not None and self._at.get(entry.path) == identity:
+            del self._at[entry.path]
 
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
             self._entries.clear()
+            self._at.clear()
             self._num_bytes = 0
 
 

@@ -252,6 +252,7 @@ class BloomFile:
     ----------
     path : as the caller gave it.
     footer : the parsed footer.
+    known : the same and what was worked out from it, as a cache keeps it.
     """
 
     def __init__(self, source: Source, cache: FooterCache | None = None):
@@ -261,7 +262,8 @@ class BloomFile:
         if known is None:
             known = CachedFooter(read_footer(source))
             if cache is not None:
-                cache.put(source.identity, known)
+                cache.put(source.identity, known, source.name)
+        self.known = known
         self.footer: Footer = known.footer
         self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
@@ -337,8 +339,11 @@ class BloomFile:
 
     def chunk_of(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
         """The same, where the footer's record of the column chunk is known already."""
-        there = record["filter_offset"] != -1 or record["filter_fields"] > 0
-        return ChunkFilter(self, row_group, leaf, record) if there else None
+        return ChunkFilter(self, row_group, leaf, record) if self.has_filter(record) else None
+
+    def has_filter(self, record: np.void) -> bool:
+        """Whether the footer points to a filter of the column chunk of a record."""
+        return bool(record["filter_offset"] != -1 or record["filter_fields"] > 0)
 
     def chunks(
         self, row_groups: Iterable[int] | None = None, columns: Iterable[str] | None = None

@@ -1,59 +1,26 @@
 """Can a predicate hold for any row of a row group? Decided from evidence alone: ranges, filters, null counts.
 
 Every leaf is answered "possible" or "impossible", for a reason; AND is impossible when a child is, OR when all are.
-Whatever cannot be known is possible: a row that matches is never lost.
+Whatever cannot be known is possible: a row that matches is never lost. Many row groups are judged at once, as arrays.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..hashing import literals
 from ..hashing.bounds import Place, place
 from ..hashing.physical import ColumnType, Domain, Kind
 from . import tree
+from .evidence import NO, ColumnEvidence, Evidence, domain_array
 from .ordered import boundary, holds_for_all
 from .tree import Compare, Connective, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, Or
-
-
-class Probe(Protocol):
-    """A column's filter, as it is asked."""
-
-    def __call__(self, hashes: np.ndarray) -> np.ndarray:
-        """Hashes (uint64) -> bool array, False where a key is certainly absent."""
-
-    @property
-    def doubt(self) -> str | None:
-        """Why the filter, once asked, could not answer; None when it could."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What is known of one column in one row group.
-
-    Attributes
-    ----------
-    column_type : how its values are stored there.
-    has_values : whether any value is not null; None when unknown.
-    has_nulls : whether any value is null; None when unknown.
-    low, high : bounds of its values (domain values, inclusive); None when unknown.
-    probe : asks the column's filter; None when there is none.
-    doubt : why evidence that should be there cannot be used; None when all is well.
-    """
-
-    column_type: ColumnType
-    has_values: bool | None = None
-    low: Domain | None = None
-    high: Domain | None = None
-    probe: Probe | None = None
-    doubt: str | None = None
-    has_nulls: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +41,39 @@ class Verdict:
     doubts: tuple[str, ...] = ()
 
 
+POSSIBLE = Verdict(True)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Question:
+    """What filters are asked: whether any of some keys may be there.
+
+    Attributes
+    ----------
+    column : whose filters.
+    places : which of the places judged (intp array); each has a filter.
+    hashes : the keys (uint64 array).
+    """
+
+    column: str
+    places: NDArray[np.intp]
+    hashes: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answer:
+    """What filters say to a question.
+
+    Attributes
+    ----------
+    maybe : bool, an entry a place: False where all of the keys are certainly absent.
+    problems : why the filter of a place cannot be used, or None; an empty sequence where that is nowhere so.
+    """
+
+    maybe: NDArray[np.bool_]
+    problems: Sequence[str | None] = ()
+
+
 @dataclass(frozen=True)
 class _Values:
     """A leaf's literals as values of one column type: sorted, with the hashes of each value's stored forms."""
@@ -82,6 +82,18 @@ class _Values:
     hashes: np.ndarray
     first_hash: np.ndarray  # hashes[first_hash[i]:first_hash[i + 1]] belong to values[i]
     unknown: str | None
+    sorted: np.ndarray  # the values, to be searched
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """The places that are being judged, and what has been found of them."""
+
+    columns: Mapping[str, ColumnEvidence | None]
+    count: int
+    spans: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = field(default_factory=dict)  # by the leaf's id
+    denied: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    problems: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
 class Decider:
@@ -96,102 +108,230 @@ class Decider:
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
         self.columns = sorted(tree.columns(node))
+        self._leaves = list(tree.leaves(node))
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType], _Values] = {}
-        self._places: dict[tuple[int, ColumnType], Place] = {}
+        self._limits: dict[tuple[int, ColumnType], Place] = {}
+        self._numbers = {POSSIBLE: 0}
+        self._verdicts = [POSSIBLE]
+        self._naming = threading.Lock()
 
     def decide(self, evidence: Mapping[str, Evidence | None]) -> Verdict:
-        """Judge one row group.
+        """Judge one place, as if there were no filters.
 
         Parameters
         ----------
         evidence : one entry a column of the predicate; None for a column that the file does not have.
         """
+        columns = {
+            name: None if found is None else ColumnEvidence.of(found.column_type, [found])
+            for name, found in evidence.items()
+        }
+        return self.verdict(int(self.decide_all(columns, 1)[0]))
+
+    def decide_all(
+        self,
+        columns: Mapping[str, ColumnEvidence | None],
+        count: int,
+        ask: Callable[[list[Question]], Sequence[Answer]] | None = None,
+    ) -> NDArray[np.int32]:
+        """Judge many places at once: row groups of files in which each column is of one type, or pages.
+
+        Parameters
+        ----------
+        columns : one entry a column of the predicate; None for a column that the files do not have.
+        count : how many places.
+        ask : gives the filters' answers to questions, in their order. It is called once at most, with all questions,
+            which are about places only that ranges and null counts leave possible; None if there are no filters.
+
+        Returns
+        -------
+        An entry a place: the number of its verdict, see `verdict`; 0 is "possible, and nothing to add".
+        """
+        places = _Places(columns, count)
         # Ranges first: they cost nothing, and what they rule out need not be probed for.
-        verdict = self._pass(evidence, with_filters=False)
-        return self._pass(evidence, with_filters=True) if verdict.possible else verdict
+        found = self._judged(places)
+        questions = self._questions(places, found) if ask is not None else []
+        if not questions:
+            return found
+        assert ask is not None
+        for (leaf, question), answer in zip(questions, ask([question for _, question in questions]), strict=True):
+            denied = places.denied.setdefault(id(leaf), np.zeros(count, np.bool_))
+            denied[question.places[~answer.maybe]] = True
+            problems = places.problems.setdefault(id(leaf), {})
+            problems.update(
+                (at, problem)
+                for at, problem, maybe in zip(question.places.tolist(), answer.problems, answer.maybe, strict=False)
+                if problem and maybe
+            )
+        return self._judged(places)
 
-    def _pass(self, evidence: Mapping[str, Evidence | None], with_filters: bool) -> Verdict:
-        return tree.fold(self.node, lambda leaf: self._leaf(leaf, evidence[leaf.column], with_filters), _join)
+    def verdict(self, number: int) -> Verdict:
+        """The verdict of a number that `decide_all` gave."""
+        return self._verdicts[number]
 
-    def _leaf(self, leaf: Leaf, evidence: Evidence | None, with_filters: bool) -> Verdict:
-        name = f"'{leaf.column}'"
-        if evidence is None:
-            return Verdict(True, doubts=(f"{name}: the file has no such column",))
+    def possible(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """For each number that `decide_all` gave whether rows can match."""
+        return np.array([verdict.possible for verdict in self._verdicts], np.bool_)[numbers]
+
+    def _number(self, verdict: Verdict) -> int:
+        number = self._numbers.get(verdict)
+        if number is None:
+            with self._naming:  # threads may find the same verdict together
+                number = self._numbers.setdefault(verdict, len(self._verdicts))
+                if number == len(self._verdicts):
+                    self._verdicts.append(verdict)
+        return number
+
+    def _judged(self, places: _Places) -> NDArray[np.int32]:
+        return tree.fold(
+            self.node,
+            lambda leaf: self._leaf(leaf, places),
+            lambda connective, found: self._joined(connective, found),
+        )
+
+    def _joined(self, connective: Connective, found: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+        """The verdicts of a connective: of each combination that occurs, once."""
+        codes, members = found[0].astype(np.int64), [(number,) for number in range(len(self._verdicts))]
+        for numbers in found[1:]:
+            base = len(self._verdicts)
+            occurring, codes = np.unique(codes * base + numbers, return_inverse=True)
+            members = [(*members[code // base], code % base) for code in occurring.tolist()]
+        occurring, codes = np.unique(codes, return_inverse=True)
+        verdicts = [
+            self._number(_join(connective, [self._verdicts[number] for number in members[code]]))
+            for code in occurring.tolist()
+        ]
+        return np.array(verdicts, np.int32)[codes]
+
+    def _leaf(self, leaf: Leaf, places: _Places) -> NDArray[np.int32]:
+        """The verdict's number of each place, as far as one leaf goes."""
+        name, column = f"'{leaf.column}'", places.columns[leaf.column]
+        found = np.zeros(places.count, np.int32)
+        if column is None:
+            found[:] = self._number(Verdict(True, doubts=(f"{name}: the file has no such column",)))
+            return found
         if isinstance(leaf, IsNull):
-            if evidence.has_nulls is False:
-                return Verdict(False, frozenset({"nulls"}), f"{name} is null in no row")
-            return Verdict(True)
+            self._rule_out(found, column.has_nulls == NO, "nulls", f"{name} is null in no row")
+            return found
         if isinstance(leaf, NotIn) and not leaf.values:
-            return Verdict(True)
-        if evidence.has_values is False:
-            return Verdict(False, frozenset({"nulls"}), f"{name} is null in every row")
+            return found
         if isinstance(leaf, IsNotNull):
-            return Verdict(True)
-        if isinstance(leaf, Compare):
-            return self._compare(leaf, evidence)
-        if isinstance(leaf, NotEqual | NotIn):
-            return self._differ(leaf, evidence)
-        wanted = self._coerced(leaf, evidence.column_type)
-        if wanted.unknown is not None:
-            return Verdict(True, doubts=(f"{name}: {wanted.unknown}",))
-        if not wanted.values:
-            return Verdict(False, frozenset({"type"}), f"{name} is {evidence.column_type}, which has no such value")
-        first, last = 0, len(wanted.values)
-        if evidence.low is not None:
-            first = bisect_left(wanted.values, evidence.low)
-        if evidence.high is not None:
-            last = bisect_right(wanted.values, evidence.high)
-        if first >= last:
-            return Verdict(False, frozenset({"range"}), f"{name} lies outside of its range")
-        doubts: tuple[str, ...] = (f"{name}: {evidence.doubt}",) if evidence.doubt else ()
-        if with_filters and evidence.probe is not None and evidence.column_type.hashable:
-            hashes = wanted.hashes[wanted.first_hash[first] : wanted.first_hash[last]]
-            if not evidence.probe(hashes).any():
-                ruled = frozenset({"filter", "range"}) if last - first < len(wanted.values) else frozenset({"filter"})
-                return Verdict(False, ruled, f"{name} is absent by its filter")
-            if evidence.probe.doubt:
-                doubts += (f"{name}: {evidence.probe.doubt}",)
-        return Verdict(True, doubts=doubts)
+            pass
+        elif isinstance(leaf, Compare):
+            self._compare(leaf, column, found)
+        elif isinstance(leaf, NotEqual | NotIn):
+            self._differ(leaf, column, found)
+        else:
+            self._equal(leaf, column, found, places)
+        self._rule_out(found, column.has_values == NO, "nulls", f"{name} is null in every row")
+        return found
 
-    def _compare(self, leaf: Compare, evidence: Evidence) -> Verdict:
+    def _rule_out(self, found: NDArray[np.int32], where: NDArray[np.bool_] | slice, by: str, reason: str) -> None:
+        found[where] = self._number(Verdict(False, frozenset(by.split("+")), reason))
+
+    def _equal(self, leaf: Leaf, column: ColumnEvidence, found: NDArray[np.int32], places: _Places) -> None:
         name = f"'{leaf.column}'"
+        wanted = self._coerced(leaf, column.column_type)
+        if wanted.unknown is not None:
+            found[:] = self._number(Verdict(True, doubts=(f"{name}: {wanted.unknown}",)))
+            return
+        if not wanted.values:
+            reason = f"{name} is {column.column_type}, which has no such value"
+            self._rule_out(found, slice(None), "type", reason)
+            return
+        first, last = self._span(leaf, column, wanted, places)
+        doubts = {at: (f"{name}: {doubt}",) for at, doubt in enumerate(column.doubts) if doubt}
+        for at, problem in places.problems.get(id(leaf), {}).items():
+            doubts[at] = (*doubts.get(at, ()), f"{name}: {problem}")
+        for at, several in doubts.items():
+            found[at] = self._number(Verdict(True, doubts=several))
+        denied = places.denied.get(id(leaf))
+        if denied is not None:
+            reason = f"{name} is absent by its filter"
+            some = last - first < len(wanted.values)
+            self._rule_out(found, denied & ~some, "filter", reason)
+            self._rule_out(found, denied & some, "filter+range", reason)
+        self._rule_out(found, first >= last, "range", f"{name} lies outside of its range")
+
+    def _span(
+        self, leaf: Leaf, column: ColumnEvidence, wanted: _Values, places: _Places
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Of each place the values within its range, which are wanted.values[first:last]."""
+        if id(leaf) not in places.spans:
+            first, last = np.zeros(len(column), np.intp), np.full(len(column), len(wanted.values), np.intp)
+            first[column.low_known] = np.searchsorted(wanted.sorted, column.low[column.low_known], "left")
+            last[column.high_known] = np.searchsorted(wanted.sorted, column.high[column.high_known], "right")
+            places.spans[id(leaf)] = first, last
+        return places.spans[id(leaf)]
+
+    def _questions(self, places: _Places, found: NDArray[np.int32]) -> list[tuple[Leaf, Question]]:
+        """What the filters are to be asked, where the predicate may hold as far as is known without them."""
+        questions: list[tuple[Leaf, Question]] = []
+        open_places = self.possible(found)
+        for leaf in self._leaves:
+            span, column = places.spans.get(id(leaf)), places.columns[leaf.column]
+            if span is None or column is None or not column.column_type.hashable:
+                continue
+            first, last = span
+            asked = np.flatnonzero(open_places & column.filtered & (column.has_values != NO) & (first < last))
+            if not len(asked):
+                continue
+            wanted = self._coerced(leaf, column.column_type)
+            base = len(wanted.values) + 1
+            spans, members = np.unique(first[asked] * base + last[asked], return_inverse=True)
+            for number, code in enumerate(spans.tolist()):
+                begin, end = wanted.first_hash[code // base], wanted.first_hash[code % base]
+                of_span = asked if len(spans) == 1 else asked[members == number]
+                questions.append((leaf, Question(leaf.column, of_span, wanted.hashes[begin:end])))
+        return questions
+
+    def _compare(self, leaf: Compare, column: ColumnEvidence, found: NDArray[np.int32]) -> None:
+        name, column_type = f"'{leaf.column}'", column.column_type
         if leaf.value is None:
-            return Verdict(False, frozenset({"type"}), f"nothing compares with NULL, {name} neither")
-        if evidence.column_type.kind is Kind.FLOAT and (
+            self._rule_out(found, slice(None), "type", f"nothing compares with NULL, {name} neither")
+            return
+        if column_type.kind is Kind.FLOAT and (
             leaf.operator in (">", ">=") or (isinstance(leaf.value, float) and math.isnan(leaf.value))
         ):
-            return Verdict(True)  # NaN is above all numbers, and ranges leave it out
-        limits = self._places.get((id(leaf), evidence.column_type))
+            return  # NaN is above all numbers, and ranges leave it out
+        limits = self._limits.get((id(leaf), column_type))
         if limits is None:
-            limits = place(leaf.value, evidence.column_type, self._timezone)
-            self._places[id(leaf), evidence.column_type] = limits
+            limits = place(leaf.value, column_type, self._timezone)
+            self._limits[id(leaf), column_type] = limits
         if limits.unknown is not None:
-            return Verdict(True, doubts=(f"{name}: {limits.unknown}",))
+            found[:] = self._number(Verdict(True, doubts=(f"{name}: {limits.unknown}",)))
+            return
         limit = boundary(leaf.operator, limits.at_most, limits.at_least)
         if limit is None:
-            if holds_for_all(leaf.operator):
-                return Verdict(True)
-            return Verdict(False, frozenset({"type"}), f"{name} is {evidence.column_type}, which has no such value")
+            if not holds_for_all(leaf.operator):
+                reason = f"{name} is {column_type}, which has no such value"
+                self._rule_out(found, slice(None), "type", reason)
+            return
         operator = leaf.operator
-        if operator == "<" and evidence.column_type.kind is Kind.FLOAT and evidence.column_type.length != 8:
-            operator = (
-                "<="  # engines that widen the column compare with the literal itself, not the nearest of its type
-            )
-        if not _reaches(evidence.low, evidence.high, operator, limit):
-            return Verdict(False, frozenset({"range"}), f"{name} lies outside of its range")
-        return Verdict(True)
+        if operator == "<" and column_type.kind is Kind.FLOAT and column_type.length != 8:
+            # Engines that widen the column compare with the literal itself, not the nearest of its type.
+            operator = "<="
+        self._rule_out(found, _beyond(column, operator, limit), "range", f"{name} lies outside of its range")
 
-    def _differ(self, leaf: NotEqual | NotIn, evidence: Evidence) -> Verdict:
+    def _differ(self, leaf: NotEqual | NotIn, column: ColumnEvidence, found: NDArray[np.int32]) -> None:
         name = f"'{leaf.column}'"
         if None in leaf.literals:
-            return Verdict(False, frozenset({"type"}), f"nothing differs from NULL for sure, {name} neither")
-        if evidence.low is None or evidence.low != evidence.high or evidence.column_type.kind is Kind.FLOAT:
-            return Verdict(True)
-        wanted = self._coerced(leaf, evidence.column_type)
-        if wanted.unknown is None and evidence.low in wanted.values:
-            return Verdict(False, frozenset({"range"}), f"{name} has no other value")
-        return Verdict(True)
+            self._rule_out(found, slice(None), "type", f"nothing differs from NULL for sure, {name} neither")
+            return
+        if column.column_type.kind is Kind.FLOAT:
+            return
+        one = np.flatnonzero(column.low_known & column.high_known)
+        one = one[column.low[one] == column.high[one]]
+        if not len(one):
+            return
+        wanted = self._coerced(leaf, column.column_type)
+        if wanted.unknown is None and wanted.values:
+            at = np.searchsorted(wanted.sorted, column.low[one], "left")
+            same = (at < len(wanted.values)) & (
+                wanted.sorted[np.minimum(at, len(wanted.values) - 1)] == column.low[one]
+            )
+            self._rule_out(found, one[same.astype(np.bool_)], "range", f"{name} has no other value")
 
     def _coerced(self, leaf: Leaf, column_type: ColumnType) -> _Values:
         key = (id(leaf), column_type)
@@ -205,25 +345,26 @@ class Decider:
         for literal in leaf.literals:
             coerced = literals.coerce(literal, column_type, self._timezone)
             if coerced.unknown is not None:
-                return _Values([], nothing, np.zeros(1, np.intp), coerced.unknown)
+                return _Values([], nothing, np.zeros(1, np.intp), coerced.unknown, nothing)
             found.update(coerced.values)
         values = sorted(found)
+        in_order = domain_array(values, column_type)
         if not column_type.hashable:
-            return _Values(values, nothing, np.zeros(len(values) + 1, np.intp), None)
+            return _Values(values, nothing, np.zeros(len(values) + 1, np.intp), None, in_order)
         forms = [literals.hashes((value,), column_type) for value in values]
         first_hash = np.cumsum([0, *map(len, forms)])
-        return _Values(values, np.concatenate(forms) if forms else nothing, first_hash, None)
+        return _Values(values, np.concatenate(forms) if forms else nothing, first_hash, None, in_order)
 
 
-def _reaches(low: Any, high: Any, operator: str, limit: Any) -> bool:
-    """Whether a value from `low` to `high` (None: unknown) can stand in the relation to `limit`."""
-    if operator == "<":
-        return low is None or bool(low < limit)
-    if operator == "<=":
-        return low is None or bool(low <= limit)
-    if operator == ">":
-        return high is None or bool(high > limit)
-    return high is None or bool(high >= limit)
+def _beyond(column: ColumnEvidence, operator: str, limit: Domain) -> NDArray[np.bool_]:
+    """Where no value from `low` to `high` can stand in the relation to `limit`."""
+    known = column.low_known if operator in ("<", "<=") else column.high_known
+    bound = (column.low if operator in ("<", "<=") else column.high)[known]
+    reaches = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[operator]
+    beyond = np.zeros(len(column), np.bool_)
+    # Not the limit itself: NumPy would make bytes an array of its own kind, which forgets zeros at their end.
+    beyond[known] = ~reaches(bound, domain_array([limit], column.column_type)).astype(np.bool_)
+    return beyond
 
 
 def _join(connective: Connective, verdicts: list[Verdict]) -> Verdict:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any
 
+from ..core.sbbf import BLOCK_BYTES
 from ..errors import ParquetBloomError, UnknownColumnError
+from ..file.facts import facts_of
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse
 from ..predicate.decide import Decider
 from ..storage import is_local, list_files, open_source
-from ..threads import in_order
-from .evidence import FileEvidence
-from .report import FileDecision, PruneReport, RowGroupDecision
+from ..threads import in_order, processors
+from .evidence import Decisions, ask_file, judge
+from .known import Judged, judge_known
+from .report import FileDecision, PruneReport
 
 _REMOTE_THREADS = 16
-_RUN = 16  # files
+_RUN = 16  # files that a thread is handed at a time
+_TOGETHER = 4096  # known files that are judged at a time
 
 
 def prune(
@@ -50,7 +53,8 @@ def prune(
     on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
         the error is raised, that of the first such file.
     threads : how many files are looked at at a time; None for one local file, for which more bring nothing while their
-        footers are in memory, and 16 others, which are waited for.
+        footers are in memory, and 16 others, which are waited for. Local files whose footers the cache knows are
+        visited by as many as there are processors.
     cache : footers that are known, and to which those read now are added; None for none. The one that is used when
         nothing is said is shared by all calls of the process and takes 256 MiB at most.
 
@@ -75,28 +79,20 @@ def prune(
     files = list_files(paths, filesystem)
     report = PruneReport(str(decider.node), filesystem=filesystem)
     missing = set(decider.columns)
-    look = partial(_look, filesystem=filesystem, decider=decider, ignore_case=ignore_case, cache=cache)
-    local = is_local(filesystem)
-    if threads is None:
-        threads = 1 if local else _REMOTE_THREADS
-    # To hand over a file to a thread takes as long as to look at one that is in memory: local ones go by several.
-    runs = _runs(files, min(_RUN, -(-len(files) // threads)) if local and threads > 1 else 1)
-    threads = min(len(runs), threads)
-    look_at = partial(_look_at_all, look)
-    with in_order(look_at, runs, threads) if threads > 1 else nullcontext(map(look_at, runs)) as looks:
-        for done, found in enumerate(chain.from_iterable(looks)):
-            report.requests += found.requests
-            report.bytes_read += found.bytes_read
-            if found.missing is not None:
-                missing.intersection_update(found.missing)
-            if found.decision is not None:
-                report.files.append(found.decision)
-            if found.error is not None:
-                if on_error is None:
-                    raise found.error
-                on_error(found.error)
-            if progress:
-                progress(done + 1, len(files))
+    looks = _Looker(decider, filesystem, ignore_case, cache, threads).look(files)
+    for done, found in enumerate(looks):
+        report.requests += found.requests
+        report.bytes_read += found.bytes_read
+        if found.missing is not None:
+            missing.intersection_update(found.missing)
+        if found.decision is not None:
+            report.files.append(found.decision)
+        if found.error is not None:
+            if on_error is None:
+                raise found.error
+            on_error(found.error)
+        if progress:
+            progress(done + 1, len(files))
     unknown = [name for name in sorted(missing) if report.files and not any(f"{name}=" in path for path in files)]
     if unknown:
         several = f" in any of {len(files):,} files" if len(files) > 1 else ""
@@ -104,49 +100,76 @@ def prune(
     return report
 
 
-def _runs(files: list[str], length: int) -> list[list[str]]:
-    length = max(1, length)
-    return [files[start : start + length] for start in range(0, len(files), length)]
-
-
-@dataclass
+@dataclass(slots=True)
 class _Look:
     """What a look at one file found: a decision or an error."""
 
-    missing: list[str] | None = None
+    missing: tuple[str, ...] | None = None
     decision: FileDecision | None = None
     error: ParquetBloomError | None = None
     requests: int = 0
     bytes_read: int = 0
 
 
-def _look(path: str, filesystem: Any, decider: Decider, ignore_case: bool, cache: FooterCache | None) -> _Look:
-    found = _Look()
-    try:
-        with open_source(path, filesystem) as source:
-            try:
-                file = BloomFile(source, cache)
-                evidence = FileEvidence(file, decider.columns, ignore_case)
-                found.missing = evidence.missing
-                found.decision = FileDecision(path, tuple(_decide_file(file, evidence, decider)))
-            finally:
-                found.requests, found.bytes_read = source.requests, source.bytes_read
-    except ParquetBloomError as error:
-        found.error = error
-    return found
+class _Looker:
+    """Looks at files: at those that are known many at a time, at the others one by one."""
 
+    def __init__(
+        self, decider: Decider, filesystem: Any, ignore_case: bool, cache: FooterCache | None, threads: int | None
+    ):
+        self._decider = decider
+        self._filesystem = filesystem
+        self._ignore_case = ignore_case
+        self._cache = cache
+        self._local = is_local(filesystem)
+        self._threads = threads or (1 if self._local else _REMOTE_THREADS)
+        self._visitors = threads or processors()
+        self._decisions = Decisions(decider)
 
-def _look_at_all(look: Callable[[str], _Look], files: list[str]) -> list[_Look]:
-    return [look(path) for path in files]
+    def look(self, files: list[str]) -> Iterator[_Look]:
+        """Look at files, in their order."""
+        if not self._local or self._cache is None:
+            yield from self._look_at_all(files)
+            return
+        for start in range(0, len(files), _TOGETHER):
+            some = files[start : start + _TOGETHER]
+            known = judge_known(some, self._decider, self._cache, self._ignore_case, self._visitors)
+            others = self._look_at_all([path for place, path in enumerate(some) if place not in known])
+            with closing(others):
+                for place, path in enumerate(some):
+                    yield self._known(path, known[place]) if place in known else next(others)
 
+    def _known(self, path: str, judged: Judged) -> _Look:
+        decision = FileDecision(path, self._decisions.of(judged.facts, judged.verdicts))
+        return _Look(judged.facts.missing, decision, None, judged.num_blocks, judged.num_blocks * BLOCK_BYTES)
 
-def _decide_file(file: BloomFile, evidence: FileEvidence, decider: Decider) -> Iterator[RowGroupDecision]:
-    verdicts = evidence.decide_all(decider, (number for number in file.row_groups if not file.footer.empty(number)))
-    for row_group in file.row_groups:
-        verdict = verdicts.get(row_group)
-        if verdict is None:
-            yield RowGroupDecision(row_group, False, frozenset({"empty"}), "it has no rows")
-            continue
-        num_rows = file.footer.num_rows_of(row_group)
-        doubts = verdict.doubts + tuple(evidence.doubts) if verdict.possible else ()
-        yield RowGroupDecision(row_group, verdict.possible, verdict.by, verdict.reason, doubts, num_rows)
+    def _look_at_all(self, files: list[str]) -> Generator[_Look, None, None]:
+        # To hand over a file to a thread takes as long as to look at one that is in memory: local ones go by several.
+        length = max(1, min(_RUN, -(-len(files) // self._threads))) if self._local and self._threads > 1 else 1
+        runs = [files[start : start + length] for start in range(0, len(files), length)]
+        threads = min(len(runs), self._threads)
+        with (
+            in_order(self._look_at_run, runs, threads)
+            if threads > 1
+            else nullcontext(map(self._look_at_run, runs)) as looks
+        ):
+            yield from chain.from_iterable(looks)
+
+    def _look_at_run(self, files: list[str]) -> list[_Look]:
+        return [self._look_at(path) for path in files]
+
+    def _look_at(self, path: str) -> _Look:
+        found = _Look()
+        try:
+            with open_source(path, self._filesystem) as source:
+                try:
+                    file = BloomFile(source, self._cache)
+                    facts = facts_of(file, self._decider.columns, self._ignore_case)
+                    found.missing = facts.missing
+                    verdicts = judge([facts], self._decider, ask_file(file, facts))
+                    found.decision = FileDecision(path, self._decisions.of(facts, verdicts))
+                finally:
+                    found.requests, found.bytes_read = source.requests, source.bytes_read
+        except ParquetBloomError as error:
+            found.error = error
+        return found

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
 from ..file.columns import find_leaves, type_of
+from ..file.facts import bounds
 from ..file.pages import RowGroupPages, Rows, take_rows
 from ..file.reader import BloomFile
 from ..metadata.footer import Leaf
 from ..metadata.page_index import ColumnIndex, OffsetIndex
 from ..predicate import tree
-from ..predicate.decide import Decider, Evidence
-from .evidence import bounds
+from ..predicate.decide import Decider
+from ..predicate.evidence import Evidence
 
 MANY_LITERALS = 1000
 """A predicate with more literals is not held against pages: to prepare it again costs more than the pages do."""

@@ -13,7 +13,7 @@ from pyspark.sql.types import ByteType, DataType, DateType, IntegerType, LongTyp
 
 from ..hashing.literals import parse_date
 from ..hashing.physical import ColumnType, Domain, Kind
-from ..predicate.decide import Evidence
+from ..predicate.evidence import Evidence
 from .doubt import Doubt
 from .fields import folded
 from .paths import is_pattern, local_path

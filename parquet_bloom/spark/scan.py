@@ -10,9 +10,11 @@ from functools import partial
 from pyspark.sql.types import StructType
 
 from ..errors import ParquetBloomError
+from ..file.facts import facts_of
 from ..file.reader import BloomFile, open
-from ..predicate.decide import Decider, Evidence, Verdict
-from ..prune.evidence import FileEvidence, Probe
+from ..predicate.decide import Decider, Verdict
+from ..predicate.evidence import Evidence
+from ..prune.evidence import ask_file, has_broken_filter, judge
 from ..prune.report import FileDecision, PruneReport, RowGroupDecision
 from ..threads import in_order
 from .condition import Condition
@@ -97,23 +99,17 @@ def _decide_row_groups(
     doubts = {name: column_doubt(file, field, rules) for name, field in fields.items()}
     trusted = [name for name, doubt in doubts.items() if doubt is None]
     noted = tuple(f"'{name}': {doubt}" for name, doubt in doubts.items() if doubt is not None)
-    of_file = FileEvidence(file, trusted, rules.ignore_case)
+    facts = facts_of(file, trusted, rules.ignore_case)
+    numbers = judge([facts], decider, ask_file(file, facts), of_folder)
     decisions, untrusted = [], any(doubt not in (None, NO_COLUMN) for doubt in doubts.values())
-    for row_group in file.row_groups:
+    for row_group, number in enumerate(numbers.tolist()):
         num_rows = file.footer.num_rows_of(row_group)
         if num_rows == 0:
             decisions.append(RowGroupDecision(row_group, False, frozenset({"empty"}), "it has no rows"))
             continue
-        of_chunks = of_file.of(row_group)
-        verdict = decider.decide({**of_folder, **of_chunks})
-        if verdict.possible and any(evidence is not None and _is_broken(evidence) for evidence in of_chunks.values()):
-            untrusted = True
-        decisions.append(_decision(row_group, num_rows, verdict, noted, doubts))
-    return FileDecision(file.path, tuple(decisions)), None, untrusted
-
-
-def _is_broken(evidence: Evidence) -> bool:
-    return evidence.doubt is not None or (isinstance(evidence.probe, Probe) and evidence.probe.doubt is not None)
+        decisions.append(_decision(row_group, num_rows, decider.verdict(number), noted, doubts))
+    selected = [decision.row_group for decision in decisions if decision.read]
+    return FileDecision(file.path, tuple(decisions)), None, untrusted or has_broken_filter(file, facts, selected)
 
 
 def _decision(

@@ -8,6 +8,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
 from . import location
+from .known import visit
 from .listing import list_files
 from .local import LocalRewrite
 from .remote import RemoteRewrite
@@ -31,6 +32,7 @@ __all__ = [
     "open_source",
     "rewrite",
     "same_place",
+    "visit",
 ]
 
 

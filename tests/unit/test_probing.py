@@ -19,10 +19,11 @@ from counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom.core.sizing import size_for
 from parquet_bloom.file import probing
+from parquet_bloom.file.facts import facts_of
 from parquet_bloom.file.probing import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.prune.evidence import Probe
+from parquet_bloom.prune.evidence import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
 BIG = 1 << 17
@@ -377,5 +378,5 @@ def test_a_filter_that_nobody_asked_still_tells_that_it_is_broken(tmp_path: Path
     """Spark's own scan may ask it, and must then not be trusted with the file."""
     path = surgery.with_bitsets(tmp_path / "a", [bytes(BIG), HALF_FULL[0]])
     with parquet_bloom.open(path) as file:
-        doubts = [Probe(chunk).doubt for chunk in file.chunks()]
-    assert doubts == ["no bit is set, yet the column chunk may hold values", None]
+        facts = facts_of(file, ["key"])
+        assert [has_broken_filter(file, facts, [row_group]) for row_group in file.row_groups] == [True, False]

@@ -19,9 +19,9 @@ import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
+from parquet_bloom.file.facts import bounds
 from parquet_bloom.hashing.physical import from_arrow, from_parquet
 from parquet_bloom.metadata.footer import Statistics
-from parquet_bloom.prune.evidence import bounds
 
 ROWS, GROUPS = 400, 4
 

@@ -20,11 +20,13 @@ from counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import FooterCache, errors
 from parquet_bloom.file import footer_cache, probing
+from parquet_bloom.file.facts import facts_of
+from parquet_bloom.file.probing import probe_hashes
+from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.decide import Decider
-from parquet_bloom.prune import plan
-from parquet_bloom.prune.evidence import FileEvidence
+from parquet_bloom.predicate.decide import Answer, Decider, Question, Verdict
+from parquet_bloom.prune import evidence, plan
 
 TAIL = 64 * 1024
 GROUPS, ROWS = 6, 60_000
@@ -158,6 +160,26 @@ PREDICATES = [
 ]
 
 
+def one_by_one(decider: Decider, file: BloomFile, row_group: int) -> Verdict:
+    """The verdict on one row group, each filter asked by itself."""
+    facts = facts_of(file, decider.columns)
+
+    def ask(questions: list[Question]) -> list[Answer]:
+        answers = []
+        for question in questions:
+            found, problems = probe_hashes(
+                evidence.filters_of(file, facts, question.column, np.array([row_group])), question.hashes
+            )
+            answers.append(Answer(found.any(axis=1), problems))
+        return answers
+
+    columns = {
+        name: None if column is None else column.evidence.at(np.array([row_group]))
+        for name, column in facts.columns.items()
+    }
+    return decider.verdict(int(decider.decide_all(columns, 1, ask)[0]))
+
+
 @pytest.mark.parametrize("where", PREDICATES, ids=range(len(PREDICATES)))
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 26])
 def test_asked_together_or_one_by_one_filters_say_the_same(
@@ -177,10 +199,11 @@ def test_asked_together_or_one_by_one_filters_say_the_same(
     for path in (big, broken):
         decider = Decider(parse(where))
         with parquet_bloom.open(path) as file:
-            evidence = FileEvidence(file, decider.columns)
-            alone = {number: decider.decide(evidence.of(number)) for number in file.row_groups}
+            alone = {number: one_by_one(decider, file, number) for number in file.row_groups}
         with parquet_bloom.open(path) as file:
-            together = FileEvidence(file, decider.columns).decide_all(decider, file.row_groups)
+            facts = facts_of(file, decider.columns)
+            numbers = evidence.judge([facts], decider, evidence.ask_file(file, facts)).tolist()
+        together = dict(enumerate(map(decider.verdict, numbers)))
         assert together == alone
         if path == broken and "key = " in where[:6] and "AND" not in where:
             assert together[1].doubts
@@ -373,13 +396,13 @@ def test_remote_files_are_waited_for_together(lake: Path) -> None:
 
 def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    look = plan._look
+    open_source = plan.open_source
 
-    def noted(path: str, **options: Any) -> Any:
+    def noted(path: str, filesystem: Any) -> Any:
         looked.append(path)
-        return look(path, **options)
+        return open_source(path, filesystem)
 
-    monkeypatch.setattr(plan, "_look", noted)
+    monkeypatch.setattr(plan, "open_source", noted)
     filesystem = remote(*lake.iterdir())
 
     def interrupt(done: int, _: int) -> None:
@@ -399,9 +422,10 @@ def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
 
     def judge() -> None:
         with parquet_bloom.open(path) as file:
-            evidence = FileEvidence(file, decider.columns)
+            facts = facts_of(file, decider.columns)
             barrier.wait(20)
-            verdicts.append(evidence.decide_all(decider, file.row_groups))
+            numbers = evidence.judge([facts], decider, evidence.ask_file(file, facts))
+            verdicts.append([decider.verdict(number) for number in numbers.tolist()])
 
     workers = [threading.Thread(target=judge) for _ in range(4)]
     for worker in workers:

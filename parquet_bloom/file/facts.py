@@ -1,0 +1,149 @@
+"""What a file's footer, and the headers of its filters, tell of a column in each row group: worked out once a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import ParquetBloomError
+from ..hashing import physical
+from ..hashing.physical import ColumnType, Domain
+from ..metadata.footer import Leaf, Statistics
+from ..predicate.evidence import ColumnEvidence, Evidence
+from .columns import find_leaves, type_of
+
+if TYPE_CHECKING:
+    from .reader import BloomFile, ChunkFilter
+
+UNREAD = -1
+
+_MAX_VIEWS = 32  # sets of columns that are remembered for a file
+_LAYOUTS: dict[tuple[object, ...], int] = {}
+_NUMBERS = count()
+
+
+class ColumnFacts:
+    """Facts of one column of a file; each array has an entry a row group.
+
+    Attributes
+    ----------
+    leaf : the column.
+    evidence : what is known without the filters.
+    starts : int64, where the filter's bitset begins in the file.
+    num_bytes : int64, the bitset's size; 0 for a filter that cannot be used, UNREAD before its header was read.
+    problems : why the filter cannot be used, or None.
+    """
+
+    __slots__ = ("evidence", "leaf", "num_bytes", "problems", "starts")
+
+    def __init__(self, file: BloomFile, leaf: Leaf):
+        self.leaf = leaf
+        column_type = type_of(leaf)
+        self.evidence = ColumnEvidence.of(
+            column_type, [_of_chunk(file, row_group, leaf, column_type) for row_group in file.row_groups]
+        )
+        self.starts = np.zeros(file.num_row_groups, np.int64)
+        self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
+        self.problems: list[str | None] = [None] * file.num_row_groups
+
+    def take_header(self, chunk: ChunkFilter) -> None:
+        """Know from now on what the header of a filter says, which is read if it was not."""
+        problem = self.problems[chunk.row_group] = chunk.header_problem
+        if not problem:
+            self.starts[chunk.row_group] = chunk.offset + chunk.header.header_bytes
+        self.num_bytes[chunk.row_group] = 0 if problem else chunk.num_bytes  # the last: threads take it as a sign
+
+
+def _of_chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType) -> Evidence:
+    try:
+        record = file.record(row_group, leaf)
+    except ParquetBloomError as error:
+        return Evidence(column_type, doubt=error.problem)
+    footer = file.footer
+    statistics = footer.statistics(record)
+    low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    return Evidence(
+        column_type,
+        footer.has_values_by(row_group, leaf, record, statistics),
+        low,
+        high,
+        # A BOOLEAN column's filter is not asked: some writers leave it empty.
+        file.has_filter(record) and column_type.hashable and not footer.empty(row_group),
+        has_nulls=footer.has_nulls_by(row_group, leaf, record, statistics),
+    )
+
+
+def bounds(statistics: Statistics, column_type: ColumnType, type_ordered: bool) -> tuple[Domain | None, Domain | None]:
+    """The smallest and largest value that a column chunk can hold, as domain values; None where nothing is known.
+
+    Statistics count only where the format says what order they are in: under a declared type order, or in the
+    deprecated fields for signed numbers. NaN bounds nothing, and bounds the wrong way round are none.
+    """
+    low_stored, high_stored = statistics.min_value, statistics.max_value
+    if not physical.ordered(column_type) or not (type_ordered or physical.legacy_ordered(column_type)):
+        return None, None
+    if low_stored is None and high_stored is None and physical.legacy_ordered(column_type):
+        low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
+    low = None if low_stored is None else physical.decode(low_stored, column_type)
+    high = None if high_stored is None else physical.decode(high_stored, column_type)
+    if any(bound is not None and physical.is_nan(bound) for bound in (low, high)):
+        return None, None
+    if low is not None and high is not None and low > high:  # type: ignore[operator]
+        return None, None
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class FileFacts:
+    """Facts of the columns that a predicate looks at.
+
+    Attributes
+    ----------
+    columns : one entry a name; None for a column that the file does not have, or has twice.
+    missing : the columns that the file does not have.
+    doubts : why columns that it has cannot be told apart.
+    num_rows : of each row group; None for one without rows.
+    layout : a number, the same for files that can be judged together: their columns are of the same types.
+    """
+
+    columns: dict[str, ColumnFacts | None]
+    missing: tuple[str, ...]
+    doubts: tuple[str, ...]
+    num_rows: tuple[int | None, ...]
+    layout: int
+
+
+def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False) -> FileFacts:
+    """The facts of some columns of a file; they are kept with its footer.
+
+    Parameters
+    ----------
+    names : dotted names, as a predicate has them.
+    ignore_case : whether names match whatever their case, as in Spark.
+    """
+    key = (tuple(names), ignore_case)
+    views, columns = file.known.views, file.known.columns
+    if key not in views:
+        found: dict[str, ColumnFacts | None] = {}
+        missing, doubts = [], []
+        for name in key[0]:
+            leaves = find_leaves(file.leaves, name, ignore_case)
+            if not leaves:
+                missing.append(name)
+            if len(leaves) > 1:
+                doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
+            found[name] = None
+            if len(leaves) == 1:
+                index = leaves[0].index
+                found[name] = columns.get(index) or columns.setdefault(index, ColumnFacts(file, leaves[0]))
+        num_rows = [None if file.footer.empty(i) else file.footer.num_rows_of(i) for i in file.row_groups]
+        types = (None if facts is None else facts.evidence.column_type for facts in found.values())
+        layout = _LAYOUTS.setdefault((*types, len(missing), *doubts), next(_NUMBERS))
+        if len(views) >= _MAX_VIEWS:
+            views.clear()
+        views[key] = FileFacts(found, tuple(missing), tuple(doubts), tuple(num_rows), layout)
+    return views[key]

@@ -1,0 +1,167 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Many local files that are known, visited in one call: a few blocks of each, and whether it still is that file."""
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <stdint.h>
+    #include <sys/stat.h>
+    #include <sys/uio.h>
+    #include <unistd.h>
+
+    #ifdef __APPLE__
+    #define pb_time(status, which) ((status).st_##which##timespec)
+    #else
+    #define pb_time(status, which) ((status).st_##which##tim)
+    #endif
+
+    static int64_t pb_nanoseconds(struct timespec time) {
+        return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    }
+
+    /* Whether a file, by its descriptor or by its path where that is -1, is the regular file of an identity: device,
+       inode, size, time of its last change of content, and of its last change of any kind. */
+    static int pb_is_same(int descriptor, const char* path, const int64_t* identity) {
+        struct stat status;
+        if ((descriptor >= 0 ? fstat(descriptor, &status) : stat(path, &status)) != 0) return 0;
+        return S_ISREG(status.st_mode)
+            && (int64_t)status.st_dev == identity[0]
+            && (int64_t)status.st_ino == identity[1]
+            && (int64_t)status.st_size == identity[2]
+            && pb_nanoseconds(pb_time(status, m)) == identity[3]
+            && pb_nanoseconds(pb_time(status, c)) == identity[4];
+    }
+
+    /* O_NONBLOCK: to open a pipe that nobody writes to would wait for ever. */
+    static int pb_open(const char* path) {
+        return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    }
+
+    static int pb_read_known(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
+        ssize_t came;
+        do came = pread(descriptor, to, (size_t)length, (off_t)offset); while (came < 0 && errno == EINTR);
+        return came == length;
+    }
+
+    /* Whether a range was in the page cache, and is read now; else the system is told to fetch it. */
+    static int pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
+    #ifdef RWF_NOWAIT
+        struct iovec part;
+        part.iov_base = to;
+        part.iov_len = (size_t)length;
+        if (preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT) == length) return 1;
+    #endif
+    #ifdef POSIX_FADV_WILLNEED
+        (void)posix_fadvise(descriptor, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+    #endif
+        return 0;
+    }
+    """
+    bint pb_is_same(int descriptor, const char* path, const int64_t* identity) nogil
+    int pb_open(const char* path) nogil
+    bint pb_read_known(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
+    bint pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
+
+cdef extern from "<unistd.h>" nogil:
+    int close(int descriptor)
+
+cdef enum:
+    TOGETHER = 64  # files that are open at a time: the disk works on all their blocks at once
+
+
+cdef void visit_some(
+    const char** paths, const int64_t* identities, const int64_t* first, const int64_t* offsets, Py_ssize_t length,
+    uint8_t* out, uint8_t* come, uint8_t* same, Py_ssize_t count
+) noexcept nogil:
+    """Visit `count` files, at most TOGETHER. `first` counts ranges from 0 on at `offsets`, `out` and `come`."""
+    cdef int descriptors[TOGETHER]
+    cdef Py_ssize_t i
+    cdef int64_t j
+    for i in range(count):
+        descriptors[i] = pb_open(paths[i]) if first[i + 1] > first[i] else -1
+        same[i] = descriptors[i] >= 0 or first[i + 1] == first[i]
+        if descriptors[i] >= 0:
+            for j in range(first[i], first[i + 1]):
+                come[j] = pb_read_at_once(descriptors[i], out + j * length, length, offsets[j])
+    for i in range(count):
+        if descriptors[i] >= 0:
+            for j in range(first[i], first[i + 1]):
+                if not come[j] and not pb_read_known(descriptors[i], out + j * length, length, offsets[j]):
+                    same[i] = 0
+        # Asked last: what was read is that of the file as it still is.
+        if same[i]:
+            same[i] = pb_is_same(descriptors[i], paths[i], identities + 5 * i)
+        if descriptors[i] >= 0:
+            close(descriptors[i])
+
+
+def visit(
+    list paths not None, const int64_t[:, ::1] identities not None, const int64_t[::1] first not None,
+    const int64_t[::1] offsets not None, Py_ssize_t length
+):
+    """Read ranges of one length from many files, and tell which files are still those that they were.
+
+    Parameters
+    ----------
+    paths : the files, as bytes.
+    identities : of shape (files, 5): what `FileIdentity` has, as signed 64-bit numbers.
+    first : file i has the ranges from first[i] to first[i + 1], those of all files one behind the other.
+    offsets : where each range begins in its file.
+    length : of each range, in bytes.
+
+    Returns
+    -------
+    uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing, cannot
+    be opened or read, ends before a range does, or is another one by now. Of such a file nothing read means anything.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit.
+    """
+    cdef Py_ssize_t count = len(paths), i, start, stop
+    if identities.shape[0] != count or identities.shape[1] != 5 or first.shape[0] != count + 1 or length <= 0:
+        raise ValueError("there is an identity a file, and one place more of first ranges")
+    if first[0] != 0 or first[count] != offsets.shape[0]:
+        raise ValueError("the files do not have all the ranges")
+    for i in range(count):
+        if first[i] > first[i + 1]:
+            raise ValueError("first ranges must not fall")
+        if not isinstance(paths[i], bytes) or b"\0" in paths[i]:
+            raise ValueError("paths are bytes without null characters")
+    data = np.zeros((offsets.shape[0], length), dtype=np.uint8)
+    same = np.zeros(count, dtype=np.bool_)
+    if count == 0:
+        return data, same
+    cdef uint8_t[:, ::1] out = data
+    cdef uint8_t[::1] is_same = same.view(np.uint8)
+    cdef uint8_t[::1] come = np.zeros(max(1, offsets.shape[0]), dtype=np.uint8)
+    cdef uint8_t nothing = 0
+    cdef int64_t no_offset = 0
+    cdef uint8_t* to = &out[0, 0] if offsets.shape[0] else &nothing
+    cdef const int64_t* at = &offsets[0] if offsets.shape[0] else &no_offset
+    cdef const char** names = <const char**>malloc(count * sizeof(char*))
+    if names == NULL:
+        raise MemoryError()
+    try:
+        for i in range(count):
+            names[i] = PyBytes_AS_STRING(paths[i])
+        for start in range(0, count, TOGETHER):
+            stop = min(count, start + TOGETHER)
+            with nogil:
+                visit_some(
+                    names + start, &identities[start, 0], &first[start], at, length, to, &come[0],
+                    &is_same[start], stop - start
+                )
+            PyErr_CheckSignals()
+    finally:
+        free(names)
+    return data, same
