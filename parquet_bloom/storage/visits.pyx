@@ -55,6 +55,7 @@ cdef extern from *:
     static int pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
     #ifdef RWF_NOWAIT
         struct iovec part;
+        if (offset < 0) return 0; /* to this call -1 is wherever the file's position is */
         part.iov_base = to;
         part.iov_len = (size_t)length;
         if (preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT) == length) return 1;
