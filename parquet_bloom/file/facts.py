@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import ParquetBloomError
+from ..errors import MalformedFooterError
 from ..hashing import physical
 from ..hashing.physical import ColumnType, Domain
 from ..metadata.footer import Leaf, Statistics
@@ -43,8 +43,9 @@ class ColumnFacts:
     def __init__(self, file: BloomFile, leaf: Leaf):
         self.leaf = leaf
         column_type = type_of(leaf)
+        chunks = enumerate(file.footer.column_chunks(leaf))
         self.evidence = ColumnEvidence.of(
-            column_type, [_of_chunk(file, row_group, leaf, column_type) for row_group in file.row_groups]
+            column_type, [_of_chunk(file, row_group, leaf, column_type, record) for row_group, record in chunks]
         )
         self.starts = np.zeros(file.num_row_groups, np.int64)
         self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
@@ -58,11 +59,11 @@ class ColumnFacts:
         self.num_bytes[chunk.row_group] = 0 if problem else chunk.num_bytes  # the last: threads take it as a sign
 
 
-def _of_chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType) -> Evidence:
-    try:
-        record = file.record(row_group, leaf)
-    except ParquetBloomError as error:
-        return Evidence(column_type, doubt=error.problem)
+def _of_chunk(
+    file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, record: np.void | MalformedFooterError
+) -> Evidence:
+    if isinstance(record, MalformedFooterError):
+        return Evidence(column_type, doubt=record.problem)
     footer = file.footer
     statistics = footer.statistics(record)
     low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
@@ -72,7 +73,7 @@ def _of_chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnTy
         low,
         high,
         # A BOOLEAN column's filter is not asked: some writers leave it empty.
-        file.has_filter(record) and column_type.hashable and not footer.empty(row_group),
+        file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group],
         has_nulls=footer.has_nulls_by(row_group, leaf, record, statistics),
     )
 
@@ -140,7 +141,8 @@ def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False) -
             if len(leaves) == 1:
                 index = leaves[0].index
                 found[name] = columns.get(index) or columns.setdefault(index, ColumnFacts(file, leaves[0]))
-        num_rows = [None if file.footer.empty(i) else file.footer.num_rows_of(i) for i in file.row_groups]
+        groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
+        num_rows = [None if empty else count for empty, count in groups]
         types = (None if facts is None else facts.evidence.column_type for facts in found.values())
         layout = _LAYOUTS.setdefault((*types, len(missing), *doubts), next(_NUMBERS))
         if len(views) >= _MAX_VIEWS:

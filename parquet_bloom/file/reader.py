@@ -91,6 +91,8 @@ class ChunkFilter:
     def location_problem(self) -> str | None:
         """What is wrong with the place that the footer gives, or None. Found without reading the file."""
         record, start = self._record, self.file.footer.start
+        if self.file.footer.filters_apart:
+            return None
         if record["external"]:
             return "the column chunk's data is in another file"
         if record["encrypted"]:
@@ -111,7 +113,7 @@ class ChunkFilter:
         if self.location_problem:
             return self._broken(self.location_problem)
         try:
-            return self.file._parse_header(self.file._head(self.offset)[: self.length])
+            return read_header(self.file._head(self.offset)[: self.length])
         except BrokenFilterError as error:
             return self._broken(error.problem)
 
@@ -140,6 +142,8 @@ class ChunkFilter:
         if self.length is not None and self.length != total:
             left = self.length - header.header_bytes
             return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"
+        if self.file.footer.filters_apart:
+            return None
         end, start = self.offset + total, self.file.footer.start
         if end > start:
             left = start - self.offset - header.header_bytes
@@ -255,10 +259,11 @@ class BloomFile:
     known : the same and what was worked out from it, as a cache keeps it.
     """
 
-    def __init__(self, source: Source, cache: FooterCache | None = None):
+    def __init__(self, source: Source, cache: FooterCache | None = None, known: CachedFooter | None = None):
         self.source = source
         self.path = source.name
-        known = cache.get(source.identity) if cache is not None else None
+        if known is None and cache is not None:
+            known = cache.get(source.identity)
         if known is None:
             known = CachedFooter(read_footer(source))
             if cache is not None:
@@ -268,8 +273,6 @@ class BloomFile:
         self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
         self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
-        self._headers: dict[bytes, FilterHeader] = {}
-        self._header_lengths: set[int] = set()
 
     def close(self) -> None:
         self.source.close()
@@ -425,21 +428,10 @@ class BloomFile:
             end = offset
             if 0 <= offset < self.footer.start:
                 with suppress(ParquetBloomError):
-                    header = self._parse_header(self._head(offset))
+                    header = read_header(self._head(offset))
                     end = offset + header.header_bytes + max(0, header.num_bytes)
             self._filter_ends[number] = end
         return self._filter_ends[number]
-
-    def _parse_header(self, head: bytes) -> FilterHeader:
-        """Decode a header. Filters of one size have one header, and its bytes say themselves where they end."""
-        for length in self._header_lengths:
-            known = self._headers.get(head[:length])
-            if known is not None:
-                return known
-        header = read_header(head)
-        self._headers[head[: header.header_bytes]] = header
-        self._header_lengths.add(header.header_bytes)
-        return header
 
     def _head(self, offset: int) -> bytes:
         """What stands where a filter is said to begin, enough of it for any header."""

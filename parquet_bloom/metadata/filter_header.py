@@ -23,6 +23,8 @@ COMPRESSIONS = {1: "UNCOMPRESSED"}
 MAX_HEADER_BYTES = 256
 """More than any header needs (15 to 19 bytes today), with room for fields of a later format."""
 
+_MAX_KNOWN = 1024  # headers that are remembered
+
 _UNIONS = {2: ("algorithm", ALGORITHMS), 3: ("hash", HASHES), 4: ("compression", COMPRESSIONS)}
 
 
@@ -57,6 +59,10 @@ class FilterHeader:
         return None
 
 
+_known: dict[bytes, FilterHeader] = {}  # filters of one size have one header, and its bytes say where they end
+_known_lengths: set[int] = set()
+
+
 def read_header(data: bytes | memoryview) -> FilterHeader:
     """Decode the header at the beginning of `data`.
 
@@ -65,7 +71,20 @@ def read_header(data: bytes | memoryview) -> FilterHeader:
     BrokenFilterError
         The bytes are not a header, or it lacks a required field.
     """
-    transport = TMemoryBuffer(bytes(data[:MAX_HEADER_BYTES]))
+    data = bytes(data[:MAX_HEADER_BYTES])
+    for length in tuple(_known_lengths):
+        found = _known.get(data[:length])
+        if found is not None:
+            return found
+    header = _decode(data)
+    if len(_known) < _MAX_KNOWN:
+        _known[data[: header.header_bytes]] = header
+        _known_lengths.add(header.header_bytes)
+    return header
+
+
+def _decode(data: bytes) -> FilterHeader:
+    transport = TMemoryBuffer(data)
     protocol = TCompactProtocol(
         transport, string_length_limit=MAX_HEADER_BYTES, container_length_limit=MAX_HEADER_BYTES
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ TAIL_BYTES = 8  # footer length and magic
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
 _ANY_NAME = b"x"  # of a column that is shown to pyarrow, which decodes names: the file's may be no text
+_SCHEMAS = 64  # that are remembered: the files of a lake have few
 _MAX_DEPTH = 256  # of nested columns: more than any reader takes
 _INT96, _FIXED = PHYSICAL_TYPES.index("INT96"), PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
@@ -85,6 +86,11 @@ class Leaf:
     def name(self) -> str:
         return ".".join(self.path)
 
+    @cached_property
+    def encoded_path(self) -> bytes:
+        """The path as column chunks have it: a list of names."""
+        return write_struct([(1, LIST, (BINARY, [node[4] for node in self.nodes]))])[1:-1]
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -95,6 +101,63 @@ class Statistics:
     max_value: bytes | None
     legacy_min: bytes | None
     legacy_max: bytes | None
+
+
+@lru_cache(maxsize=_SCHEMAS)
+def _schema(encoded: bytes) -> list[dict[int, Any]]:
+    elements = read_value(encoded, 0, LIST)
+    if not elements or not all(isinstance(element, dict) for element in elements):
+        raise MalformedFooterError("metadata: the schema is not a list of structs")
+    return list(elements)
+
+
+@lru_cache(maxsize=_SCHEMAS)
+def _leaves(encoded: bytes) -> list[Leaf]:
+    leaves: list[Leaf] = []
+    # Nodes to be filled, as [children left, names, elements, repeated]. No recursion: the depth is the file's.
+    open_nodes: list[list[Any]] = []
+    for position, element in enumerate(_schema(encoded)):
+        num_children = element.get(5, 0)
+        name = element.get(4)
+        if not isinstance(name, bytes) or not isinstance(num_children, int):
+            raise MalformedFooterError(f"metadata: schema element {position} lacks its name")
+        if len(open_nodes) > _MAX_DEPTH:
+            raise MalformedFooterError(f"metadata: columns are nested more than {_MAX_DEPTH} deep")
+        if position == 0:
+            open_nodes.append([num_children, (), (), False])
+            continue
+        while open_nodes and open_nodes[-1][0] == 0:
+            open_nodes.pop()
+        if not open_nodes:
+            raise MalformedFooterError("metadata: the schema has more elements than its groups announce")
+        parent = open_nodes[-1]
+        parent[0] -= 1
+        path = (*parent[1], str(name, "utf-8", "replace"))
+        nodes = (*parent[2], element)
+        repeated = parent[3] or _repetition(element) == _REPEATED
+        if 1 not in element:
+            open_nodes.append([num_children, path, nodes, repeated])
+            continue
+        kind = element[1]
+        if not isinstance(kind, int) or not 0 <= kind < len(PHYSICAL_TYPES):
+            raise MalformedFooterError(f"metadata: physical type {kind} does not exist", column=".".join(path))
+        leaves.append(
+            Leaf(
+                index=len(leaves),
+                path=path,
+                physical=PHYSICAL_TYPES[kind],
+                length=_of_type(element.get(2), int) if kind == _FIXED else None,
+                converted=_of_type(element.get(6), int),
+                logical=_of_type(element.get(10), dict),
+                scale=_of_type(element.get(7), int),
+                precision=_of_type(element.get(8), int),
+                repeated=repeated,
+                nodes=nodes,
+            )
+        )
+    if any(node[0] for node in open_nodes):
+        raise MalformedFooterError("metadata: the schema has fewer elements than its groups announce")
+    return leaves
 
 
 class Footer:
@@ -161,58 +224,18 @@ class Footer:
 
     @cached_property
     def schema(self) -> list[dict[int, Any]]:
-        elements = read_value(self.data, self._positions[2], LIST)
-        if not elements or not all(isinstance(element, dict) for element in elements):
-            raise MalformedFooterError("metadata: the schema is not a list of structs")
-        return list(elements)
+        return _schema(self._encoded_schema)
 
     @cached_property
     def leaves(self) -> list[Leaf]:
-        leaves: list[Leaf] = []
-        # Nodes to be filled, as [children left, names, elements, repeated]. No recursion: the depth is the file's.
-        open_nodes: list[list[Any]] = []
-        for position, element in enumerate(self.schema):
-            num_children = element.get(5, 0)
-            name = element.get(4)
-            if not isinstance(name, bytes) or not isinstance(num_children, int):
-                raise MalformedFooterError(f"metadata: schema element {position} lacks its name")
-            if len(open_nodes) > _MAX_DEPTH:
-                raise MalformedFooterError(f"metadata: columns are nested more than {_MAX_DEPTH} deep")
-            if position == 0:
-                open_nodes.append([num_children, (), (), False])
-                continue
-            while open_nodes and open_nodes[-1][0] == 0:
-                open_nodes.pop()
-            if not open_nodes:
-                raise MalformedFooterError("metadata: the schema has more elements than its groups announce")
-            parent = open_nodes[-1]
-            parent[0] -= 1
-            path = (*parent[1], str(name, "utf-8", "replace"))
-            nodes = (*parent[2], element)
-            repeated = parent[3] or _repetition(element) == _REPEATED
-            if 1 not in element:
-                open_nodes.append([num_children, path, nodes, repeated])
-                continue
-            kind = element[1]
-            if not isinstance(kind, int) or not 0 <= kind < len(PHYSICAL_TYPES):
-                raise MalformedFooterError(f"metadata: physical type {kind} does not exist", column=".".join(path))
-            leaves.append(
-                Leaf(
-                    index=len(leaves),
-                    path=path,
-                    physical=PHYSICAL_TYPES[kind],
-                    length=_of_type(element.get(2), int) if kind == _FIXED else None,
-                    converted=_of_type(element.get(6), int),
-                    logical=_of_type(element.get(10), dict),
-                    scale=_of_type(element.get(7), int),
-                    precision=_of_type(element.get(8), int),
-                    repeated=repeated,
-                    nodes=nodes,
-                )
-            )
-        if any(node[0] for node in open_nodes):
-            raise MalformedFooterError("metadata: the schema has fewer elements than its groups announce")
-        return leaves
+        return _leaves(self._encoded_schema)
+
+    @property
+    def _encoded_schema(self) -> bytes:
+        """The schema's bytes, and perhaps some behind them: equal ones are one schema."""
+        start = self._positions[2]
+        behind = [place for number, place in self._positions.items() if number != "num_rows" and place > start]
+        return bytes(self.data[start : min(behind)])
 
     # ------------------------------------------------------------------------------------------------- chunks
 
@@ -244,13 +267,42 @@ class Footer:
         if record["meta_start"] < 0:
             problem = "metadata: the column chunk is encrypted" if record["encrypted"] else "metadata: missing"
             raise MalformedFooterError(problem, **place)
-        if record["path_start"] >= 0:
+        if record["path_start"] >= 0 and not self._names(int(record["path_start"]), leaf):
             path = read_value(self.data, int(record["path_start"]), LIST)
             if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != list(leaf.path):
                 raise MalformedFooterError("metadata: the column chunk names another column", **place)
         if record["physical_type"] != PHYSICAL_TYPES.index(leaf.physical):
             raise MalformedFooterError("metadata: the column chunk has another type than the schema", **place)
         return record
+
+    def _names(self, path_start: int, leaf: Leaf) -> bool:
+        """Whether the path at a position is, byte for byte, the one that is usual for a leaf."""
+        return self.data[path_start : path_start + len(leaf.encoded_path)] == leaf.encoded_path
+
+    def column_chunks(self, leaf: Leaf) -> list[np.void | MalformedFooterError]:
+        """The records of a column's chunks, one a row group; what `chunk` would raise in place of one that is odd."""
+        groups, number = self.row_groups, PHYSICAL_TYPES.index(leaf.physical)
+        found: list[np.void | MalformedFooterError] = []
+        if (groups["num_columns"] == len(self.leaves)).all():
+            records = self.chunks[groups["first_chunk"] + leaf.index]
+            usual = (records["meta_start"] >= 0) & (records["physical_type"] == number)
+            starts = records["path_start"].tolist()
+            if usual.all() and all(start < 0 or self._names(start, leaf) for start in starts):
+                return list(records)
+        for row_group in range(self.num_row_groups):
+            try:
+                found.append(self.chunk(row_group, leaf))
+            except MalformedFooterError as error:
+                found.append(error)
+        return found
+
+    @cached_property
+    def empty_row_groups(self) -> list[bool]:
+        """Of each row group whether it has no rows, by all that the footer says of it."""
+        usual = self.row_groups["num_rows"] > 0
+        if usual.all():
+            return [False] * self.num_row_groups
+        return [self.empty(row_group) for row_group in range(self.num_row_groups)]
 
     def statistics(self, record: np.void) -> Statistics:
         """The statistics of a column chunk, given by its record."""
@@ -280,6 +332,27 @@ class Footer:
             return None
         null_count = statistics.null_count
         return None if null_count is None or null_count < 0 else null_count > 0
+
+    @cached_property
+    def filters_apart(self) -> bool:
+        """Whether the footer gives place and length of all filters, and none shares a byte with anything else in it."""
+        chunks = self.chunks
+        there = chunks[(chunks["filter_offset"] != -1) | (chunks["filter_fields"] > 0)]
+        odd = (there["filter_length"] <= 0) | (there["filter_fields"] > 2) | (there["filter_offset"] < len(MAGIC))
+        if (odd | (there["external"] != 0) | (there["encrypted"] != 0)).any():
+            return False
+        offsets, lengths = there["filter_offset"], there["filter_length"]
+        if (lengths > self.start - offsets).any():
+            return False
+        data = self.data_ranges()
+        starts = np.concatenate([offsets, data[:, 0]])
+        ends = np.concatenate([offsets + lengths, data[:, 1]])
+        is_filter = np.arange(len(starts)) < len(offsets)
+        order = np.argsort(starts, kind="stable")
+        reach = np.maximum.accumulate(ends[order])[:-1]
+        of_filters = np.maximum.accumulate(np.where(is_filter, ends, 0)[order])[:-1]
+        begin = starts[order][1:]
+        return bool((begin >= np.where(is_filter[order][1:], reach, of_filters)).all())
 
     def data_ranges(self) -> np.ndarray:
         """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end)."""

@@ -8,7 +8,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
 from . import location
-from .known import visit
+from .known import ClosedSource, read_ends, visit
 from .listing import list_files
 from .local import LocalRewrite
 from .remote import RemoteRewrite
@@ -19,6 +19,7 @@ from .tables import managed_table
 from .temporary import leftovers
 
 __all__ = [
+    "ClosedSource",
     "FileIdentity",
     "RemoteIdentity",
     "Rewrite",
@@ -30,6 +31,7 @@ __all__ = [
     "list_files",
     "managed_table",
     "open_source",
+    "read_ends",
     "rewrite",
     "same_place",
     "visit",

@@ -1,16 +1,21 @@
-"""Local files that were opened before: a few ranges of each, and whether it still is the file that it was."""
+"""Local files by the hundred, none of them kept open: what was read of each, and whether it still is that file."""
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections.abc import Sequence
+from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..errors import StorageError
 from . import visits
-from .source import FileIdentity
+from .source import FileIdentity, Source
 
 _IDENTITY = struct.Struct("=QQqqq")
 
@@ -41,3 +46,50 @@ def visit(
     known = np.frombuffer(packed, np.int64).reshape(-1, 5)
     offsets = np.ascontiguousarray(offsets, np.int64)
     return visits.visit([os.fsencode(path) for path in paths], known, np.ascontiguousarray(first), offsets, length)
+
+
+class ClosedSource(Source):
+    """A local file that is not open: only what was read of its end is there.
+
+    Reading anything else raises StorageError.
+    """
+
+    identity: FileIdentity
+
+    def __init__(self, name: str, identity: FileIdentity, end: bytes = b""):
+        self.name = name
+        self.identity = identity
+        self.size = identity.size
+        self.keep(self.size - len(end), end)
+
+    @cached_property
+    def path(self) -> str:  # type: ignore[override]
+        return os.path.realpath(self.name)
+
+    def _read(self, offset: int, length: int) -> NoReturn:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> NoReturn:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def arrow_file(self) -> pa.NativeFile:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def check_unchanged(self) -> None:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def read_ends(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
+    """Read the last bytes of many files.
+
+    Returns
+    -------
+    For each path the file, closed; None where nothing could be read of it, or it was written to meanwhile.
+    """
+    return [
+        None if found is None else ClosedSource(path, FileIdentity(*found[0]), found[1])
+        for path, found in zip(paths, visits.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+    ]

@@ -1,9 +1,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Many local files that are known, visited in one call: a few blocks of each, and whether it still is that file."""
+"""Many local files visited in one call: of known ones a few blocks, and whether each still is that file; of new ones the
+last bytes, and which file it is."""
 
-from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 import numpy as np
@@ -40,6 +41,18 @@ cdef extern from *:
             && pb_nanoseconds(pb_time(status, c)) == identity[4];
     }
 
+    /* The identity of a regular file; 0 where it is none. */
+    static int pb_identify(int descriptor, int64_t* identity) {
+        struct stat status;
+        if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+        identity[0] = (int64_t)status.st_dev;
+        identity[1] = (int64_t)status.st_ino;
+        identity[2] = (int64_t)status.st_size;
+        identity[3] = pb_nanoseconds(pb_time(status, m));
+        identity[4] = pb_nanoseconds(pb_time(status, c));
+        return 1;
+    }
+
     /* O_NONBLOCK: to open a pipe that nobody writes to would wait for ever. */
     static int pb_open(const char* path) {
         return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -67,6 +80,7 @@ cdef extern from *:
     }
     """
     bint pb_is_same(int descriptor, const char* path, const int64_t* identity) nogil
+    bint pb_identify(int descriptor, int64_t* identity) nogil
     int pb_open(const char* path) nogil
     bint pb_read_known(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
     bint pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
@@ -104,6 +118,24 @@ cdef void visit_some(
             close(descriptors[i])
 
 
+cdef int require_paths(list paths) except -1:
+    for path in paths:
+        if not isinstance(path, bytes) or b"\0" in path:
+            raise ValueError("paths are bytes without null characters")
+    return 0
+
+
+cdef const char** names_of(list paths) except NULL:
+    """The paths as C has them, to be freed; they live as long as the list."""
+    cdef Py_ssize_t i
+    cdef const char** names = <const char**>malloc(max(1, len(paths)) * sizeof(char*))
+    if names == NULL:
+        raise MemoryError()
+    for i in range(len(paths)):
+        names[i] = PyBytes_AS_STRING(paths[i])
+    return names
+
+
 def visit(
     list paths not None, const int64_t[:, ::1] identities not None, const int64_t[::1] first not None,
     const int64_t[::1] offsets not None, Py_ssize_t length
@@ -136,8 +168,7 @@ def visit(
     for i in range(count):
         if first[i] > first[i + 1]:
             raise ValueError("first ranges must not fall")
-        if not isinstance(paths[i], bytes) or b"\0" in paths[i]:
-            raise ValueError("paths are bytes without null characters")
+    require_paths(paths)
     data = np.zeros((offsets.shape[0], length), dtype=np.uint8)
     same = np.zeros(count, dtype=np.bool_)
     if count == 0:
@@ -149,12 +180,8 @@ def visit(
     cdef int64_t no_offset = 0
     cdef uint8_t* to = &out[0, 0] if offsets.shape[0] else &nothing
     cdef const int64_t* at = &offsets[0] if offsets.shape[0] else &no_offset
-    cdef const char** names = <const char**>malloc(count * sizeof(char*))
-    if names == NULL:
-        raise MemoryError()
+    cdef const char** names = names_of(paths)
     try:
-        for i in range(count):
-            names[i] = PyBytes_AS_STRING(paths[i])
         for start in range(0, count, TOGETHER):
             stop = min(count, start + TOGETHER)
             with nogil:
@@ -166,3 +193,79 @@ def visit(
     finally:
         free(names)
     return data, same
+
+
+cdef void read_some_ends(
+    const char** paths, Py_ssize_t length, int64_t* identities, uint8_t* out, uint8_t* found, Py_ssize_t count
+) noexcept nogil:
+    """The last bytes of `count` files, at most TOGETHER, and their identities."""
+    cdef int descriptors[TOGETHER]
+    cdef uint8_t come[TOGETHER]
+    cdef int64_t size
+    cdef Py_ssize_t i
+    for i in range(count):
+        descriptors[i] = pb_open(paths[i])
+        found[i] = descriptors[i] >= 0 and pb_identify(descriptors[i], identities + 5 * i)
+        if found[i]:
+            size = identities[5 * i + 2]
+            come[i] = pb_read_at_once(descriptors[i], out + i * length, min(size, length), max(0, size - length))
+    for i in range(count):
+        if found[i] and not come[i]:
+            size = identities[5 * i + 2]
+            found[i] = pb_read_known(descriptors[i], out + i * length, min(size, length), max(0, size - length))
+        # A file that was written to meanwhile is none of which this much is known.
+        if found[i]:
+            found[i] = pb_is_same(descriptors[i], paths[i], identities + 5 * i)
+        if descriptors[i] >= 0:
+            close(descriptors[i])
+
+
+def read_ends(list paths not None, Py_ssize_t length):
+    """Read the last bytes of many files, and tell which files they are.
+
+    Parameters
+    ----------
+    paths : the files, as bytes.
+    length : bytes wanted of each.
+
+    Returns
+    -------
+    For each path a pair of its identity (what `FileIdentity` has, as a tuple) and the bytes, fewer where the file has
+    fewer; None for what is missing, no regular file, cannot be read, or was written to meanwhile.
+
+    Raises
+    ------
+    ValueError
+        A path or the length is none.
+    """
+    cdef Py_ssize_t count = len(paths), i, start, stop
+    if length <= 0:
+        raise ValueError("there are no bytes to be read")
+    require_paths(paths)
+    ends = []
+    if count == 0:
+        return ends
+    cdef int64_t[:, ::1] identities = np.zeros((min(count, TOGETHER), 5), dtype=np.int64)
+    cdef uint8_t[:, ::1] out = np.empty((min(count, TOGETHER), length), dtype=np.uint8)
+    cdef uint8_t found[TOGETHER]
+    cdef const char** names = names_of(paths)
+    try:
+        for start in range(0, count, TOGETHER):
+            stop = min(count, start + TOGETHER)
+            with nogil:
+                read_some_ends(names + start, length, &identities[0, 0], &out[0, 0], found, stop - start)
+            for i in range(stop - start):
+                if not found[i]:
+                    ends.append(None)
+                    continue
+                ends.append((
+                    (
+                        <uint64_t>identities[i, 0], <uint64_t>identities[i, 1], identities[i, 2], identities[i, 3],
+                        identities[i, 4]
+                    ),
+                    PyBytes_FromStringAndSize(<const char*>&out[i, 0], min(length, identities[i, 2])),
+                ))
+            PyErr_CheckSignals()
+    finally:
+        free(names)
+    return ends
