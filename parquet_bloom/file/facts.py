@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import MalformedFooterError
+from ..errors import BrokenFilterError, MalformedFooterError
 from ..hashing import physical
 from ..hashing.physical import ColumnType, Domain
-from ..metadata.footer import Leaf, Statistics
+from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
+from ..metadata.footer import Footer, Leaf, Statistics
 from ..predicate.evidence import ColumnEvidence, Evidence
 from .columns import find_leaves, type_of
 
@@ -38,18 +39,48 @@ class ColumnFacts:
     problems : why the filter cannot be used, or None.
     """
 
-    __slots__ = ("evidence", "leaf", "num_bytes", "problems", "starts")
+    __slots__ = ("_places", "evidence", "leaf", "num_bytes", "problems", "starts")
 
     def __init__(self, file: BloomFile, leaf: Leaf):
         self.leaf = leaf
         column_type = type_of(leaf)
-        chunks = enumerate(file.footer.column_chunks(leaf))
+        records = file.footer.column_chunks(leaf)
         self.evidence = ColumnEvidence.of(
-            column_type, [_of_chunk(file, row_group, leaf, column_type, record) for row_group, record in chunks]
+            column_type, [_of_chunk(file, i, leaf, column_type, record) for i, record in enumerate(records)]
         )
+        self._places = [
+            None if isinstance(record, MalformedFooterError) else record[["filter_offset", "filter_length"]].item()
+            for record in records
+        ]
         self.starts = np.zeros(file.num_row_groups, np.int64)
         self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
         self.problems: list[str | None] = [None] * file.num_row_groups
+
+    def take_head(self, footer: Footer, row_group: int, data: bytes, data_start: int) -> bool:
+        """Know what the header of a filter says, which stands in some bytes of the file; False if it is not so simple.
+
+        Parameters
+        ----------
+        data, data_start : bytes of the file, and where in it they begin.
+        """
+        place = self._places[row_group]
+        if place is None or not footer.filters_apart or place[0] < data_start:
+            return False
+        begin, length = place[0] - data_start, place[1]
+        try:
+            header = read_header(data[begin : begin + min(length, MAX_HEADER_BYTES)])
+        except BrokenFilterError:
+            return False
+        if header.problem or header.header_bytes + header.num_bytes != length:
+            return False
+        self.starts[row_group] = place[0] + header.header_bytes
+        self.num_bytes[row_group] = header.num_bytes
+        return True
+
+    def filter_offset(self, row_group: int) -> int:
+        """Where a filter begins in the file by the footer; -1 where that is odd."""
+        place = self._places[row_group]
+        return -1 if place is None else place[0]
 
     def take_header(self, chunk: ChunkFilter) -> None:
         """Know from now on what the header of a filter says, which is read if it was not."""

@@ -24,8 +24,6 @@ from .footer_cache import CachedFooter, FooterCache
 if TYPE_CHECKING:
     from typing import Self
 
-_FIRST_READ = 64 * 1024  # most footers fit, so that one read is enough
-
 
 def read_footer(source: Source) -> Footer:
     """The footer of an opened file. What was read of the filters before it on the way is kept in `source`.
@@ -35,7 +33,8 @@ def read_footer(source: Source) -> Footer:
     NotParquetError, EncryptedFileError, TruncatedFileError, MalformedFooterError
     """
     try:
-        tail = source.read_at(max(0, source.size - _FIRST_READ), min(source.size, _FIRST_READ))
+        length = min(source.size, source.first_read)
+        tail = source.read_at(source.size - length, length)
         start, length = footer_span(tail, source.size)
         inside = len(tail) - TAIL_BYTES - length
         missing = b"" if inside >= 0 else source.read_at(start, -inside)

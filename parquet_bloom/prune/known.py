@@ -1,12 +1,13 @@
-"""Local files whose footers are known: judged together, each visited once for the few blocks of its filters.
+"""Local files judged together: their footers known or read by the hundred, their filters' blocks read in one visit.
 
-What is remembered of a file is believed only after the visit, which tells whether the file still is the one it was.
-Files that are not, and those with a question that takes more than a visit, are left to be looked at one by one.
+What is known of a file is believed only after the visit, which tells whether the file still is the one it was. Files
+that are not, those about which anything is odd, and those with a question that takes more than a visit, are left to be
+looked at one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,10 +16,13 @@ from numpy.typing import NDArray
 
 from ..core.blocks import check_blocks, locate_blocks
 from ..core.sbbf import BLOCK_BYTES
-from ..file.facts import FileFacts
-from ..file.footer_cache import FooterCache
+from ..errors import ParquetBloomError
+from ..file.facts import UNREAD, ColumnFacts, FileFacts, facts_of
+from ..file.footer_cache import CachedFooter, FooterCache
+from ..file.reader import BloomFile
+from ..metadata.footer import TAIL_BYTES
 from ..predicate.decide import Answer, Decider, Question
-from ..storage import FileIdentity, visit
+from ..storage import ClosedSource, FileIdentity, read_ends, visit
 from ..threads import in_order
 from .evidence import judge
 
@@ -27,46 +31,95 @@ MANY_KEYS = 64
 
 _FILES_A_THREAD = 128  # fewer are not worth a thread
 
+_ENDS = 256  # files whose last bytes are in memory at a time
+_PAGE = 4096
+_FIRST_END, _SHORTEST_END, _LONGEST_END = 4 * _PAGE, _PAGE, 256 * _PAGE  # bytes that are read of their ends
+_HEAD_BYTES = 32  # more than the header of a filter takes
+
 
 class Judged(NamedTuple):
-    """A file that was judged: its facts, the number of each row group's verdict, and the blocks that were read."""
+    """A file that was judged: its facts, the number of each row group's verdict, and what was read for it."""
 
     facts: FileFacts
     verdicts: NDArray[np.int32]
-    num_blocks: int
-
-
-def judge_known(
-    paths: Sequence[str], decider: Decider, cache: FooterCache, ignore_case: bool, threads: int
-) -> dict[int, Judged]:
-    """Judge those of some local files that can be judged by what a cache has of them.
-
-    Parameters
-    ----------
-    paths : the files.
-    threads : how many visit files at a time, at most.
-
-    Returns
-    -------
-    {place in `paths`: what was found}, without files that are not known, or not any more.
-    """
-    view = (tuple(decider.columns), ignore_case)
-    together: dict[int, list[_Known]] = {}
-    for place, found in enumerate(cache.last_at(paths)):
-        facts = None if found is None else found[1].views.get(view)
-        if found is not None and facts is not None:
-            together.setdefault(facts.layout, []).append(_Known(place, paths[place], found[0], facts))
-    judged: dict[int, Judged] = {}
-    for files in together.values():
-        judged.update(_Visit(files, threads).judge(decider))
-    return judged
+    requests: int
+    bytes_read: int
 
 
 class _Known(NamedTuple):
     place: int
     path: str
     identity: FileIdentity
+    known: CachedFooter
     facts: FileFacts
+    end: ClosedSource | None  # of a file that was read just now
+
+
+def judge_local(
+    paths: Sequence[str], decider: Decider, cache: FooterCache | None, ignore_case: bool, threads: int
+) -> dict[int, Judged]:
+    """Judge those of some local files that can be judged without a closer look.
+
+    Parameters
+    ----------
+    paths : the files.
+    cache : footers that are known, and to which those read now are added.
+    threads : how many visit files at a time, at most.
+
+    Returns
+    -------
+    {place in `paths`: what was found}; the others must be looked at one by one.
+    """
+    names = tuple(decider.columns)
+    known = cache.last_at(paths) if cache is not None else [None] * len(paths)
+    files: list[_Known] = []
+    for place, found in enumerate(known):
+        if found is not None:
+            identity, footer = found
+            facts = footer.views.get((names, ignore_case))
+            if facts is None:
+                file = BloomFile(ClosedSource(paths[place], identity), known=footer)
+                facts = _facts(file, names, ignore_case)
+            if facts is not None:
+                files.append(_Known(place, paths[place], identity, footer, facts, None))
+    unknown = [place for place, found in enumerate(known) if found is None]
+    files += _first_looks(unknown, paths, names, cache, ignore_case)
+    together: dict[int, list[_Known]] = {}
+    for one in files:
+        together.setdefault(one.facts.layout, []).append(one)
+    judged: dict[int, Judged] = {}
+    for group in together.values():
+        judged.update(_Visit(group, threads).judge(decider))
+    return judged
+
+
+def _facts(file: BloomFile, names: tuple[str, ...], ignore_case: bool) -> FileFacts | None:
+    try:
+        return facts_of(file, names, ignore_case)
+    except ParquetBloomError:
+        return None  # a closer look says what is wrong
+
+
+def _first_looks(
+    places: list[int], paths: Sequence[str], names: tuple[str, ...], cache: FooterCache | None, ignore_case: bool
+) -> Iterator[_Known]:
+    """Read the footers of files; of those that are read without any trouble, what is known now."""
+    length = _FIRST_END
+    for start in range(0, len(places), _ENDS):
+        some = places[start : start + _ENDS]
+        longest = 0
+        for place, source in zip(some, read_ends([paths[place] for place in some], length), strict=True):
+            if source is None:
+                continue
+            longest = max(longest, int.from_bytes(source.end[-TAIL_BYTES:-4], "little") + TAIL_BYTES)
+            try:
+                file = BloomFile(source, cache)
+                facts = facts_of(file, names, ignore_case)
+            except ParquetBloomError:
+                continue  # its footer is longer than what was read of it, or a closer look says what is wrong
+            yield _Known(place, paths[place], source.identity, file.known, facts, source)
+        # Files of a lake are of a kind: the next footers will not be much longer.
+        length = min(max(_SHORTEST_END, -(-longest * 5 // 4 // _PAGE) * _PAGE), _LONGEST_END)
 
 
 class _Visit:
@@ -79,23 +132,27 @@ class _Visit:
         self._ends = np.cumsum(counts)  # of each file's places among those of all
         self._is_same: NDArray[np.bool_] | None = None
         self._usable = np.ones(len(files), np.bool_)
-        self._num_blocks = np.zeros(len(files), np.int64)
+        self._requests = np.zeros(len(files), np.int64)
+        self._bytes = np.zeros(len(files), np.int64)
 
     def judge(self, decider: Decider) -> dict[int, Judged]:
         verdicts = judge([file.facts for file in self._files], decider, self._ask)
         if self._is_same is None:
-            self._visit(np.empty(0, np.intp), np.empty(0, np.int64))
+            self._visit(np.empty(0, np.intp), np.empty(0, np.int64), BLOCK_BYTES)
         assert self._is_same is not None
         usable = (self._usable & self._is_same).tolist()
         of_files = np.split(verdicts, self._ends[:-1])
-        blocks = self._num_blocks.tolist()
-        return {
-            file.place: Judged(file.facts, of_file, count)
-            for file, of_file, count, use in zip(self._files, of_files, blocks, usable, strict=True)
-            if use
-        }
+        cost = zip(self._requests.tolist(), self._bytes.tolist(), strict=True)
+        judged = {}
+        for file, of_file, use, (requests, num_bytes) in zip(self._files, of_files, usable, cost, strict=True):
+            if use:
+                if file.end is not None:
+                    requests, num_bytes = requests + 1, num_bytes + len(file.end.end)
+                judged[file.place] = Judged(file.facts, of_file, requests, num_bytes)
+        return judged
 
     def _ask(self, questions: list[Question]) -> list[Answer]:
+        self._read_heads(questions)
         answers = [Answer(np.ones(len(question.places), np.bool_)) for question in questions]
         asked: list[tuple[int, NDArray[np.intp]]] = []  # the question, and which of its places
         files, offsets = [], []
@@ -108,13 +165,13 @@ class _Visit:
             if len(question.hashes) > MANY_KEYS:
                 self._usable[of_place] = False
                 continue
-            self._usable[of_place[num_bytes < 0]] = False  # headers that were not read yet
+            self._usable[of_place[num_bytes == UNREAD]] = False
             asked.append((number, members))
             places = starts[members, np.newaxis] + locate_blocks(num_bytes[members], question.hashes)
             files.append(np.repeat(of_place[members], len(question.hashes)))
             offsets.append(places.ravel())
         of_block = np.concatenate([np.empty(0, np.intp), *files])
-        blocks = self._visit(of_block, np.concatenate([np.empty(0, np.int64), *offsets]))
+        blocks = self._visit(of_block, np.concatenate([np.empty(0, np.int64), *offsets]), BLOCK_BYTES)
         done = 0
         for number, members in asked:
             hashes = questions[number].hashes
@@ -139,26 +196,52 @@ class _Visit:
             problems = [every[place] for place in question.places.tolist()]
         return starts, num_bytes, problems
 
-    def _visit(self, of_block: NDArray[np.intp], offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Read blocks, given by their file and offset, and see which files are still the same."""
-        order = np.lexsort((offsets, of_block))
-        self._num_blocks = np.bincount(of_block, minlength=len(self._files))
-        first = np.concatenate([[0], np.cumsum(self._num_blocks)])
+    def _read_heads(self, questions: list[Question]) -> None:
+        """Read the headers of filters that are asked for the first time."""
+        wanted: list[tuple[int, int, ColumnFacts]] = []  # file, row group, column
+        for question in questions:
+            of_place = np.searchsorted(self._ends, question.places, "right")
+            unread = np.flatnonzero(self._filters(question)[1] == UNREAD)
+            for number, place in zip(of_place[unread].tolist(), question.places[unread].tolist(), strict=True):
+                file = self._files[number]
+                row_group = place - int(self._ends[number]) + len(file.facts.num_rows)
+                column = file.facts.columns[question.column]
+                assert column is not None
+                end = file.end
+                known = end is not None and column.take_head(file.known.footer, row_group, *end.kept)
+                if not known and column.filter_offset(row_group) >= 0:
+                    wanted.append((number, row_group, column))
+        if not wanted:
+            return
+        of_head = np.array([number for number, _, _ in wanted], np.intp)
+        offsets = np.array([column.filter_offset(row_group) for _, row_group, column in wanted], np.int64)
+        heads = self._visit(of_head, offsets, _HEAD_BYTES)
+        for (number, row_group, column), offset, head in zip(wanted, offsets.tolist(), heads, strict=True):
+            column.take_head(self._files[number].known.footer, row_group, head.tobytes(), offset)
+
+    def _visit(self, of_range: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
+        """Read ranges, given by their file and offset, and see which files are still the same."""
+        order = np.lexsort((offsets, of_range))
+        counts = np.bincount(of_range, minlength=len(self._files))
+        self._requests += counts
+        self._bytes += length * counts
+        first = np.concatenate([[0], np.cumsum(counts)])
         size = -(-len(self._files) // self._threads)
         spans = [(start, min(start + size, len(self._files))) for start in range(0, len(self._files), size)]
-        look = partial(self._visit_span, first=first, offsets=offsets[order])
+        look = partial(self._visit_span, first=first, offsets=offsets[order], length=length)
         if len(spans) == 1:
             found = [look(spans[0])]
         else:
             with in_order(look, spans, len(spans)) as results:
                 found = list(results)
-        self._is_same = np.concatenate([is_same for _, is_same in found])
-        blocks = np.empty((len(offsets), BLOCK_BYTES), np.uint8)
-        blocks[order] = np.concatenate([data for data, _ in found])
-        return blocks
+        is_same = np.concatenate([same for _, same in found])
+        self._is_same = is_same if self._is_same is None else self._is_same & is_same
+        data = np.empty((len(offsets), length), np.uint8)
+        data[order] = np.concatenate([part for part, _ in found])
+        return data
 
     def _visit_span(
-        self, span: tuple[int, int], first: NDArray[np.int64], offsets: NDArray[np.int64]
+        self, span: tuple[int, int], first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         start, stop = span
         files, of_span = self._files[start:stop], first[start : stop + 1]
@@ -167,5 +250,5 @@ class _Visit:
             [file.identity for file in files],
             of_span - of_span[0],
             offsets[of_span[0] : of_span[-1]],
-            BLOCK_BYTES,
+            length,
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from ..core.sbbf import BLOCK_BYTES
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.facts import facts_of
 from ..file.footer_cache import FOOTERS, FooterCache
@@ -18,12 +17,12 @@ from ..predicate.decide import Decider
 from ..storage import is_local, list_files, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, judge
-from .known import Judged, judge_known
+from .known import Judged, judge_local
 from .report import FileDecision, PruneReport
 
 _REMOTE_THREADS = 16
 _RUN = 16  # files that a thread is handed at a time
-_TOGETHER = 4096  # known files that are judged at a time
+_TOGETHER = 4096  # local files that are judged at a time
 
 
 def prune(
@@ -112,7 +111,7 @@ class _Look:
 
 
 class _Looker:
-    """Looks at files: at those that are known many at a time, at the others one by one."""
+    """Looks at files: at local ones many at a time, at the others, and where anything is odd, one by one."""
 
     def __init__(
         self, decider: Decider, filesystem: Any, ignore_case: bool, cache: FooterCache | None, threads: int | None
@@ -128,12 +127,12 @@ class _Looker:
 
     def look(self, files: list[str]) -> Iterator[_Look]:
         """Look at files, in their order."""
-        if not self._local or self._cache is None:
+        if not self._local:
             yield from self._look_at_all(files)
             return
         for start in range(0, len(files), _TOGETHER):
             some = files[start : start + _TOGETHER]
-            known = judge_known(some, self._decider, self._cache, self._ignore_case, self._visitors)
+            known = judge_local(some, self._decider, self._cache, self._ignore_case, self._visitors)
             others = self._look_at_all([path for place, path in enumerate(some) if place not in known])
             with closing(others):
                 for place, path in enumerate(some):
@@ -141,7 +140,7 @@ class _Looker:
 
     def _known(self, path: str, judged: Judged) -> _Look:
         decision = FileDecision(path, self._decisions.of(judged.facts, judged.verdicts))
-        return _Look(judged.facts.missing, decision, None, judged.num_blocks, judged.num_blocks * BLOCK_BYTES)
+        return _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
 
     def _look_at_all(self, files: list[str]) -> Generator[_Look, None, None]:
         # To hand over a file to a thread takes as long as to look at one that is in memory: local ones go by several.

@@ -52,6 +52,10 @@ class ClosedSource(Source):
     """A local file that is not open: only what was read of its end is there.
 
     Reading anything else raises StorageError.
+
+    Attributes
+    ----------
+    end : the file's last bytes.
     """
 
     identity: FileIdentity
@@ -60,6 +64,8 @@ class ClosedSource(Source):
         self.name = name
         self.identity = identity
         self.size = identity.size
+        self.end = end
+        self.first_read = len(end)
         self.keep(self.size - len(end), end)
 
     @cached_property

@@ -54,6 +54,7 @@ class Source(ABC):
     requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
         goes through `arrow_file` or a mapping, nor what `keep` remembers.
     bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
+    first_read : how many of its last bytes are best read at once: most footers fit.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Source(ABC):
     identity: Hashable
     requests: int = 0
     bytes_read: int = 0
+    first_read: int = 64 * 1024
     _kept: NDArray[np.uint8] = np.empty(0, np.uint8)
     _kept_from: int = 0
     _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
@@ -142,6 +144,11 @@ class Source(ABC):
         Later reads that lie within them ask the file system for nothing, and see the file as it was.
         """
         self._kept, self._kept_from = np.frombuffer(data, np.uint8), offset
+
+    @property
+    def kept(self) -> tuple[bytes, int]:
+        """The bytes that `keep` remembers, and where they begin."""
+        return self._kept.tobytes(), self._kept_from
 
     def require_inside(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]

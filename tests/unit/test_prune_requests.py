@@ -76,7 +76,8 @@ def test_filters_beside_the_footer_come_with_it(small: Path) -> None:
     assert filesystem.asked == [(max(0, size - TAIL), size)]
     assert counts(report) == (1, min(size, TAIL))
     local = parquet_bloom.prune(small, f"key = {ABSENT}", cache=None)
-    assert counts(local) == counts(report)
+    assert local.files[0].row_groups == report.files[0].row_groups
+    assert local.bytes_read < report.bytes_read  # a disk gives a few bytes as fast as many
     arrow = pafs.SubTreeFileSystem(str(small.parent), pafs.LocalFileSystem())
     assert counts(parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=arrow)) == counts(report)
 
@@ -142,6 +143,11 @@ def test_an_fsspec_file_is_looked_up_no_more_often_than_needed(small: Path) -> N
     filesystem = Noted({"small.parquet": small.read_bytes()})
     parquet_bloom.open("small.parquet", filesystem).close()
     assert filesystem.looks == 2
+
+
+def nothing_at_once(*_: Any) -> dict[int, Any]:
+    """Each file is looked at by itself."""
+    return {}
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -299,6 +305,7 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
         return source
 
     monkeypatch.setattr(plan, "open_source", tagged)
+    monkeypatch.setattr(plan, "judge_local", nothing_at_once)
     requests = []
     for _ in range(3):
         filesystem.asked.clear()
@@ -355,7 +362,7 @@ def test_the_order_is_that_of_the_files(lake: Path, threads: int | None) -> None
     assert [Path(file.path).name for file in report.files] == [f"{i:02}.parquet" for i in range(40)]
     assert str(lake / "12.parquet") in report.selected
     assert done == [(i + 1, 40) for i in range(40)]
-    assert report.requests == 40
+    assert 40 <= report.requests <= 120  # the end of each, and a block a row group at most
     assert report.bytes_read == sum(path.stat().st_size for path in lake.iterdir())
 
 
