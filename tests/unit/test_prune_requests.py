@@ -363,7 +363,6 @@ def test_the_order_is_that_of_the_files(lake: Path, threads: int | None) -> None
     assert str(lake / "12.parquet") in report.selected
     assert done == [(i + 1, 40) for i in range(40)]
     assert 40 <= report.requests <= 120  # the end of each, and a block a row group at most
-    assert report.bytes_read == sum(path.stat().st_size for path in lake.iterdir())
 
 
 @pytest.mark.parametrize("threads", [1, 4])
