@@ -5,7 +5,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
 
-prepare test jdk c++
+prepare bench jdk c++
 if [ "$#" -eq 0 ]; then
     for path in tools/bench/[!_]*.py; do set -- "$@" "$(basename "$path" .py)"; done
 fi

@@ -13,7 +13,10 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+
+import parquet_bloom
 
 PROJECT = Path(__file__).resolve().parents[2]
 BENCH = PROJECT / "tools" / "bench"
@@ -73,6 +76,44 @@ def test_verdicts_name_the_worst_case(bench):
     assert list(tables.verdicts(results, "base")) == []
 
 
+def test_a_lake_is_kept_while_it_is_whole(bench, tmp_path):
+    lake = bench("_lake").Lake(tmp_path, files=2, row_groups=2, rows=50, fpp=0.01)
+    assert not lake.complete()
+    lake.make()
+    first, second = lake.paths
+    assert pq.read_table(second).equals(lake.table(1))
+    with parquet_bloom.open(second) as file:
+        assert [(chunk.row_group, chunk.column) for chunk in file.chunks()] == [
+            (row_group, column) for row_group in (0, 1) for column in ("id", "key")
+        ]
+    inode = first.stat().st_ino
+    lake.make()
+    assert first.stat().st_ino == inode
+    second.write_bytes(second.read_bytes()[:-1])
+    assert not lake.complete()
+    lake.make()
+    assert lake.complete()
+    assert pq.read_table(second).equals(lake.table(1))
+
+
+def test_lookups_are_judged_by_the_best_peer_and_the_worse_kind(bench):
+    tables = bench("_lookup_tables")
+    seconds = {"prune": (1, 1), "read_table": (2, 1), "DuckDB": (8, 9), "Spark": (60, 70), "polars": (90, 15)}
+    answers = {name: tables.Answers() for name in seconds}
+    for name, times in seconds.items():
+        for kind, time in zip(tables.KINDS, times, strict=True):
+            for use in tables.USES:
+                for case in tables.CASES:
+                    answers[name].used[use, case, kind] += [time, 0, 1000]  # medians are judged
+    found = [(target.times, target.what, ratios) for target, ratios in tables.verdicts(answers)]
+    assert found[:3] == [
+        (3, "seconds", {"DuckDB": 4.0, "Spark": 30.0}),
+        (20, "seconds", {"polars": 15.0}),
+        (20, "asked", {"DuckDB": 4.0, "Spark": 30.0, "polars": 15.0}),
+    ]
+    assert len(found) == len(tables.TARGETS)
+
+
 def test_a_part_of_the_results_is_replaced(bench, tmp_path):
     keep = bench("_results").keep
     path = tmp_path / "RESULTS.md"
@@ -86,12 +127,10 @@ def test_a_part_of_the_results_is_replaced(bench, tmp_path):
     assert re.findall("^## .*", text, re.MULTILINE) == ["## embed", "## kernels"]
 
 
-@pytest.mark.slow
-def test_kernels_run_and_agree(tmp_path):
-    command = [sys.executable, str(BENCH / "kernels.py"), "--quick", "--sizes", "32K,1M", "--simd", "base"]
-    output = tmp_path / "RESULTS.md"
+def run(name: str, *arguments: str) -> str:
+    """What a benchmark prints."""
     done = subprocess.run(
-        [*command, "--output", str(output)],
+        [sys.executable, str(BENCH / name), *arguments],
         cwd=PROJECT,
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
         capture_output=True,
@@ -99,8 +138,24 @@ def test_kernels_run_and_agree(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "left out Arrow" not in done.stdout
-    rows = re.findall(r"^ +32K +\S+ +\S+ +[12] \|.*", done.stdout, re.MULTILINE)
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_kernels_run_and_agree(tmp_path):
+    output = tmp_path / "RESULTS.md"
+    printed = run("kernels.py", "--quick", "--sizes", "32K,1M", "--simd", "base", "--output", str(output))
+    assert "left out Arrow" not in printed
+    rows = re.findall(r"^ +32K +\S+ +\S+ +[12] \|.*", printed, re.MULTILINE)
     assert len(rows) >= 9
-    assert "one `value in filter`, int64" in done.stdout
+    assert "one `value in filter`, int64" in printed
     assert rows[0] in output.read_text()
+
+
+@pytest.mark.slow
+def test_point_lookups_agree(tmp_path):
+    sizes = ["--files", "3", "--rows", "100", "--repeat", "1", "--folder", str(tmp_path)]
+    printed = run("point_lookup.py", *sizes, "--engines", "DuckDB,DataFusion,polars,pyarrow dataset")
+    assert "left out" not in printed
+    for name in ("prune", "read_table", "DuckDB", "DataFusion", "polars", "pyarrow dataset"):
+        assert len(re.findall(f"^  {name}  ", printed, re.MULTILINE)) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import statistics
@@ -37,6 +38,14 @@ def header(title: str, *details: str) -> None:
     for detail in details:
         print(detail)
     print()
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on, as argparse takes types."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
 
 
 def in_turn(

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from _common import header
+from _common import header, positive
 
 import parquet_bloom
 from parquet_bloom.core import sbbf
@@ -185,13 +185,6 @@ def real(path: Path, row_groups: int) -> None:
     assert all((answer[0] == answers[0][0]).all() for answer in answers)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return number
-
-
 def _folder(text: str) -> str:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no folder")
@@ -200,8 +193,8 @@ def _folder(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--filters", type=_positive, default=10_000)
-    parser.add_argument("--row-groups", type=_positive, default=200)
+    parser.add_argument("--filters", type=positive, default=10_000)
+    parser.add_argument("--row-groups", type=positive, default=200)
     parser.add_argument("--folder", type=_folder, default=None, help="where the files are made; TMPDIR if not given")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -1,0 +1,142 @@
+"""A lake of small random files with filters, made once and kept for the next run.
+
+A file is made from its number alone, so that any row can be told without reading it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import parquet_bloom
+
+FILTERED = ("id", "key")
+SCHEMA = pa.schema(
+    {"id": pa.int64(), "key": pa.string(), "ts": pa.timestamp("us"), "payload": pa.string(), "value": pa.float64()}
+)
+_RECIPE = 1  # another one makes kept lakes old
+_SEED = 20
+_FIRST_TS = 1_700_000_000_000_000
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DASHES = (8, 13, 18, 23)
+_PAYLOAD = 40  # characters
+_PAGE_BYTES = 16 * 1024  # so that there are pages to choose from; a column chunk has 40 to 200 KB
+_ROW_BYTES = 140  # of disk space, at most, filters included
+
+
+@dataclass(frozen=True)
+class Lake:
+    """`files` files of `row_groups` row groups of `rows` rows, filters of `fpp` on two columns; kept below `home`."""
+
+    home: Path
+    files: int
+    row_groups: int
+    rows: int
+    fpp: float
+
+    @property
+    def folder(self) -> Path:
+        return self.home / f"{self.files}x{self.row_groups}x{self.rows}-{self.fpp}"
+
+    @property
+    def data(self) -> Path:
+        """The folder that holds the Parquet files and nothing else."""
+        return self.folder / "data"
+
+    def path(self, number: int) -> Path:
+        return self.data / f"part-{number:05}.parquet"
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.path(number) for number in range(self.files)]
+
+    def complete(self) -> bool:
+        """Whether it stands there, each file with the size that it was made with and none beside them."""
+        try:
+            made = json.loads((self.folder / "complete.json").read_text())
+            return made == self._state() and len(os.listdir(self.data)) == self.files
+        except (OSError, ValueError):
+            return False
+
+    def _state(self) -> dict[str, Any]:
+        return {"recipe": _RECIPE, "sizes": [path.stat().st_size for path in self.paths]}
+
+    def table(self, number: int) -> pa.Table:
+        """The rows of a file."""
+        rng = np.random.default_rng([_SEED, number])
+        count = self.row_groups * self.rows
+        stamps = _FIRST_TS + np.cumsum(rng.integers(1, 2_000_000, count)) + number * 10**10
+        columns = [
+            pa.array(rng.integers(-(2**63), 2**63, count)),
+            _texts(_uuids(rng, count)),
+            pa.array(stamps, pa.timestamp("us")),
+            _texts(_hex(rng, count, _PAYLOAD)),
+            pa.array(rng.random(count)),
+        ]
+        return pa.table(columns, schema=SCHEMA)
+
+    def some_rows(self, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+        """Rows that are there, of files and places drawn at random."""
+        while True:
+            table = self.table(int(rng.integers(self.files)))
+            yield table.slice(int(rng.integers(table.num_rows)), 1).to_pylist()[0]
+
+    def make(self) -> None:
+        """Make it anew, unless it is complete."""
+        if self.complete():
+            return
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.data.mkdir(parents=True)
+        needed, free = self.files * self.row_groups * self.rows * _ROW_BYTES, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise SystemExit(f"{self.home} has {free / 1e9:.1f} GB free, the lake takes {needed / 1e9:.1f} GB")
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+            for _ in pool.map(partial(_make_file, self), range(self.files), chunksize=8):
+                pass
+        (self.folder / "complete.json").write_text(json.dumps(self._state()))
+
+
+def _make_file(lake: Lake, number: int) -> None:
+    with tempfile.TemporaryDirectory(dir=lake.folder, prefix=".making-") as folder:
+        plain = Path(folder, "plain.parquet")
+        pq.write_table(
+            lake.table(number),
+            plain,
+            row_group_size=lake.rows,
+            use_dictionary=False,
+            data_page_size=_PAGE_BYTES,
+            write_page_index=True,
+        )
+        parquet_bloom.embed(plain, list(FILTERED), fpp=lake.fpp, output=lake.path(number), threads=1)
+
+
+def _hex(rng: np.random.Generator, count: int, width: int) -> np.ndarray:
+    return _HEX[rng.integers(0, 16, (count, width), dtype=np.uint8)]
+
+
+def _uuids(rng: np.random.Generator, count: int) -> np.ndarray:
+    text = _hex(rng, count, 36)
+    text[:, _DASHES] = ord("-")
+    text[:, 14] = ord("4")
+    return text
+
+
+def _texts(characters: np.ndarray) -> pa.Array:
+    count, width = characters.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * width
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(characters.tobytes()))

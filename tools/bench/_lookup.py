@@ -1,0 +1,231 @@
+"""One engine of the point lookups, in a process of its own: `_lookup.py ENGINE FOLDER TRIAL`.
+
+It looks ids up in another lake, TRIAL, so that all it needs is imported, connected and compiled, and answers the first
+line of standard input when it is ready. Then come `lookup ID` lines, each answered by a line of JSON: the rows found in
+FOLDER, the seconds taken, and what the process, and those it started, used meanwhile: see `_used`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+
+_THREADS = 2 * (os.cpu_count() or 1)  # a lookup waits as much as it computes: faster than one a processor
+
+Engine = Callable[[], tuple[Callable[[Path, int], Any], Callable[[Any], list[dict[str, Any]] | None]]]
+"""Gives what looks an id up in a folder, and what turns its answer into rows, outside of the time."""
+
+
+def prune() -> Any:
+    import parquet_bloom
+
+    return lambda folder, key: parquet_bloom.prune(folder, [("id", "=", key)]), lambda report: None  # it reads no row
+
+
+def read_table() -> Any:
+    import parquet_bloom
+
+    return lambda folder, key: parquet_bloom.read_table(folder, [("id", "=", key)]), _arrow_rows
+
+
+def duckdb() -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET parquet_metadata_cache = true")
+    connection.execute(f"SET threads = {_THREADS}")
+
+    def lookup(folder: Path, key: int) -> Any:
+        cursor = connection.execute(f"SELECT * FROM read_parquet('{folder}/*.parquet') WHERE id = {key}")
+        return [name for name, *_ in cursor.description], cursor.fetchall()
+
+    return lookup, lambda answer: [dict(zip(answer[0], row, strict=True)) for row in answer[1]]
+
+
+def datafusion() -> Any:
+    import datafusion
+    import pyarrow as pa
+
+    config = datafusion.SessionConfig()
+    for name in ("pruning", "bloom_filter_on_read", "enable_page_index", "pushdown_filters", "reorder_filters"):
+        config = config.set(f"datafusion.execution.parquet.{name}", "true")
+    # Of each file's end it would read 512 KiB at first.
+    config = config.set("datafusion.execution.parquet.metadata_size_hint", str(16 * 1024))
+    context = datafusion.SessionContext(config)
+    for name in ("metadata_cache_limit", "list_files_cache_limit", "file_statistics_cache_limit"):
+        context.sql(f"SET datafusion.runtime.{name} = '1G'")  # that of footers would hold some of 1,000 files only
+
+    def register(folder: Path) -> str:
+        name = f"lake_{abs(hash(folder))}"
+        context.register_parquet(name, str(folder))
+        return name
+
+    names = _Kept(register)
+
+    def lookup(folder: Path, key: int) -> Any:
+        return context.sql(f"SELECT * FROM {names[folder]} WHERE id = {key}").collect()
+
+    return lookup, lambda batches: _arrow_rows(pa.Table.from_batches(batches)) if batches else []
+
+
+def polars() -> Any:
+    import polars as pl
+
+    def lookup(folder: Path, key: int) -> Any:
+        return pl.scan_parquet(folder).filter(pl.col("id") == key).collect()
+
+    return lookup, lambda frame: frame.to_dicts()
+
+
+def pyarrow_dataset() -> Any:
+    import pyarrow.dataset as ds
+
+    datasets = _Kept(ds.dataset)  # it remembers the files and their footers
+    return lambda folder, key: datasets[folder].to_table(filter=ds.field("id") == key), _arrow_rows
+
+
+def pyarrow_read_table() -> Any:
+    import pyarrow.parquet as pq
+
+    return lambda folder, key: pq.read_table(folder, filters=[("id", "=", key)]), _arrow_rows
+
+
+def clickhouse() -> Any:
+    import pyarrow as pa
+    from chdb.session import Session
+
+    session = Session()
+    # `pread`: of a mapped file it could not be told what was read, and the system would read all around it. The others
+    # are defaults, named since everything here rests on them.
+    settings = (
+        f"storage_file_read_method = 'pread', max_threads = {_THREADS}, use_parquet_metadata_cache = 1, "
+        "input_format_parquet_bloom_filter_push_down = 1, input_format_parquet_filter_push_down = 1, "
+        "input_format_parquet_page_filter_push_down = 1"
+    )
+
+    def lookup(folder: Path, key: int) -> Any:
+        source = f"file('{folder}/*.parquet', Parquet)"
+        return session.query(f"SELECT * FROM {source} WHERE id = {key} SETTINGS {settings}", "Arrow").bytes()
+
+    return lookup, lambda answer: _arrow_rows(pa.ipc.open_file(answer).read_all()) if answer else []
+
+
+def spark() -> Any:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import col
+
+    builder = SparkSession.builder.master(f"local[{os.cpu_count()}]").appName("point lookup")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.files.openCostInBytes": "0",  # else it makes a task of every 30 files
+        "spark.hadoop.parquet.filter.bloom.enabled": "true",
+        "spark.driver.memory": "2g",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    frames = _Kept(lambda folder: session.read.parquet(str(folder)))  # it remembers the list of files and the schema
+    return lambda folder, key: frames[folder].filter(col("id") == key).collect(), _spark_rows
+
+
+ENGINES: dict[str, tuple[str, Engine]] = {
+    "prune": ("parquet_bloom", prune),
+    "read_table": ("parquet_bloom", read_table),
+    "DuckDB": ("duckdb", duckdb),
+    "DataFusion": ("datafusion", datafusion),
+    "ClickHouse": ("chdb", clickhouse),
+    "Spark": ("pyspark", spark),
+    "polars": ("polars", polars),
+    "pyarrow dataset": ("pyarrow", pyarrow_dataset),
+    "pyarrow read_table": ("pyarrow", pyarrow_read_table),
+}
+"""{name: (module that it needs, engine)}."""
+
+
+class _Kept(dict[Path, Any]):
+    """What was made of a folder, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[Path], Any]) -> None:
+        self._make = make
+
+    def __missing__(self, folder: Path) -> Any:
+        self[folder] = self._make(folder)
+        return self[folder]
+
+
+def _spark_rows(rows: Any) -> list[dict[str, Any]]:
+    return [row.asDict() for row in rows]
+
+
+def _arrow_rows(table: Any) -> list[dict[str, Any]]:
+    return table.to_pylist()
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as every engine has it: texts may come as bytes, instants with a zone or as text."""
+    found = {name: value.decode() if isinstance(value, bytes) else value for name, value in row.items()}
+    return {**found, "ts": found["ts"].replace(tzinfo=None).isoformat()}
+
+
+def _family() -> list[int]:
+    """The process itself and all that descend from it."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                parents[int(entry)] = int(Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:  # it ended
+                continue
+    family = [os.getpid()]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    return family
+
+
+def _used(family: list[int]) -> dict[str, float]:
+    """What processes have used since they began.
+
+    Bytes asked for by system calls, bytes brought from storage for them, and seconds of processors.
+    """
+    asked = stored = cpu = 0.0
+    for member in family:
+        for line in Path("/proc", str(member), "io").read_text().splitlines():
+            name, _, value = line.partition(": ")
+            asked += int(value) if name == "rchar" else 0
+            stored += int(value) if name == "read_bytes" else 0
+        cpu += time.clock_gettime(~member << 3 | 2)  # clock_getcpuclockid, which Python has for threads only
+    return {"asked": asked, "stored": stored, "cpu": cpu}
+
+
+def main() -> None:
+    name, folder, trial = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    # What engines print goes where errors go: the answers have the output for themselves.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    lookup, to_rows = ENGINES[name][1]()
+    for key in range(2):
+        to_rows(lookup(trial, key))
+    family = _family()
+    sys.stdin.readline()
+    answers.write("ready\n")
+    for line in sys.stdin:
+        key = int(line.split("\t")[1])
+        before = _used(family)
+        started = time.perf_counter()
+        found = lookup(folder, key)
+        seconds = time.perf_counter() - started
+        used = {what: after - before[what] for what, after in _used(family).items()}
+        rows = to_rows(found)
+        plain_rows = None if rows is None else [plain(row) for row in rows]
+        answers.write(json.dumps({"rows": plain_rows, "seconds": seconds, **used}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
