@@ -146,6 +146,10 @@ class PredicateError(ParquetBloomError, ValueError):
     """The predicate cannot be understood, or is not one that filters can answer."""
 
 
+class ExpressionError(PredicateError, TypeError):
+    """A pyarrow expression holds something that has no counterpart among predicates."""
+
+
 class FilterTypeError(ParquetBloomError, TypeError):
     """The values given to a filter do not have the type that it was built over."""
 

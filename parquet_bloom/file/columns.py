@@ -38,6 +38,42 @@ def find_leaf(leaves: Sequence[Leaf], name: str, path: str | None = None) -> Lea
     raise UnknownColumnError(f"the name stands for several columns: {choices}", path=path, column=name)
 
 
+def holds_elements(leaf: Leaf, name: str, ignore_case: bool = False) -> bool:
+    """Whether a leaf holds the elements of a list of that name, each a single value, whatever its writer called them.
+
+    Forms of lists are those of the format's LogicalTypes.md, the old ones included: a repeated leaf by itself; a group
+    marked as a list around a repeated leaf, or around a repeated group of a single leaf. The leaf's own name does too.
+
+    Parameters
+    ----------
+    leaf, name, ignore_case : a leaf that `find_leaves` finds for a name, its own or that of a group around it.
+    """
+    repeated = [depth for depth, node in enumerate(leaf.nodes) if node.get(_REPETITION) == _REPEATED]
+    if len(repeated) != 1:
+        return False
+    names = [".".join(leaf.path[: depth + 1]) for depth in range(len(leaf.path))]
+    if ignore_case:
+        name, names = name.lower(), [each.lower() for each in names]
+    if name not in names:
+        return False
+    named = names.index(name)
+    below = len(leaf.path) - 1 - named
+    if below == 0:
+        return True
+    node, between = leaf.nodes[named], leaf.path[repeated[0]]
+    logical = node.get(_LOGICAL)
+    marked = node.get(_CONVERTED) == _LIST or (isinstance(logical, dict) and _LIST in logical)
+    if not marked or repeated[0] != named + 1:
+        return False
+    # Under these names a repeated group of one leaf is a struct, which is the element.
+    return below == 1 or (below == 2 and between not in ("array", leaf.path[named] + "_tuple"))
+
+
+# Fields of a schema's element, and two of their values.
+_REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
+_REPEATED, _LIST = 2, 3
+
+
 def type_of(leaf: Leaf) -> physical.ColumnType:
     """The type of a leaf's values."""
     return physical.from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)

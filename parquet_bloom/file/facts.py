@@ -14,8 +14,8 @@ from ..hashing import physical
 from ..hashing.physical import ColumnType, Domain
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ..metadata.footer import Footer, Leaf, Statistics
-from ..predicate.evidence import ColumnEvidence, Evidence
-from .columns import find_leaves, type_of
+from ..predicate.evidence import ColumnEvidence, Evidence, Holds
+from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
     from .reader import BloomFile, ChunkFilter
@@ -90,6 +90,12 @@ class ColumnFacts:
         self.num_bytes[chunk.row_group] = 0 if problem else chunk.num_bytes  # the last: threads take it as a sign
 
 
+def _holds(leaf: Leaf, name: str, ignore_case: bool) -> Holds:
+    if not leaf.repeated and leaf.name.lower() == name.lower():
+        return Holds.VALUES
+    return Holds.ELEMENTS if holds_elements(leaf, name, ignore_case) else Holds.PARTS
+
+
 def _of_chunk(
     file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, record: np.void | MalformedFooterError
 ) -> Evidence:
@@ -136,6 +142,7 @@ class FileFacts:
     Attributes
     ----------
     columns : one entry a name; None for a column that the file does not have, or has twice.
+    holds : what the values of each column are of what its name means.
     missing : the columns that the file does not have.
     doubts : why columns that it has cannot be told apart.
     num_rows : of each row group; None for one without rows.
@@ -143,6 +150,7 @@ class FileFacts:
     """
 
     columns: dict[str, ColumnFacts | None]
+    holds: dict[str, Holds]
     missing: tuple[str, ...]
     doubts: tuple[str, ...]
     num_rows: tuple[int | None, ...]
@@ -161,6 +169,7 @@ def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False) -
     views, columns = file.known.views, file.known.columns
     if key not in views:
         found: dict[str, ColumnFacts | None] = {}
+        holds: dict[str, Holds] = {}
         missing, doubts = [], []
         for name in key[0]:
             leaves = find_leaves(file.leaves, name, ignore_case)
@@ -170,13 +179,13 @@ def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False) -
                 doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
             found[name] = None
             if len(leaves) == 1:
-                index = leaves[0].index
+                index, holds[name] = leaves[0].index, _holds(leaves[0], name, ignore_case)
                 found[name] = columns.get(index) or columns.setdefault(index, ColumnFacts(file, leaves[0]))
         groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
         num_rows = [None if empty else count for empty, count in groups]
         types = (None if facts is None else facts.evidence.column_type for facts in found.values())
-        layout = _LAYOUTS.setdefault((*types, len(missing), *doubts), next(_NUMBERS))
+        layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
         if len(views) >= _MAX_VIEWS:
             views.clear()
-        views[key] = FileFacts(found, tuple(missing), tuple(doubts), tuple(num_rows), layout)
+        views[key] = FileFacts(found, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
     return views[key]

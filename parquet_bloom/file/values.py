@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
 from ..hashing import arrays
-from ..hashing.physical import LONGEST_DECIMAL, NANOS_PER_DAY, ColumnType, Kind, integer_range
+from ..hashing.physical import JULIAN_EPOCH_DAY, LONGEST_DECIMAL, NANOS_PER_DAY, ColumnType, Kind, integer_range
 from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
@@ -144,3 +144,12 @@ def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
         if ((nanos < 0) | (nanos >= NANOS_PER_DAY)).any():
             return "it holds INT96 timestamps whose time of day is not within a day"
     return None
+
+
+def in_nanoseconds(values: pa.ChunkedArray) -> bool:
+    """Whether stored INT96 timestamps are days that nanoseconds of 64 bits, counted from 1970, reach."""
+    for array in values.chunks:
+        days = arrays.rows_of(array.drop_null(), 12)[:, 8:].copy().view(np.int32)[:, 0].astype(np.int64)
+        if (np.abs(days - JULIAN_EPOCH_DAY) > np.iinfo(np.int64).max // NANOS_PER_DAY - 1).any():
+            return False
+    return True

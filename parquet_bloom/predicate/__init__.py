@@ -1,15 +1,18 @@
-"""Predicates: one tree (`tree`), two notations (`sql`, `dnf`), and the exact row filter (`evaluate`)."""
+"""Predicates: one tree (`tree`), three notations (`sql`, `dnf`, `arrow_expression`), a row filter (`evaluate`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.compute as pc
+
 from ..errors import PredicateError
+from .arrow_expression import parse_expression
 from .dnf import parse_dnf
 from .sql import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
-__all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", "parse_sql"]
+__all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", "parse_expression", "parse_sql"]
 
 
 def parse(where: Any, dialect: str | None = None) -> Node:
@@ -17,7 +20,7 @@ def parse(where: Any, dialect: str | None = None) -> Node:
 
     Parameters
     ----------
-    where : SQL text, pyarrow's `filters=` form, or a tree, which is returned as it is.
+    where : SQL text, pyarrow's `filters=` form, a pyarrow expression, or a tree, which is returned as it is.
     dialect : of SQL text; see `parse_sql`.
 
     Raises
@@ -31,4 +34,7 @@ def parse(where: Any, dialect: str | None = None) -> Node:
         return parse_sql(where, dialect)
     if isinstance(where, list | tuple):
         return parse_dnf(where)
-    raise PredicateError(f"a condition is SQL text or a list of (column, op, value) tuples, not {type(where).__name__}")
+    if isinstance(where, pc.Expression):
+        return parse_expression(where)
+    forms = "SQL text, a list of (column, op, value) tuples or a pyarrow expression"
+    raise PredicateError(f"a condition is {forms}, not {type(where).__name__}")

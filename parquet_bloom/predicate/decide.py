@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hashing import literals
 from ..hashing.bounds import Place, place
+from ..hashing.literal_lists import coerce_all, hash_all
 from ..hashing.physical import ColumnType, Domain, Kind
 from . import tree
-from .evidence import NO, ColumnEvidence, Evidence, domain_array
+from .evidence import NO, ColumnEvidence, Evidence, Holds, domain_array
 from .ordered import boundary, holds_for_all
-from .tree import Compare, Connective, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, Or
+from .tree import Compare, Connective, Contains, IsNotNull, IsNull, Leaf, Node, NotContains, NotEqual, NotIn, Or
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,12 @@ class Decider:
         if isinstance(leaf, IsNull):
             self._rule_out(found, column.has_nulls == NO, "nulls", f"{name} is null in no row")
             return found
-        if isinstance(leaf, NotIn) and not leaf.values:
+        if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn) and not leaf.values):
+            return found
+        if isinstance(leaf, IsNotNull) and column.holds is not Holds.VALUES:
+            return found  # an empty list is not null, nor is a struct of nothing but nulls
+        if isinstance(leaf, Contains) and column.holds is not Holds.ELEMENTS:
+            found[:] = self._number(Verdict(True, doubts=(f"{name}: the file has no list of single values there",)))
             return found
         if isinstance(leaf, IsNotNull):
             pass
@@ -224,7 +229,8 @@ class Decider:
             self._differ(leaf, column, found)
         else:
             self._equal(leaf, column, found, places)
-        self._rule_out(found, column.has_values == NO, "nulls", f"{name} is null in every row")
+        nothing = "has no element in any row" if isinstance(leaf, Contains) else "is null in every row"
+        self._rule_out(found, column.has_values == NO, "nulls", f"{name} {nothing}")
         return found
 
     def _rule_out(self, found: NDArray[np.int32], where: NDArray[np.bool_] | slice, by: str, reason: str) -> None:
@@ -340,20 +346,11 @@ class Decider:
         return self._values[key]
 
     def _coerce(self, leaf: Leaf, column_type: ColumnType) -> _Values:
-        found: set[Domain] = set()
-        nothing = np.empty(0, np.uint64)
-        for literal in leaf.literals:
-            coerced = literals.coerce(literal, column_type, self._timezone)
-            if coerced.unknown is not None:
-                return _Values([], nothing, np.zeros(1, np.intp), coerced.unknown, nothing)
-            found.update(coerced.values)
-        values = sorted(found)
+        values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
         in_order = domain_array(values, column_type)
-        if not column_type.hashable:
-            return _Values(values, nothing, np.zeros(len(values) + 1, np.intp), None, in_order)
-        forms = [literals.hashes((value,), column_type) for value in values]
-        first_hash = np.cumsum([0, *map(len, forms)])
-        return _Values(values, np.concatenate(forms) if forms else nothing, first_hash, None, in_order)
+        if unknown is not None or not column_type.hashable:
+            return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
+        return _Values(values, *hash_all(values, column_type), None, in_order)
 
 
 def _beyond(column: ColumnEvidence, operator: str, limit: Domain) -> NDArray[np.bool_]:

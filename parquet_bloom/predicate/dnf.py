@@ -10,9 +10,29 @@ from typing import Any
 
 from ..errors import PredicateError
 from . import literal
-from .tree import OPERATORS, Compare, Equal, In, Leaf, Node, NotEqual, NotIn, all_of, any_of
+from .tree import (
+    OPERATORS,
+    Compare,
+    Contains,
+    Equal,
+    In,
+    Leaf,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+    all_of,
+    any_of,
+)
 
-_OF_ONE = {"=": Equal, "==": Equal, "!=": NotEqual, "<>": NotEqual}
+_OF_ONE: dict[str, type[Equal | NotEqual | Contains | NotContains]] = {
+    "=": Equal,
+    "==": Equal,
+    "!=": NotEqual,
+    "<>": NotEqual,
+    "contains": Contains,
+    "not contains": NotContains,
+}
 _OF_MANY = {"in": In, "not in": NotIn}
 
 SUPPORTED = "the operators are " + ", ".join(map(repr, [*_OF_ONE, *OPERATORS, *_OF_MANY]))
@@ -24,8 +44,9 @@ def parse_dnf(filters: Any) -> Node:
     Parameters
     ----------
     filters : a condition `(column, op, value)`, a list of conditions (AND), or a list of such lists (OR of ANDs). The
-        column is a dotted path; `op` is "=", "==", "!=", "<>", "<", "<=", ">", ">=", "in" or "not in"; a value is a
-        Python, numpy, pandas or Arrow scalar, for the last two any collection of them.
+        column is a dotted path; `op` is "=", "==", "!=", "<>", "<", "<=", ">", ">=", "in", "not in", "contains" or "not
+        contains" (of a list: an element equals the value); a value is a Python, numpy, pandas or Arrow scalar, for "in"
+        and "not in" any collection of them.
 
     Raises
     ------

@@ -5,6 +5,8 @@ stored values: integers, not the temporal types over them; bytes, not texts. Bey
 
 - Zero equals zero, whatever the signs. NaN equals NaN, as Spark and DuckDB have it (and IEEE 754 has not).
 - A column that the table does not have is null in every row, and so is the leaf of a struct that is null.
+- A list has an element equal to a literal or not, whatever other elements are null, as in DuckDB; Spark has null
+  instead of false where one is.
 """
 
 from __future__ import annotations
@@ -19,8 +21,22 @@ import pyarrow.compute as pc
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.literals import coerce, stored_forms
 from ..hashing.physical import ColumnType, from_arrow
-from . import ordered
-from .tree import And, Compare, Connective, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, fold, negation
+from . import lists, ordered
+from .tree import (
+    And,
+    Compare,
+    Connective,
+    Contains,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+    fold,
+    negation,
+)
 
 _DAY_MILLIS = 86_400_000
 
@@ -58,7 +74,7 @@ def mask(
     ------
     PredicateError
         A literal cannot be compared exactly with its column's type, the column is no single value a row (a list, a
-        struct), or its name fits several.
+        struct), or none that `Contains` looks into (a list of single values), or its name fits several.
     """
 
     def join(connective: Connective, masks: list[Any]) -> Any:
@@ -70,7 +86,7 @@ def mask(
 
     def compare(leaf: Leaf) -> pa.ChunkedArray:
         positive = leaf
-        if isinstance(leaf, NotEqual | NotIn | IsNotNull):
+        if isinstance(leaf, NotEqual | NotIn | NotContains | IsNotNull):
             opposite = negation(leaf)
             assert isinstance(opposite, Leaf)
             positive = opposite
@@ -90,6 +106,8 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
         return pc.is_null(column.values)
     if isinstance(leaf, Compare):
         return ordered.compare_stored(column.values, column.column_type, leaf, timezone)
+    if isinstance(leaf, Contains):
+        raise PredicateError(f"{column.column_type} is no list", column=leaf.column)
     if not leaf.literals:
         return _constant(len(column.values), False)
     forms: list[bytes] = []
@@ -105,6 +123,10 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
 def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
     column = _find(table, leaf.column)
+    if isinstance(leaf, Contains):
+        return _contains(column, leaf, num_rows, timezone)
+    if column is not None and pa.types.is_nested(_inner(column.type)):
+        raise PredicateError(f"a {column.type} is no single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
         return _constant(num_rows, True) if column is None else pc.is_null(column)
     if not leaf.literals:  # IN () is false even where the column is null
@@ -115,6 +137,28 @@ def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str) -> pa.Chunk
         return ordered.compare([_decoded(chunk) for chunk in column.chunks], _inner(column.type), leaf, timezone)
     probes, with_nan = _coerced(literals, column.type, leaf.column, timezone)
     return _with_nulls(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
+
+
+def _contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, timezone: str) -> pa.ChunkedArray:
+    if column is None or pa.types.is_null(column.type):
+        return _constant(num_rows, None)
+    element_type = lists.element_type(column.type, leaf.column)
+    inner = _inner(element_type)
+    if pa.types.is_nested(inner):
+        raise PredicateError(f"a list of {inner} has no single values to compare", column=leaf.column)
+    if leaf.value is None:
+        return _constant(num_rows, None)
+
+    def equal(elements: pa.Array) -> pa.Array:
+        return _equals_any(elements, probes, with_nan)
+
+    def nothing(elements: pa.Array) -> pa.Array:
+        return pa.nulls(len(elements), pa.bool_())
+
+    if not pa.types.is_null(inner):
+        probes, with_nan = _coerced([leaf.value], element_type, leaf.column, timezone)
+    is_wanted = nothing if pa.types.is_null(inner) else equal
+    return pa.chunked_array([lists.any_element(chunk, is_wanted) for chunk in column.chunks], pa.bool_())
 
 
 def _with_nulls(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
@@ -143,8 +187,6 @@ def _find(table: pa.Table, name: str) -> pa.ChunkedArray | None:
     column = table.column(top)
     for position in below:
         column = pc.struct_field(column, [position])  # null where the struct is, unlike its bare child array
-    if pa.types.is_nested(_inner(column.type)):
-        raise PredicateError(f"a {column.type} is no single value; name one of its leaves", column=name)
     return column
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ from numpy.typing import NDArray
 from ..hashing.physical import ColumnType, Domain, Kind
 
 NO, YES, UNKNOWN = 0, 1, -1
+
+
+class Holds(Enum):
+    """What a column's values are of what its name means."""
+
+    VALUES = "values"  # one a row
+    ELEMENTS = "elements"  # of a list, any number a row
+    PARTS = "parts"  # of something else, such as the only leaf of a struct or of lists in lists
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class ColumnEvidence:
     low, high : bounds (domain values), without meaning where `low_known`, `high_known` (bool) are False.
     filtered : bool, whether there is a filter to ask.
     doubts : why evidence cannot be used there, or None; an empty tuple where that is nowhere so.
+    holds : what these values are of the column that the predicate names.
     """
 
     column_type: ColumnType
@@ -59,6 +69,7 @@ class ColumnEvidence:
     high_known: NDArray[np.bool_]
     filtered: NDArray[np.bool_]
     doubts: tuple[str | None, ...] = ()
+    holds: Holds = Holds.VALUES
 
     def __len__(self) -> int:
         return len(self.has_values)
@@ -114,7 +125,12 @@ class ColumnEvidence:
             self.high_known[places],
             self.filtered[places],
             doubts,
+            self.holds,
         )
+
+    def holding(self, what: Holds) -> ColumnEvidence:
+        """The same, of a column whose values are something else of what its name means."""
+        return self if self.holds is what else replace(self, holds=what)
 
 
 def domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:

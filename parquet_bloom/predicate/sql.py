@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PredicateError
 from . import literal
-from .tree import And, Compare, Equal, In, IsNull, Node, NotEqual, all_of, any_of, negation, null_safe_equal
+from .sql_lists import ListComparison, list_comparison
+from .tree import And, Compare, Contains, Equal, In, IsNull, Node, NotEqual, all_of, any_of, negation, null_safe_equal
 
 if TYPE_CHECKING:
     from sqlglot import Token, exp
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 _parsing: ContextVar[bool] = ContextVar("parsing", default=False)
 
-SUPPORTED = "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR and NOT over columns and literals"
+SUPPORTED = (
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns and"
+    " literals"
+)
 
 _SHOWN = 60
 
@@ -100,8 +104,10 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     """Parse a condition as it stands behind WHERE.
 
     Understood are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
-    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; NOT, AND, OR and parentheses; struct
-    leaves as dotted names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
+    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
+    lists, under the names of other engines too (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
+    literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
+    names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
     `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
     DOUBLE before a text, behind it after `::`, or in a CAST of one. A timestamp's text may end in a UTC offset or a
     zone's name. Comments are skipped.
@@ -396,6 +402,9 @@ class _Condition:
 
     def _compare(self, node: exp.Expression, start: int, stop: int) -> Node:
         exp = self.exp
+        found = list_comparison(node, exp)
+        if found is not None:
+            return self._list_comparison(found, start, stop)
         if type(node) is exp.Not and type(node.this) in (exp.In, exp.Is, exp.Between):
             return negation(self._compare(node.this, start, stop))
         operator = _COMPARISONS.get(type(node).__name__)
@@ -422,6 +431,16 @@ class _Condition:
                 raise PredicateError("a literal is missing in the list")
             return In(column, values)
         raise self._refusal(node)
+
+    def _list_comparison(self, found: ListComparison, start: int, stop: int) -> Node:
+        values = [self._value(_bare(item, self.exp)) for item in found.literals]
+        # sqlglot forgives missing items
+        commas = sum(token.token_type == self.types.COMMA for token in self.tokens[start:stop])
+        is_call = self.closing.get(start + 1) == stop - 1
+        if commas != len(values) - 1 + is_call or not values or (len(values) > 1 and None in values):
+            raise PredicateError("a list of literals, none of them missing or NULL, is expected")
+        column = self._column(found.column)
+        return (any_of if found.is_any else all_of)([Contains(column, value) for value in values])
 
     def _against_literal(self, operator: str, node: exp.Expression) -> Node:
         """A comparison of a column with a literal, in either order."""

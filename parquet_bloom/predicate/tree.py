@@ -157,6 +157,23 @@ class NotIn(_OfMany):
     __slots__ = ()
 
 
+class Contains(_OfOne):
+    """`array_contains(column, value)`: a list that has an element equal to the literal.
+
+    Null for a list that is null, and for the literal NULL. An element that is null is no more than another element, as
+    in DuckDB; Spark has null instead of false where there is one. So Spark's rows of a NotContains are among these.
+    The column is named as the list itself, whatever its writer calls what is within.
+    """
+
+    __slots__ = ()
+
+
+class NotContains(_OfOne):
+    """`NOT array_contains(column, value)`: a list, an empty one too, without an element equal to the literal."""
+
+    __slots__ = ()
+
+
 class IsNull(_OfNone):
     """`column IS NULL`, which is never null itself."""
 
@@ -272,6 +289,8 @@ _OPPOSITES: dict[type[Leaf], type[Any]] = {
     NotEqual: Equal,
     NotIn: In,
     IsNotNull: IsNull,
+    Contains: NotContains,
+    NotContains: Contains,
 }
 
 
@@ -369,6 +388,8 @@ _SPELLED: dict[type[Leaf], str] = {
     NotIn: "{} NOT IN ({})",
     IsNull: "{} IS NULL",
     IsNotNull: "{} IS NOT NULL",
+    Contains: "array_contains({}, {})",
+    NotContains: "NOT array_contains({}, {})",
 }
 
 

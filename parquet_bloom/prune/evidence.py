@@ -38,7 +38,7 @@ def judge(
         columns[name] = None if one is None else ColumnEvidence.of(one.column_type, [one]).at(np.zeros(count, np.intp))
     for name in files[0].columns:
         found = [of_file.evidence for facts in files if (of_file := facts.columns[name]) is not None]
-        columns[name] = ColumnEvidence.joined(found) if found else None
+        columns[name] = ColumnEvidence.joined(found).holding(files[0].holds[name]) if found else None
     return decider.decide_all(columns, count, ask)
 
 

@@ -43,7 +43,8 @@ def prune(
     Parameters
     ----------
     paths : a file, a folder, or a list of them.
-    where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, or a predicate tree.
+    where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or a
+        predicate tree.
     filesystem : pyarrow or fsspec file system; None for the local one.
     timezone : zone of timestamps written without one, where a column holds instants.
     dialect : sqlglot dialect of SQL text; None for the common ground.

@@ -162,7 +162,9 @@ _COMPARABLE = (
 
 
 def _comparable(arrow_type: pa.DataType) -> bool:
-    """Whether polars has the type's values as they are stored, and compares them exactly."""
+    """Whether polars has the type's values, or those of its lists, as they are stored, and compares them exactly."""
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        arrow_type = arrow_type.value_type
     return any(test(arrow_type) for test in _COMPARABLE)
 
 

@@ -14,7 +14,20 @@ from io import StringIO
 from typing import Any
 
 from ..predicate import literal
-from ..predicate.tree import Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual, NotIn, all_of, any_of
+from ..predicate.tree import (
+    Compare,
+    Contains,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+    all_of,
+    any_of,
+)
 
 # polars' names of comparisons of a column with a literal, with several (none of them null), and with nothing: a line an
 # operator. One that is not here is not understood.
@@ -73,6 +86,9 @@ class _Translation:
             return self._binary(body["op"], body["left"], body["right"], negated)
         if kind == "Function" and isinstance(body["function"], dict) and "Boolean" in body["function"]:
             return self._function(body["function"]["Boolean"], body["input"], negated)
+        if kind == "Function" and set(body["function"].get("ListExpr", ())) == {"Contains"}:
+            item, value = body["input"]
+            return self._contains(item, value, negated)
         return None
 
     def _binary(self, operator: str, left: dict[str, Any], right: dict[str, Any], negated: bool) -> Node | None:
@@ -130,9 +146,21 @@ class _Translation:
         # To polars a null in the list makes nothing null, unlike in SQL.
         return member(column, literal.from_collection(values.drop_nulls()))
 
+    def _contains(self, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
+        column, values = item.get("Column"), self._values(value)
+        if column is None or column not in self._columns or not self._is_list(column):
+            return None
+        if values is None or len(values) != 1 or values.null_count() or values.dtype != self._dtypes[column].inner:
+            return None
+        return (NotContains if negated else Contains)(column, literal.from_collection(values)[0])
+
     def _column(self, item: dict[str, Any]) -> str | None:
+        """A bare column of single values; None for other expressions."""
         name = item.get("Column")
-        return name if name in self._columns else None
+        return None if name is None or name not in self._columns or self._is_list(name) else name
+
+    def _is_list(self, column: str) -> bool:
+        return isinstance(self._dtypes[column], self._pl.List)
 
     def _values(self, item: dict[str, Any]) -> Any:
         """A literal as a Series; None for other expressions."""

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.columns import find_leaves
 from ..file.reader import BloomFile, open
-from ..file.values import ColumnReader
+from ..file.values import ColumnReader, in_nanoseconds
 from ..predicate import parse, tree
 from ..predicate.decide import Decider
 from ..predicate.evaluate import StoredColumn, mask
@@ -37,7 +37,7 @@ def read_table(
     Parameters
     ----------
     paths : a file, a folder, or a list of them.
-    where : SQL text, pyarrow's `filters=` lists, or a predicate tree.
+    where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all.
     filesystem, timezone, dialect, progress : as in `prune`.
 
@@ -162,9 +162,13 @@ def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str) -> pa.
     for name in names:
         found = find_leaves(file.leaves, name)
         # pyarrow turns INT96 into nanoseconds and wraps what does not fit: compare the stored values.
-        if len(found) == 1 and found[0].physical == "INT96" and not found[0].repeated:
+        if len(found) == 1 and found[0].physical == "INT96":
             values = ColumnReader(file.source, file.footer, found[0])
             batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
-            stored[name] = StoredColumn(rows.of(batches), values.column_type)
+            if not found[0].repeated:
+                stored[name] = StoredColumn(rows.of(batches), values.column_type)
+            elif not in_nanoseconds(batches):
+                problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
+                raise UnreadableColumnError(problem, path=file.path, row_group=rows.row_group, column=name)
     table = rows.read([name for name in names if name not in stored])
     return mask(table, node, timezone=timezone, stored=stored)

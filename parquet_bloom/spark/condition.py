@@ -10,11 +10,24 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import DoubleType, FloatType, TimestampNTZType
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, TimestampNTZType
 
 from ..errors import PredicateError, UnknownColumnError
 from ..predicate import parse, tree
-from ..predicate.tree import Compare, Connective, Equal, In, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn
+from ..predicate.tree import (
+    Compare,
+    Connective,
+    Contains,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+)
 from .doubt import Doubt
 from .exact import Zone, exact_values
 from .fields import Field, find_field
@@ -142,17 +155,23 @@ def _exact(spark: SparkSession, node: Node, fields: Mapping[str, Field], naive: 
     as_texts = is_set(spark, "spark.sql.legacy.typeCoercion.datetimeToString.enabled")
 
     def leaf(item: Leaf) -> Node:
+        if isinstance(item, NotContains):
+            return item
         if isinstance(item, IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
             return item
         if isinstance(item, Compare | NotEqual | NotIn):
             return IsNotNull(item.column)
         data_type = fields[item.column].type
+        if isinstance(item, Contains) and isinstance(data_type, ArrayType):
+            data_type = data_type.elementType
         stamp = naive or ("TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ")
         is_list = as_texts or (isinstance(item, In) and not split)
         try:
             values = tuple(exact_values(item.literals, data_type, zone, stamp=stamp, is_list=is_list))
         except Doubt as doubt:
             raise Doubt(f"'{item.column}': {doubt}") from None
+        if isinstance(item, Contains):
+            return tree.any_of([Contains(item.column, value) for value in values])
         return Equal(item.column, values[0]) if len(values) == 1 else In(item.column, values)
 
     def join(item: Connective, nodes: list[Node]) -> Node:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -24,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..file.columns import type_of
+from ..file.columns import holds_elements, type_of
 from ..file.reader import BloomFile
 from ..hashing.physical import ColumnType, Kind
 from .fields import Field, find_leaves
@@ -94,12 +95,18 @@ def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     leaves = find_leaves(file.leaves, field, rules.ignore_case)
     if not leaves:
         return NO_COLUMN
-    if len(leaves) > 1 or leaves[0].repeated or len(leaves[0].path) != len(field.path):
+    data_type = field.type
+    if len(leaves) == 1 and isinstance(data_type, ArrayType):
+        data_type = data_type.elementType
+        is_column = holds_elements(leaves[0], field.name, rules.ignore_case)
+    else:
+        is_column = len(leaves) == 1 and not leaves[0].repeated and len(leaves[0].path) == len(field.path)
+    if not is_column:
         return f"the name stands for {', '.join(leaf.name for leaf in leaves[:3])} in the file"
     column_type = type_of(leaves[0])
-    if not _stored_as(field.type, column_type):
-        return f"{column_type} in the file is read as {field.type.simpleString()}"
-    if isinstance(field.type, DateType | TimestampType):
+    if not _stored_as(data_type, column_type):
+        return f"{column_type} in the file is read as {data_type.simpleString()}"
+    if isinstance(data_type, DateType | TimestampType):
         if column_type.physical == "INT96" and not rules.raw_int96(file):
             return "INT96 timestamps of other writers than Spark may be cut off"
         return rules.legacy_calendar(file)

@@ -18,7 +18,20 @@ from pyspark.sql.types import TimestampNTZType
 
 from ..errors import PredicateError
 from ..predicate import tree
-from ..predicate.tree import And, Compare, Connective, In, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn
+from ..predicate.tree import (
+    And,
+    Compare,
+    Connective,
+    Contains,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+)
 from .fields import Field
 
 # Texts that mean themselves under every setting of Spark's parser: no quotes, backslashes or ${variables}.
@@ -65,7 +78,7 @@ def _leaf(item: Leaf, field: Field, stamp: str, split: bool) -> Column:
         return column.isNull()
     if isinstance(item, IsNotNull):
         return column.isNotNull()
-    if isinstance(item, NotIn | NotEqual):
+    if isinstance(item, NotIn | NotEqual | NotContains):
         opposite = tree.negation(item)
         assert isinstance(opposite, Leaf)
         return ~_leaf(opposite, field, stamp, split)
@@ -73,6 +86,8 @@ def _leaf(item: Leaf, field: Field, stamp: str, split: bool) -> Column:
         (value,) = _columns(item.literals, [literal_sql(item.value, stamp)])
         return _COMPARISONS[item.operator](column, value)
     texts = [literal_sql(value, stamp) for value in item.literals]
+    if isinstance(item, Contains):
+        return F.array_contains(column, _columns(item.literals, texts)[0])
     if isinstance(item, In) and not (split and texts):
         if not texts:
             return F.col(field.sql).isin()

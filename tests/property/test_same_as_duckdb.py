@@ -23,7 +23,7 @@ import parquet_bloom
 
 FIRST_SEED = int(os.environ.get("PARQUET_BLOOM_HUNT_SEED", "0"))
 SECONDS = float(os.environ.get("PARQUET_BLOOM_HUNT_SECONDS", "0"))
-TABLES = 40  # of the default suite
+TABLES = 60  # of the default suite
 
 TEXTS = ["", "a", "aa", "b", "Z", "ä", "\U00010000"]
 FLOATS = [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf]
@@ -38,9 +38,19 @@ KINDS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "ts": (pa.timestamp("us"), lambda rng: dt.datetime(2020, 1, 1) + dt.timedelta(hours=rng.randint(-30, 30))),
     "tm": (pa.time64("us"), lambda rng: dt.time(rng.randint(0, 23), rng.randint(0, 59))),
 }
+LISTS = {f"list_{kind}": kind for kind in ("i", "l", "f", "d", "s", "day")}  # and what their elements are
+
+
+def arrow_type(name: str) -> pa.DataType:
+    return pa.list_(KINDS[LISTS[name]][0]) if name in LISTS else KINDS[name][0]
 
 
 def draw_rows(rng: random.Random, kind: str, count: int) -> list[Any]:
+    if kind in LISTS:
+        elements = draw_rows(rng, LISTS[kind], max(2, count))
+        lengths = [0, 0, 1, 2] if rng.random() < 0.8 else [0]
+        rows = [[rng.choice(elements) for _ in range(rng.choice(lengths))] for _ in range(count)]
+        return [None if rng.random() < 0.15 else row for row in rows]
     pool = [KINDS[kind][1](rng) for _ in range(rng.choice([1, 2, 5, count]))]
     return [None if rng.random() < 0.15 else rng.choice(pool) for _ in range(count)]
 
@@ -59,8 +69,24 @@ def draw_literal(rng: random.Random, kind: str, rows: list[Any]) -> str:
     return {"day": "DATE ", "ts": "TIMESTAMP ", "tm": "TIME ", "s": ""}[kind] + f"'{value}'"
 
 
+def draw_list_leaf(rng: random.Random, name: str, rows: list[Any]) -> str:
+    elements = [element for row in rows for element in row or [None]]
+
+    def literal() -> str:
+        return draw_literal(rng, LISTS[name], elements)
+
+    if rng.random() < 0.7:
+        return f"{rng.choice(['', 'NOT '])}{rng.choice(['list_contains', 'array_contains'])}({name}, {literal()})"
+    literals = {literal() for _ in range(rng.randint(1, 3))} - {"NULL"}
+    if not literals:
+        return f"list_has({name}, NULL)"
+    return f"{rng.choice(['list_has_any', 'list_has_all'])}({name}, [{', '.join(sorted(literals))}])"
+
+
 def draw_leaf(rng: random.Random, columns: dict[str, list[Any]]) -> str:
     kind = rng.choice(list(columns))
+    if kind in LISTS:
+        return draw_list_leaf(rng, kind, columns[kind])
 
     def literal() -> str:
         return draw_literal(rng, kind, columns[kind])
@@ -95,10 +121,11 @@ def hunt(seed: int, path: Any, connection: duckdb.DuckDBPyConnection) -> tuple[i
     """Compare one table's rows under some conditions; returns how many row groups there were, and how many skipped."""
     rng = random.Random(seed)
     count = rng.choice([1, 7, 60, 200])
-    columns = {kind: draw_rows(rng, kind, count) for kind in rng.sample(list(KINDS), rng.randint(1, 4))}
-    table = pa.table({kind: pa.array(rows, KINDS[kind][0]) for kind, rows in columns.items()})
-    if rng.random() < 0.5:
-        table = table.sort_by(next(iter(columns)))
+    columns = {kind: draw_rows(rng, kind, count) for kind in rng.sample([*KINDS, *LISTS], rng.randint(1, 4))}
+    table = pa.table({kind: pa.array(rows, arrow_type(kind)) for kind, rows in columns.items()})
+    first = next(iter(columns))
+    if first not in LISTS and rng.random() < 0.5:
+        table = table.sort_by(first)
     table = table.add_column(0, "row", pa.array(range(count)))
     pq.write_table(table, path, row_group_size=rng.choice([5, 20, 1000]))
     if rng.random() < 0.5:

@@ -178,6 +178,41 @@ def test_random_conditions(lake: str, ask_all: Any) -> None:
     assert sum(asked.files < 12 for asked in found) > 6
 
 
+def test_elements_of_lists(write: Any, ask_all: Any, ask_spark: Any) -> None:
+    columns = [
+        "id",
+        "if(id % 9 = 0, null, if(id % 7 = 0, array(), array(id * 1000, null, id * 1000 + 1))) li",
+        "array(cast(id as float) / 8, float(-0.0)) f",
+        "array(concat('u', id)) s",
+        "array(timestamp_micros(1600000000000000 + id * 1234567)) ts",
+        "array(date_add(DATE '1990-01-01', cast(id as int))) day",
+        "named_struct('t', array(id)) st",
+        "array(array(id)) ll",
+    ]
+    path = write("lists", *columns, embed=["li", "f", "s", "ts", "day", "st.t"])
+    few = [
+        "array_contains(li, 17001)",
+        "array_contains(li, 17001) OR array_contains(s, 'u18')",
+        "array_contains(s, 'u17') AND array_contains(li, 17000.0)",
+        "array_contains(day, DATE '1990-01-18')",
+        "array_contains(ts, TIMESTAMP'2020-09-13 12:26:40Z')",
+        "array_contains(st.t, 17)",
+        "array_contains(ST.T, 17) AND NOT array_contains(li, 5)",
+        "array_contains(f, 1.25e1)",
+        "array_contains(li, 16)",  # nowhere
+    ]
+    everything = ["NOT array_contains(li, 17001)", "array_contains(f, 0)", "li IS NOT NULL AND array_contains(f, 0.0)"]
+    found = ask_all(path, [*few, *everything])
+    for where in few:
+        assert (found[where].files <= 2, found[where].doubts) == (True, ""), where
+    for where in everything:
+        assert (found[where].files, found[where].doubts) == (4, ""), where
+    assert ask_spark(path, ("li", "contains", 17001), native="array_contains(li, 17001)").files == 1
+    assert ask_spark(path, "array_contains(li, 17001)", row_groups=True).rows == 1
+    unknown = ask_spark(path, "array_contains(ll, array(17L))")
+    assert (unknown.files, unknown.doubts[:20]) == (4, "all files are read: ")
+
+
 def test_no_condition_and_chosen_columns(spark: Any, lake: str, rows: Any) -> None:
     read = parquet_bloom.spark.read_parquet
     assert rows(read(spark, lake)) == rows(spark.read.parquet(lake))

@@ -23,6 +23,7 @@ BUILTINS = {
     "UnreadableColumnError": "ValueError",
     "StorageError": "OSError",
     "PredicateError": "ValueError",
+    "ExpressionError": "TypeError",
     "FilterTypeError": "TypeError",
 }
 

@@ -379,6 +379,41 @@ def test_polars_over_files_whose_columns_differ(tmp_path: Path, reads: Reads) ->
         assert reads.groups == count
 
 
+def test_polars_looks_into_lists(tmp_path: Path, reads: Reads) -> None:
+    lists = [[number, None, number + 100] for number in range(36)]
+    lists[5:9] = [[], None, [None], [8]]
+    table = pa.table(
+        {
+            "n": range(36),
+            "t": lists,
+            "s": pa.array([[f"{number}"] for number in range(36)], pa.large_list(pa.string())),
+            "deep": [[[number]] for number in range(36)],
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=3)
+    parquet_bloom.embed(tmp_path / "a.parquet", ["t", "s"], fpp=1e-6)
+    everything, lazy = pl.from_arrow(table), parquet_bloom.scan_polars(tmp_path)
+    queries = [
+        (col("t").list.contains(31), 1),
+        (col("t").list.contains(31, nulls_equal=False), 1),
+        (col("t").list.contains(31) & (col("n") > 3), 1),
+        (col("t").list.contains(31) | col("s").list.contains("4"), 2),
+        (col("t").list.contains(500), 0),
+        (~col("t").list.contains(31), 12),
+        (col("t").list.contains(None), 12),
+        (col("t").list.contains(col("n")), 12),
+        (col("deep").list.contains([3]), 12),
+        (col("t").is_not_null(), 12),
+        (col("t").is_null(), 12),
+        (col("t") == [8], 12),
+        (col("t").list.len() == 0, 12),
+    ]
+    for predicate, count in queries:
+        reads.calls.clear()
+        assert lazy.filter(predicate).collect().equals(everything.filter(predicate)), predicate
+        assert reads.groups == count, predicate
+
+
 def test_polars_columns_whose_names_have_dots(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a.b": [1, 2], "a": [{"b": 5}, {"b": 6}]}), tmp_path / "a.parquet", row_group_size=1)
     pq.write_table(pa.table({"a": [{"b": 1}, {"b": 6}]}), tmp_path / "b.parquet", row_group_size=1)

@@ -1,0 +1,84 @@
+"""Many literals at once mean what each of them means by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import random
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parquet_bloom.hashing.literal_lists import coerce_all, hash_all
+from parquet_bloom.hashing.literals import coerce, hashes
+from parquet_bloom.hashing.physical import from_parquet
+
+D = decimal.Decimal
+TYPES = [
+    from_parquet("INT32"),
+    from_parquet("INT64"),
+    from_parquet("INT32", logical={10: {1: 8, 2: True}}),
+    from_parquet("INT32", logical={10: {1: 32, 2: False}}),
+    from_parquet("INT64", logical={10: {1: 64, 2: False}}),
+    from_parquet("INT64", logical={5: {1: 2, 2: 12}}),
+    from_parquet("BYTE_ARRAY", logical={5: {1: 2, 2: 12}}),
+    from_parquet("FIXED_LEN_BYTE_ARRAY", 6, logical={5: {1: 2, 2: 12}}),
+    from_parquet("FLOAT"),
+    from_parquet("DOUBLE"),
+    from_parquet("FIXED_LEN_BYTE_ARRAY", 2, logical={15: {}}),
+    from_parquet("BYTE_ARRAY", logical={1: {}}),
+    from_parquet("BYTE_ARRAY"),
+    from_parquet("FIXED_LEN_BYTE_ARRAY", 3),
+    from_parquet("FIXED_LEN_BYTE_ARRAY", 16, logical={14: {}}),
+    from_parquet("INT32", logical={6: {}}),
+    from_parquet("INT64", logical={8: {1: True, 2: {2: {}}}}),
+    from_parquet("INT64", logical={7: {1: False, 2: {3: {}}}}),
+    from_parquet("INT96"),
+]
+POOLS: list[list[Any]] = [
+    [0, 1, -1, 127, 128, -129, 2**31, -(2**31), 2**32 - 1, 2**53, 2**63 - 1, -(2**63), 2**63, 2**64 - 1, 2**64],
+    [0.0, -0.0, 1.5, -1.0, 2.0**53, math.inf, -math.inf, 1e300],
+    [math.nan, 1.0],
+    [D("0"), D("-0.0"), D("1.5"), D("1.555"), D("-99"), D(2**60)],
+    ["", "a", "ä", "abc", "\U00010000", "2020-01-01", "00000000-0000-0000-0000-000000000001"],
+    ["\ud800", "a"],
+    [b"", b"abc", b"\xff\x00\x01"],
+    [True, False],
+    [dt.date(1970, 1, 1), dt.date(1969, 12, 31)],
+    [dt.datetime(2020, 1, 1), dt.datetime(1900, 1, 1, 0, 0, 0, 1)],
+    [dt.time(1, 2, 3), dt.time(4)],
+    [uuid.UUID(int=1), uuid.UUID(int=2)],
+]
+
+
+@pytest.mark.parametrize("column_type", TYPES, ids=str)
+def test_a_list_means_what_its_literals_mean(column_type):
+    rng = random.Random(str(column_type))
+    known = 0
+    for _ in range(1000):
+        pools = rng.sample(POOLS, rng.choice([1, 1, 1, 2]))
+        literals = [rng.choice(rng.choice([*pools, [None]])) for _ in range(rng.randint(0, 6))]
+        each = [coerce(literal, column_type, "UTC") for literal in literals]
+        values, unknown = coerce_all(literals, column_type, "UTC")
+        expected = next((one.unknown for one in each if one.unknown), None)
+        assert unknown == expected, literals
+        if expected is not None:
+            continue
+        assert values == sorted({value for one in each for value in one.values}), literals
+        found, first_hash = hash_all(values, column_type)
+        assert len(first_hash) == len(values) + 1
+        assert found.dtype == np.uint64
+        for number, value in enumerate(values):
+            forms = found[first_hash[number] : first_hash[number + 1]]
+            assert forms.tolist() == hashes([value], column_type).tolist(), value
+        known += len(values) > 1
+    assert known > 5
+
+
+def test_literals_that_python_holds_for_equal_are_told_apart():
+    """2**53 as a float may stand for several whole numbers, beside the whole number too; TRUE is none."""
+    for literals in ([2**53, 2.0**53], [2.0**53, 2**53], [1, True]):
+        assert coerce_all(literals, from_parquet("INT64"), "UTC")[1] is not None
