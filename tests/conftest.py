@@ -86,6 +86,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def s3_server() -> Iterator[Any]:
+    """One S3 server on loopback for the whole run."""
+    try:
+        import s3_server
+    except ImportError as error:
+        missing(f"moto's server ({error})")
+    yield from s3_server.serve()
+
+
+@pytest.fixture
+def s3(s3_server: Any) -> Iterator[Any]:
+    """A bucket of its own on the S3 server; see `s3_server.S3`."""
+    from s3_server import S3
+
+    bucket = S3(s3_server)
+    yield bucket
+    bucket.close()
+
+
+@pytest.fixture(scope="session")
 def arrow_probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Arrow C++'s own filter reader: ``arrow_probe(path, row_group, column_index, plain_value)``."""
     import peers

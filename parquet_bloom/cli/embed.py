@@ -125,6 +125,7 @@ def embed(
                         output=place,
                         replace=replace,
                         dry_run=dry_run,
+                        filesystem=output.filesystem,
                         progress=bar.within,
                     )
                     _count(report, totals)

@@ -8,10 +8,22 @@ from typing import Any
 
 import click
 
+from ..storage import file_system
 from .formats import FORMATS
 from .output import Output
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE", context, parameter)
+        pairs[key] = value
+    return pairs
+
 
 _COMMON: tuple[_Decorator, ...] = (
     click.option(
@@ -30,13 +42,22 @@ _COMMON: tuple[_Decorator, ...] = (
         show_default=True,
         help="auto: on terminals, unless NO_COLOR is set.",
     ),
+    click.option(
+        "--storage-option",
+        "storage_options",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_pairs,
+        help="A setting of the store that URLs lead to, by obstore's name, such as aws_region=eu-west-1. Repeatable.",
+    ),
     click.option("-v", "--verbose", is_flag=True, help="Say more on stderr: each file, and where time went."),
 )
 
-_COMMON_NAMES = ("format", "as_json", "color", "verbose")
+_COMMON_NAMES = ("format", "as_json", "color", "storage_options", "verbose")
 
 PATHS_HELP = (
     "A PATH is a file, a folder (with all below it), a quoted pattern such as 'lake/*/*.parquet', "
+    "a URL of any of them on an object store (s3://, gs://, az://, abfss://) or of a file on a web server (https://), "
     "or - for a list on standard input, a path a line (or ended by NUL, as find -print0 does)."
 )
 
@@ -55,8 +76,10 @@ def command(name: str, *, example: str, exit_codes: str) -> Callable[[Callable[.
 
     def decorate(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
-        def run(format: str, as_json: bool, color: str, verbose: bool, **arguments: Any) -> int:
-            output = Output(name, "json" if as_json else format, color, verbose)
+        def run(
+            format: str, as_json: bool, color: str, storage_options: dict[str, str], verbose: bool, **arguments: Any
+        ) -> int:
+            output = Output(name, "json" if as_json else format, color, verbose, file_system(None, storage_options))
             click.get_current_context().find_root().obj = output
             return function(output, **arguments)
 

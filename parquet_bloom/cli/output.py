@@ -40,14 +40,23 @@ class Output:
     format : "table", "json", "ndjson" or "csv".
     color : "auto", "always" or "never".
     verbose : whether to say more on stderr.
+    filesystem : where the command's paths are, for all that takes a file system.
 
     Attributes
     ----------
     failures : errors that were reported while work went on.
     """
 
-    def __init__(self, command: str = "", format: str = "table", color: str = "auto", verbose: bool = False) -> None:
+    def __init__(
+        self,
+        command: str = "",
+        format: str = "table",
+        color: str = "auto",
+        verbose: bool = False,
+        filesystem: object | None = None,
+    ) -> None:
         self.command = command
+        self.filesystem = filesystem
         self.format = format
         self.verbose = verbose
         self.failures: list[ParquetBloomError] = []

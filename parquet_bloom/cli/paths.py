@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ..errors import ParquetBloomError, StorageError
-from ..storage import list_files
+from ..storage import is_url, list_files
 from ..storage.location import local
 from .output import Output
 
@@ -37,13 +37,14 @@ def find_files(paths: Sequence[str], output: Output) -> list[Found]:
     """The files that PATH arguments stand for, each once; a path that leads to none is reported."""
     found: dict[str, Found] = {}
     with output.step("find files"):
-        for path in _with_stdin(paths):
+        several = [*_with_stdin(paths)]
+        for path in several:
             with output.going_on():
-                files = list_files(path)
-                root, of_folder = _root(path)
+                files = list_files(path, output.filesystem, alone=len(several) == 1)
+                root, of_folder = _root(path, files)
                 for file in files:
                     # As in list_files: `a/..` is not the folder of `a` where that is a link.
-                    key = os.path.abspath(file) if ".." not in file else file
+                    key = os.path.abspath(file) if ".." not in file and not is_url(file) else file
                     found.setdefault(key, Found(file, root, of_folder))
                 if not files:
                     output.note(f"{os.fspath(path)}: no files in it")
@@ -59,19 +60,28 @@ def _with_stdin(paths: Iterable[str]) -> Iterator[str | PurePath]:
         lines = listed.split(b"\0") if b"\0" in listed else listed.splitlines()
         for line in lines:
             if line:
-                yield PurePath(os.fsdecode(line))  # an object, not a string: a name, never a pattern
+                name = os.fsdecode(line)
+                yield name if is_url(name) else PurePath(name)  # an object, not a string: a name, never a pattern
 
 
-def _root(path: str | PurePath) -> tuple[str | None, bool]:
+def _root(path: str | PurePath, files: Sequence[str]) -> tuple[str | None, bool]:
+    if isinstance(path, str) and is_url(path):
+        if [*files] == [path]:
+            return None, False
+        return (_fixed(path), False) if glob.has_magic(path) else (path, True)
     name = local(path)
     if os.path.isdir(name):
         return name, True
     if os.path.lexists(name) or isinstance(path, PurePath):
         return None, False
-    fixed = name
-    while glob.has_magic(fixed):
-        fixed = os.path.dirname(fixed)
-    return fixed, False
+    return _fixed(name), False
+
+
+def _fixed(pattern: str) -> str:
+    """The folder below which a pattern is one."""
+    while glob.has_magic(pattern):
+        pattern = os.path.dirname(pattern)
+    return pattern
 
 
 def place_outputs(files: Sequence[Found], paths: Sequence[str], output: str) -> dict[str, str]:
@@ -88,7 +98,7 @@ def place_outputs(files: Sequence[Found], paths: Sequence[str], output: str) -> 
     ParquetBloomError
         Two files would have one output, or an output is itself an input or comes to stand among them.
     """
-    target = local(output)
+    target = output if is_url(output) else local(output)
     one = len(paths) == 1 and paths[0] != STDIN and all(file.root is None for file in files)
     if one and not output.endswith(os.sep) and not os.path.isdir(target):
         places = {file.path: target for file in files}
@@ -129,7 +139,7 @@ def make_folder_of(path: str) -> None:
     """Make the folder that a file is to be written into."""
     folder = os.path.dirname(path)
     try:
-        if folder:
+        if folder and not is_url(path):
             os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise StorageError.wrap(error, "cannot make its folder", path) from error

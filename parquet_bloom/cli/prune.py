@@ -76,6 +76,7 @@ def prune(
             report = prune_files(
                 files,
                 node,
+                filesystem=output.filesystem,
                 timezone=timezone,
                 ignore_case=ignore_case,
                 progress=bar.of,

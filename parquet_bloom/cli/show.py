@@ -67,7 +67,7 @@ def show(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], row_g
     totals = {"files": 0, "filters": 0, "broken": 0, "num_bytes": 0}
     with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
         for file in bar.over(files):
-            with output.going_on(), output.step("read filters"), open(file.path) as opened:
+            with output.going_on(), output.step("read filters"), open(file.path, output.filesystem) as opened:
                 totals["files"] += 1
                 highest = max(highest, opened.num_row_groups - 1)
                 for row in _rows(opened, columns, row_groups, missing):

@@ -39,7 +39,13 @@ def verify(output: Output, paths: tuple[str, ...], data: bool, columns: tuple[st
         with output.progress(len(files)) as bar:
             for file in bar.over(files):
                 with output.going_on(), output.step("verify"):
-                    report = verify_file(file.path, data=data, columns=columns or None, progress=bar.within)
+                    report = verify_file(
+                        file.path,
+                        data=data,
+                        columns=columns or None,
+                        filesystem=output.filesystem,
+                        progress=bar.within,
+                    )
                     totals["files"] += 1
                     totals["filters"] += len(report.chunks)
                     totals["bad"] += len(report.problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from ..errors import (
 )
 from ..metadata.filter_header import write_header
 from ..metadata.footer import MAGIC, Footer, Leaf
-from ..storage import managed_table, open_source, rewrite, same_place
+from ..storage import file_system, managed_table, open_source, rewrite, same_place
 from ..threads import in_order, processors
 from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
@@ -104,6 +104,7 @@ def embed(
     replace: bool = False,
     dry_run: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> EmbedReport:
@@ -119,7 +120,8 @@ def embed(
     output : file to write; None replaces the file itself, atomically.
     replace : build filters anew where there are some; by default those that exist are kept.
     dry_run : build the filters, so that the report can tell their sizes, and write nothing.
-    filesystem : pyarrow or fsspec file system of both paths; on another than the local one an `output` is needed.
+    filesystem, storage_options : as in `prune`, for both paths; elsewhere than on the local file system an `output` is
+        needed.
     progress : called after each column chunk with (done, in all).
     threads : column chunks that are worked on at once; None for one a processor.
 
@@ -144,6 +146,7 @@ def embed(
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
+    filesystem = file_system(filesystem, storage_options)
     for place in (path, output):
         refuse_managed(place, filesystem)
     with open_source(path, filesystem) as source:

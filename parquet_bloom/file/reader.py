@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
@@ -17,7 +17,7 @@ from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
-from ..storage import Source, open_source
+from ..storage import Source, file_system, open_source
 from .columns import find_leaf, type_of
 from .footer_cache import CachedFooter, FooterCache
 
@@ -469,13 +469,19 @@ class BloomFile:
         return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
 
 
-def open(path: Any, filesystem: Any = None, *, cache: FooterCache | None = None) -> BloomFile:
+def open(
+    path: Any,
+    filesystem: Any = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: FooterCache | None = None,
+) -> BloomFile:
     """Open a Parquet file for its filters, by whichever writer.
 
     Parameters
     ----------
-    path : str or path-like.
-    filesystem : pyarrow or fsspec file system that `path` belongs to; None for the local one.
+    path : str or path-like; a local path or a URL of an object store or web server.
+    filesystem, storage_options : as in `prune`.
     cache : footers that need not be read again, and where this one is put; None for none.
 
     Raises
@@ -491,7 +497,7 @@ def open(path: Any, filesystem: Any = None, *, cache: FooterCache | None = None)
     ...     file.filter(0, "user.id").check(pa.array([42]))
     array([ True])
     """
-    source = open_source(path, filesystem)
+    source = open_source(path, file_system(filesystem, storage_options))
     try:
         return BloomFile(source, cache)
     except BaseException:

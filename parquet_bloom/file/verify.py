@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,8 @@ def verify(
     columns: Iterable[str] | None = None,
     filesystem: Any = None,
     progress: Progress | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> VerifyReport:
     """Check the filters of a file.
 
@@ -76,7 +78,7 @@ def verify(
     path : the file.
     data : also read the columns and probe every value: a filter must not deny one.
     columns : dotted paths; None for all.
-    filesystem : pyarrow or fsspec file system; None for the local one.
+    filesystem, storage_options : as in `prune`.
     progress : called after each filter with (done, in all).
 
     Raises
@@ -84,7 +86,7 @@ def verify(
     ParquetBloomError
         The file cannot be read, or its footer. What is wrong with a filter is not raised, but reported.
     """
-    with open(path, filesystem) as file:
+    with open(path, filesystem, storage_options=storage_options) as file:
         report = VerifyReport(file.path)
         names = None if columns is None else list(columns)
         total = sum(1 for _ in file.chunks(columns=names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ..errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
 from ..hashing import arrays
 from ..metadata.footer import TAIL_BYTES, Footer, footer_span
-from ..storage import Rewrite, create
+from ..storage import Rewrite, create, file_system
 from .build import FilterBuilder
 from .embed import EmbedReport, embed, refuse_managed, refuse_uneditable, write_filter, write_footer
 from .options import Columns, FilterOptions, parse_columns, plan_columns
@@ -26,6 +26,7 @@ def write_table(
     power_of_two: bool = True,
     row_group_size: int | None = None,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     **pyarrow_options: Any,
 ) -> EmbedReport:
     """Write a Parquet file whose chosen columns have Bloom filters, sized from the data.
@@ -36,7 +37,7 @@ def write_table(
     path : the file; it comes to be, or replaces what stands there, whole.
     columns, fpp, power_of_two : as in `embed`.
     row_group_size : rows a row group at most.
-    filesystem : pyarrow or fsspec file system; None for the local one.
+    filesystem, storage_options : as in `prune`.
     **pyarrow_options : options of `pyarrow.parquet.ParquetWriter`.
 
     Raises
@@ -45,6 +46,7 @@ def write_table(
         As in `embed`; no file is written.
     """
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    filesystem = file_system(filesystem, storage_options)
     refuse_managed(path, filesystem)
     report = EmbedReport(str(path), str(path))
     try:

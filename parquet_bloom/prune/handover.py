@@ -20,7 +20,7 @@ def dataset(
     ----------
     paths : all files, for the schema.
     selected : {path: row groups}; a file without an entry is left out.
-    filesystem : pyarrow or fsspec file system of the paths; None for the local one.
+    filesystem : of the paths, as in `PruneReport`.
     schema : of the dataset; None takes the one that all files fit into, whose footers are read for it.
 
     Returns
@@ -33,6 +33,6 @@ def dataset(
     if schema is None:
         schema = unified(schemas_of(paths, filesystem)) if paths else pa.schema([])
     file_format = ds.ParquetFileFormat()
-    place = arrow_filesystem(filesystem)
+    place = arrow_filesystem(filesystem, paths)
     fragments = [file_format.make_fragment(path, place, row_groups=row_groups) for path, row_groups in selected.items()]
     return ds.FileSystemDataset(fragments, schema, file_format, place)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from ..errors import ParquetBloomError, UnknownColumnError
@@ -14,7 +14,7 @@ from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse
 from ..predicate.decide import Decider
-from ..storage import is_local, list_files, open_source
+from ..storage import Entry, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, judge
 from .known import Judged, judge_local
@@ -30,6 +30,7 @@ def prune(
     where: Any,
     *,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
     ignore_case: bool = False,
@@ -42,10 +43,15 @@ def prune(
 
     Parameters
     ----------
-    paths : a file, a folder, or a list of them.
+    paths : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
+        `az://`, `abfss://`) or web servers (`https://`).
     where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or a
         predicate tree.
-    filesystem : pyarrow or fsspec file system; None for the local one.
+    filesystem : pyarrow or fsspec file system, or a store of obstore's, whose keys the paths then are; None for local
+        paths and URLs.
+    storage_options : settings of the URLs' stores by obstore's names (`aws_endpoint`, `aws_access_key_id`,
+        `google_service_account`, `azure_storage_account_name`, `allow_http`, `timeout`, `max_retries`); what is not
+        given is taken from the environment.
     timezone : zone of timestamps written without one, where a column holds instants.
     dialect : sqlglot dialect of SQL text; None for the common ground.
     ignore_case : match column names whatever their case.
@@ -76,10 +82,12 @@ def prune(
         A file is not a Parquet file, or cannot be read.
     """
     decider = Decider(parse(where, dialect=dialect), timezone)
-    files = list_files(paths, filesystem)
+    filesystem = file_system(filesystem, storage_options)
+    entries = list_entries(paths, filesystem)
+    files = [entry.path for entry in entries]
     report = PruneReport(str(decider.node), filesystem=filesystem)
     missing = set(decider.columns)
-    looks = _Looker(decider, filesystem, ignore_case, cache, threads).look(files)
+    looks = _Looker(decider, filesystem, ignore_case, cache, threads).look(entries)
     for done, found in enumerate(looks):
         report.requests += found.requests
         report.bytes_read += found.bytes_read
@@ -121,53 +129,53 @@ class _Looker:
         self._filesystem = filesystem
         self._ignore_case = ignore_case
         self._cache = cache
-        self._local = is_local(filesystem)
-        self._threads = threads or (1 if self._local else _REMOTE_THREADS)
-        self._visitors = threads or processors()
+        self._threads = threads
         self._decisions = Decisions(decider)
 
-    def look(self, files: list[str]) -> Iterator[_Look]:
+    def look(self, files: Sequence[Entry]) -> Iterator[_Look]:
         """Look at files, in their order."""
-        if not self._local:
-            yield from self._look_at_all(files)
-            return
+        local = is_local(self._filesystem)
+        for is_remote, group in groupby(files, lambda entry: not local or is_url(entry.path)):
+            some = list(group)
+            yield from self._look_at_all(some, self._threads or _REMOTE_THREADS, 1) if is_remote else self._local(some)
+
+    def _local(self, files: list[Entry]) -> Iterator[_Look]:
+        threads = self._threads or 1
         for start in range(0, len(files), _TOGETHER):
             some = files[start : start + _TOGETHER]
-            known = judge_local(some, self._decider, self._cache, self._ignore_case, self._visitors)
-            others = self._look_at_all([path for place, path in enumerate(some) if place not in known])
-            with closing(others):
-                for place, path in enumerate(some):
+            paths = [entry.path for entry in some]
+            known = judge_local(paths, self._decider, self._cache, self._ignore_case, self._threads or processors())
+            left = [entry for place, entry in enumerate(some) if place not in known]
+            # To hand over a file to a thread takes as long as to look at one that is in memory: they go by several.
+            with closing(self._look_at_all(left, threads, max(1, min(_RUN, -(-len(left) // threads))))) as others:
+                for place, path in enumerate(paths):
                     yield self._known(path, known[place]) if place in known else next(others)
 
     def _known(self, path: str, judged: Judged) -> _Look:
         decision = FileDecision(path, self._decisions.of(judged.facts, judged.verdicts))
         return _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
 
-    def _look_at_all(self, files: list[str]) -> Generator[_Look, None, None]:
-        # To hand over a file to a thread takes as long as to look at one that is in memory: local ones go by several.
-        length = max(1, min(_RUN, -(-len(files) // self._threads))) if self._local and self._threads > 1 else 1
+    def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[_Look, None, None]:
+        """Look at files one by one, by threads that are handed so many at a time."""
         runs = [files[start : start + length] for start in range(0, len(files), length)]
-        threads = min(len(runs), self._threads)
-        with (
-            in_order(self._look_at_run, runs, threads)
-            if threads > 1
-            else nullcontext(map(self._look_at_run, runs)) as looks
-        ):
-            yield from chain.from_iterable(looks)
+        threads = min(len(runs), threads)
+        looks = in_order(self._look_at_run, runs, threads) if threads > 1 else nullcontext(map(self._look_at_run, runs))
+        with looks as found:
+            yield from chain.from_iterable(found)
 
-    def _look_at_run(self, files: list[str]) -> list[_Look]:
-        return [self._look_at(path) for path in files]
+    def _look_at_run(self, files: list[Entry]) -> list[_Look]:
+        return [self._look_at(entry) for entry in files]
 
-    def _look_at(self, path: str) -> _Look:
+    def _look_at(self, entry: Entry) -> _Look:
         found = _Look()
         try:
-            with open_source(path, self._filesystem) as source:
+            with open_source(entry.path, self._filesystem, entry) as source:
                 try:
                     file = BloomFile(source, self._cache)
                     facts = facts_of(file, self._decider.columns, self._ignore_case)
                     found.missing = facts.missing
                     verdicts = judge([facts], self._decider, ask_file(file, facts))
-                    found.decision = FileDecision(path, self._decisions.of(facts, verdicts))
+                    found.decision = FileDecision(entry.path, self._decisions.of(facts, verdicts))
                 finally:
                     found.requests, found.bytes_read = source.requests, source.bytes_read
         except ParquetBloomError as error:

@@ -6,7 +6,7 @@ groups; what is read is filtered by polars itself, by the whole predicate, so wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,19 +15,19 @@ import pyarrow.parquet as pq
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.reader import open
 from ..predicate.tree import Node
-from ..storage import list_files
+from ..storage import file_system, list_files
 from . import polars_predicate
 from .plan import prune
 from .schemas import promoted, reading, unified
 
 
-def scan_polars(paths: Any, *, filesystem: Any = None) -> Any:
+def scan_polars(paths: Any, *, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None) -> Any:
     """Parquet files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
 
     Parameters
     ----------
     paths : a file, a folder, or a list of them; listed, and their footers read for the schema, at once.
-    filesystem : pyarrow or fsspec file system; None for the local one.
+    filesystem, storage_options : as in `prune`.
 
     Returns
     -------
@@ -43,6 +43,7 @@ def scan_polars(paths: Any, *, filesystem: Any = None) -> Any:
         As in `prune`; polars is not installed; or the files' columns fit into no one schema.
     """
     pl = _polars()
+    filesystem = file_system(filesystem, storage_options)
     files = list_files(paths, filesystem)
     if not files:
         raise ParquetBloomError("there are no files to scan")

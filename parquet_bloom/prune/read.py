@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from ..predicate import parse, tree
 from ..predicate.decide import Decider
 from ..predicate.evaluate import StoredColumn, mask
 from ..predicate.tree import Node
+from ..storage import file_system
 from .plan import prune
 from .report import FileDecision, PruneReport
 from .row_group import RowGroupRows
@@ -28,6 +29,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     *,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -39,7 +41,7 @@ def read_table(
     paths : a file, a folder, or a list of them.
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all.
-    filesystem, timezone, dialect, progress : as in `prune`.
+    filesystem, storage_options, timezone, dialect, progress : as in `prune`.
 
     Returns
     -------
@@ -54,6 +56,7 @@ def read_table(
     ParquetBloomError
         As in `prune`.
     """
+    filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
     report = prune(paths, node, filesystem=filesystem, timezone=timezone, progress=progress)
     return read_selected(report, node, columns, filesystem=filesystem, timezone=timezone)
@@ -66,6 +69,7 @@ def iter_batches(
     *,
     batch_size: int = 65_536,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -74,7 +78,7 @@ def iter_batches(
 
     Parameters
     ----------
-    paths, where, columns, filesystem, timezone, dialect, progress : as in `read_table`.
+    paths, where, columns, filesystem, storage_options, timezone, dialect, progress : as in `read_table`.
     batch_size : rows of a batch at most; a batch holds rows of one row group, and none is empty.
 
     Returns
@@ -90,6 +94,7 @@ def iter_batches(
     """
     if batch_size < 1:
         raise ParquetBloomError(f"a batch of {batch_size} rows cannot be: at least 1")
+    filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
     report = prune(paths, node, filesystem=filesystem, timezone=timezone, progress=progress)
     decisions = _opened(report)

@@ -75,8 +75,10 @@ class PruneReport:
     ----------
     where : the predicate as text.
     files : a decision a file, in the order given.
-    filesystem : where the files are: a pyarrow or fsspec file system; None for the local one.
-    requests : ranges of files asked of the file system, those read as one counted once; listing and opening are not.
+    filesystem : where the files are: a pyarrow or fsspec file system, or what stands for URLs and the settings of their
+        stores; None for local paths and URLs.
+    requests : ranges of files asked of the file system, those read as one counted once; listing is not, and opening
+        only where it is a request to an object store.
     bytes_read : bytes that came upon them.
     """
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
-from . import location
+from . import location, object_arrow
 from .known import ClosedSource, read_ends, visit
-from .listing import list_files
+from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
+from .object_place import file_system, is_store, is_url, place_of
+from .object_rewrite import ObjectRewrite
+from .object_store import ObjectSource
 from .remote import RemoteRewrite
 from .remote_source import RemoteIdentity, RemoteSource
 from .rewrite import Rewrite
@@ -20,14 +24,18 @@ from .temporary import leftovers
 
 __all__ = [
     "ClosedSource",
+    "Entry",
     "FileIdentity",
     "RemoteIdentity",
     "Rewrite",
     "Source",
     "arrow_filesystem",
     "create",
+    "file_system",
     "is_local",
+    "is_url",
     "leftovers",
+    "list_entries",
     "list_files",
     "managed_table",
     "open_source",
@@ -38,24 +46,31 @@ __all__ = [
 ]
 
 
-def is_local(filesystem: object | None) -> bool:
-    """Whether a file system is the local one, as None is."""
-    return location.arrow_filesystem(filesystem) is None
+def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
+    """Whether files are on the local file system."""
+    if location.arrow_filesystem(filesystem) is not None or is_store(filesystem):
+        return False
+    return not any(map(is_url, paths))
 
 
-def open_source(path: str | os.PathLike[str], filesystem: object | None = None) -> Source:
+def open_source(path: str | os.PathLike[str], filesystem: object | None = None, known: Entry | None = None) -> Source:
     """Open a file for reading.
 
     Parameters
     ----------
-    path : a path; on the local file system also a `file:` URI.
-    filesystem : a pyarrow or fsspec file system; None for the local one.
+    path : a path; on the local file system also a `file:` URI. Without a file system also a URL of an object store.
+    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
+    known : what a listing told of the file, which saves a request.
 
     Raises
     ------
     StorageError
         if it is missing, not a regular file, or may not be read.
     """
+    object_known = None if known is None else known.known
+    place = place_of(path, filesystem) if object_known is None else object_known.place
+    if place is not None:
+        return ObjectSource(place, object_known)
     remote = location.arrow_filesystem(filesystem)
     if remote is None:
         return LocalSource(location.local(path))
@@ -73,7 +88,8 @@ def rewrite(
     ----------
     source : the file as it was opened; it stays open, and the caller's.
     target : the file to be written; None, or a path that leads to the source, replaces the source itself.
-    filesystem : where `target` is: a pyarrow or fsspec file system; None for the local one.
+    filesystem : where `target` is: a pyarrow or fsspec file system, or what `file_system` gives; None for local paths
+        and URLs.
 
     Returns
     -------
@@ -87,9 +103,11 @@ def rewrite(
     """
     remote = location.arrow_filesystem(filesystem)
     if target is None:
-        if not isinstance(source, LocalSource):
-            raise _not_in_place(source)
-        return LocalRewrite(source, None)
+        return _in_place(source)
+    place = place_of(target, filesystem)
+    if place is not None:
+        same = isinstance(source, ObjectSource) and place.same(source.place)
+        return _in_place(source) if same else ObjectRewrite(source, place)
     if remote is None:
         return LocalRewrite(source, location.local(target))
     name = location.plain(target)
@@ -99,21 +117,42 @@ def rewrite(
     return RemoteRewrite(source, name, remote)
 
 
+def _in_place(source: Source) -> Rewrite:
+    """What replaces the source itself."""
+    if isinstance(source, LocalSource):
+        return LocalRewrite(source, None)
+    raise _not_in_place(source)
+
+
 def create(path: str | os.PathLike[str], filesystem: object | None = None) -> Rewrite:
     """Write a file from nothing; it takes the place of what stands there, if anything does. See `rewrite`."""
+    place = place_of(path, filesystem)
+    if place is not None:
+        return ObjectRewrite(None, place)
     remote = location.arrow_filesystem(filesystem)
     if remote is None:
         return LocalRewrite(None, location.local(path))
     return RemoteRewrite(None, location.plain(path), remote)
 
 
-def arrow_filesystem(filesystem: object | None = None) -> FileSystem:
-    """The pyarrow file system on which pyarrow itself finds the paths that `list_files` gives."""
-    return location.arrow_filesystem(filesystem) or LocalFileSystem()
+def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> FileSystem:
+    """The pyarrow file system on which pyarrow itself finds the paths that `list_files` gives.
+
+    Parameters
+    ----------
+    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
+    paths : those that it is wanted for; it is the local file system, for None, only if none of them is a URL.
+    """
+    if is_local(filesystem, paths):
+        return LocalFileSystem()
+    return location.arrow_filesystem(filesystem) or object_arrow.filesystem(filesystem)
 
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
     """Whether two paths of one file system lead to the same place, symbolic links resolved on the local one."""
+    places = place_of(path, filesystem), place_of(other, filesystem)
+    if any(places):
+        return places[0] is not None and places[1] is not None and places[0].same(places[1])
     remote = location.arrow_filesystem(filesystem)
     if remote is None:
         return os.path.realpath(location.local(path)) == os.path.realpath(location.local(other))

@@ -6,28 +6,46 @@ import errno
 import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
-from ..errors import ManagedTableError, StorageError
+from .. import threads
+from ..errors import StorageError
 from . import location
+from .hidden import hidden, refuse
+from .object_listing import needs_requests, objects
+from .object_place import Known, ObjectPlace, stores
 from .tables import managed_table, table_among, table_at
 
+_PARALLEL = 16
+_Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
-def list_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], filesystem: object | None = None
-) -> list[str]:
+
+class Entry(NamedTuple):
+    """A file that a listing found, and what it told of it: only object stores' listings tell."""
+
+    path: str
+    known: Known | None = None
+
+
+def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
     """The data files that paths stand for, each once.
 
     Parameters
     ----------
-    paths : a file, a folder, a glob pattern that is no file's name, or several of them. Of a folder all
-        files in it and below it are taken, in sorted order, but for hidden ones as Spark understands that:
-        names that begin with `.`, or with `_` unless it is a partition's folder (`_k=v`), or that end in
-        `._COPYING_`. Links to folders are followed.
-    filesystem : a pyarrow or fsspec file system (no patterns there); None for the local one.
+    paths : a file, a folder, a glob pattern that is no file's name, or several of them; each a local path or a URL of
+        an object store. Of a folder all files in it and below it are taken, in sorted order, but for hidden ones as
+        Spark understands that: names that begin with `.`, or with `_` unless it is a partition's folder (`_k=v`), or
+        that end in `._COPYING_`. Links to folders are followed. Of object stores, objects without a byte that only
+        stand for a folder are left out. `http://` and `https://` URLs are a file each; nothing in them is a pattern.
+    filesystem : a pyarrow or fsspec file system (no patterns there); None for local paths and URLs.
+    alone : False if the paths are some of several, which is what None finds out by their number: of those, an object
+        store's URL whose last part has a dot in it names an object, which is not looked for; end a folder's with `/`.
 
     Returns
     -------
@@ -41,19 +59,47 @@ def list_files(
         if a folder or pattern leads into a Delta, Iceberg or Hudi table or below a streaming sink: it would
         also find removed files. Files named one by one are taken.
     """
-    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    remote = location.arrow_filesystem(filesystem)
-    found: dict[str, str] = {}
-    for path in several:
-        if remote is not None:
-            files = _remote(location.plain(path), remote)
-        else:
-            files = _local(location.local(path), isinstance(path, str))
-        for file in files:
-            # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
-            key = os.path.abspath(file) if remote is None and ".." not in file else file
-            found.setdefault(key, file)
+    return [entry.path for entry in list_entries(paths, filesystem, alone)]
+
+
+def list_entries(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[Entry]:
+    """The same with what is known of each file besides, which saves opening it a request."""
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else [*paths]
+    found: dict[str, Entry] = {}
+    for entry in chain.from_iterable(_all_entries(several, filesystem, len(several) == 1 if alone is None else alone)):
+        # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
+        plain = entry.known is not None or location.arrow_filesystem(filesystem) is not None or ".." in entry.path
+        found.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
     return list(found.values())
+
+
+def _all_entries(
+    paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool
+) -> Iterator[Iterable[Entry]]:
+    """Each path's; what has to be listed in object stores side by side."""
+    places = stores(filesystem)
+    found = [None] * len(paths) if places is None else places.places(paths)
+    if not any(found):
+        remote = location.arrow_filesystem(filesystem)
+        for path in paths:
+            if remote is not None:
+                files = _remote(location.plain(path), remote)
+            else:
+                files = _local(location.local(path), isinstance(path, str))
+            yield map(Entry, files)
+        return
+
+    def entries(place: ObjectPlace) -> list[Entry]:
+        return [Entry(known.place.name, known) for known in objects(place, alone)]
+
+    asked = [place for place in found if place is not None and needs_requests(place)]
+    several = threads.in_order(entries, asked, min(_PARALLEL, len(asked))) if len(asked) > 1 else None
+    with several or nullcontext(map(entries, asked)) as listed:
+        for path, place in zip(paths, found, strict=True):
+            if place is None:
+                yield map(Entry, _local(location.local(path), isinstance(path, str)))
+            else:
+                yield next(listed) if needs_requests(place) else entries(place)
 
 
 def _local(path: str, may_be_pattern: bool) -> list[str]:
@@ -80,11 +126,11 @@ def _matches(pattern: str) -> list[str]:
     for match in sorted(glob.glob(pattern, recursive=True)):
         is_folder = os.path.isdir(match)
         *folders, name = match.rstrip(os.sep).split(os.sep)
-        in_hidden = any(_hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
-        if in_hidden or _hidden(name, is_folder):
+        in_hidden = any(hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
+        if in_hidden or hidden(name, is_folder):
             continue  # `*` does not mean `_SUCCESS`, nor what stands in `_temporary`
         if not is_folder:
-            _refuse(managed_table(match), match)
+            refuse(managed_table(match), match)
         files += _local(match, may_be_pattern=False)
     if not files:
         raise StorageError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
@@ -92,7 +138,7 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _folder(path: str) -> list[str]:
-    _refuse(managed_table(path), path)
+    refuse(managed_table(path), path)
     try:
         return sorted(_walk(path, frozenset()))
     except OSError as error:
@@ -108,12 +154,12 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     above |= {(status.st_dev, status.st_ino)}
     with os.scandir(folder) as listing:
         entries = list(listing)
-    _refuse(table_at(folder, (entry.name for entry in entries)), folder)
+    refuse(table_at(folder, (entry.name for entry in entries)), folder)
     for entry in entries:
         if entry.name.startswith("."):
             continue
         is_folder = entry.is_dir()
-        if _hidden(entry.name, is_folder):
+        if hidden(entry.name, is_folder):
             continue
         if is_folder:
             yield from _walk(entry.path, above)
@@ -131,30 +177,18 @@ def _remote(path: str, filesystem: FileSystem) -> list[str]:
             return [path]
         if info.type != FileType.Directory:
             raise StorageError("there is no such file or folder", path=path, errno=errno.ENOENT)
-        _refuse(managed_table(path, filesystem), path)
+        refuse(managed_table(path, filesystem), path)
         below = filesystem.get_file_info(FileSelector(path, recursive=True))
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError.wrap(error, "cannot list it", path) from error
     signs = (entry.path + "/." if entry.type == FileType.Directory else entry.path for entry in below)
-    _refuse(table_among(info.path, signs), path)
+    refuse(table_among(info.path, signs), path)
     files = []
     for entry in below:
         *folders, name = entry.path[len(info.path) :].strip("/").split("/")
-        hidden = any(_hidden(folder, is_folder=True) for folder in folders) or _hidden(name, is_folder=False)
-        if entry.type == FileType.File and not hidden:
+        left_out = any(hidden(folder, is_folder=True) for folder in folders) or hidden(name, is_folder=False)
+        if entry.type == FileType.File and not left_out:
             files.append(entry.path)
     return sorted(files)
-
-
-def _hidden(name: str, is_folder: bool) -> bool:
-    if name.startswith(".") or name.endswith("._COPYING_"):
-        return True
-    return name.startswith("_") and not (is_folder and "=" in name)
-
-
-def _refuse(reason: str | None, path: str) -> None:
-    if reason:
-        problem = f"{reason}: a listing would find removed files too; pass the list of the table's live files"
-        raise ManagedTableError(problem, path=path)

@@ -11,14 +11,18 @@ from urllib.parse import unquote
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from ..errors import StorageError
+from .object_place import stores
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
-    """The pyarrow file system that is meant; None means the local one, for which plain Python is used."""
-    if filesystem is None or isinstance(filesystem, LocalFileSystem):
+    """The pyarrow file system that is meant.
+
+    None means the local one, for which plain Python is used, unless `place_of` finds an object for the path.
+    """
+    if filesystem is None or isinstance(filesystem, LocalFileSystem) or stores(filesystem) is not None:
         return None
     if isinstance(filesystem, FileSystem):
         return filesystem
@@ -28,7 +32,7 @@ def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
         if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
             return None
         return PyFileSystem(FSSpecHandler(filesystem))
-    raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec")
+    raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 
 
 def plain(path: str | os.PathLike[str]) -> str:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow.fs import FileInfo, FileSystem, FileType, FSSpecHandler, PyFileSystem
 
-from .. import threads
 from ..errors import ConcurrentChangeError, StorageError
 from . import ranges
 from .source import Source
@@ -105,7 +104,9 @@ class RemoteSource(Source):
         return pa.PythonFile(file, mode="r")
 
     def _read(self, offset: int, length: int) -> bytes:
-        return self._read_from(self._file, offset, length)
+        data = self._read_from(self._file, offset, length)
+        self._count(1, len(data))
+        return data
 
     def _read_from(self, file: pa.NativeFile, offset: int, length: int) -> bytes:
         try:
@@ -115,29 +116,21 @@ class RemoteSource(Source):
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         spans = ranges.coalesce(offsets, lengths)
-        places = np.cumsum(lengths) - lengths
-        count = min(len(spans), ranges.PARALLEL_REQUESTS)
+        count = ranges.PARALLEL_REQUESTS
         if self._side_by_side is _SideBySide.NOT:
             count = 1
         elif self._side_by_side is _SideBySide.FILE_EACH:
             count = min(count, 1 + len(spans) // _SPANS_A_FILE)
-
-        def fetch(span: ranges.Span) -> None:
-            data = self._fetch(span)
-            self._count(1, len(data))
-            if len(data) != span.length:
-                raise self._cut(span.offset, span.length, len(data))
-            ranges.scatter(span, data, offsets, lengths, places, out)
-
-        if count == 1:
-            for span in spans:
-                fetch(span)
-            return
-        with threads.in_order(fetch, spans, count) as fetched:
-            for _ in fetched:
-                pass
+        ranges.gather(self._fetch, spans, offsets, lengths, out, count)
 
     def _fetch(self, span: ranges.Span) -> bytes:
+        data = self._fetch_some(span)
+        self._count(1, len(data))
+        if len(data) != span.length:
+            raise self._cut(span.offset, span.length, len(data))
+        return data
+
+    def _fetch_some(self, span: ranges.Span) -> bytes:
         if self._side_by_side is not _SideBySide.FILE_EACH:
             return self._read_from(self._file, span.offset, span.length)
         try:

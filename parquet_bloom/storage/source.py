@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import operator
 import os
 import stat
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from ..errors import ConcurrentChangeError, StorageError, TruncatedFileError
 from . import scattered
 from .mapped import MappedFile
+from .positioned import Positioned
 
 
 class FileIdentity(NamedTuple):
@@ -52,7 +52,8 @@ class Source(ABC):
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
     requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
-        goes through `arrow_file` or a mapping, nor what `keep` remembers.
+        goes through `arrow_file` or a mapping, nor what `keep` remembers. Of an object that is read by way of obstore
+        every request is counted, opening and `arrow_file` included; retries, of which obstore does not tell, are not.
     bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
     first_read : how many of its last bytes are best read at once: most footers fit.
     """
@@ -85,8 +86,6 @@ class Source(ABC):
             start = offset - self._kept_from
             return self._kept[start : start + length].tobytes()
         data = self._read(offset, length) if length else b""
-        if length:
-            self._count(1, len(data))
         if len(data) != length:
             raise self._cut(offset, length, len(data))
         return data
@@ -189,7 +188,7 @@ class Source(ABC):
 
     @abstractmethod
     def _read(self, offset: int, length: int) -> bytes:
-        """What there is of the range; fewer bytes when the file has shrunk."""
+        """What there is of the range, counted; fewer bytes when the file has shrunk."""
 
     @abstractmethod
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
@@ -259,7 +258,9 @@ class LocalSource(Source):
                 offset, length = offset + len(piece), length - len(piece)
         except OSError as error:
             raise StorageError.wrap(error, f"cannot read at offset {offset}", self.name) from error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._count(1, len(data))
+        return data
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         try:
@@ -269,9 +270,7 @@ class LocalSource(Source):
         self._count(int((lengths[:done] > 0).sum()), int(lengths[:done].sum()))
         if done < len(offsets):
             offset, length = int(offsets[done]), int(lengths[done])
-            came = len(self._read(offset, length))
-            self._count(1, came)
-            raise self._cut(offset, length, came)
+            raise self._cut(offset, length, len(self._read(offset, length)))
 
     def mapped(self) -> MappedFile:
         if self._mapped is None:
@@ -312,27 +311,12 @@ class LocalSource(Source):
             self.close()
 
 
-class _Reader(io.RawIOBase):
+class _Reader(Positioned):
     """A file object with a position of its own over a local source's inode."""
 
     def __init__(self, source: LocalSource) -> None:
         self._descriptor = os.dup(source.fileno())
-        self._size = source.size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        self._position = max(0, start + offset)
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
+        super().__init__(source.size)
 
     def readinto(self, buffer: Any) -> int:
         count = os.preadv(self._descriptor, [buffer], self._position)

@@ -11,14 +11,9 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from . import location
-
-_LOGS = {
-    "_delta_log": "the Delta table",
-    "_spark_metadata": "the streaming sink",
-    ".hoodie": "the Hudi table",
-}
-_ICEBERG = "metadata"
-_ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
+from .object_place import place_of
+from .object_tables import table_above
+from .table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason, tables_among, worded
 
 
 def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
@@ -28,53 +23,50 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     ----------
     path : a file or folder; it need not exist. Of a symbolic link both are looked at, the path as given and
         the real one.
-    filesystem : a pyarrow or fsspec file system; None for the local one.
+    filesystem : a pyarrow or fsspec file system; None for local paths and URLs of object stores.
 
     Returns
     -------
     The reason, fit to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
     """
+    place = place_of(path, filesystem)
+    if place is not None:
+        return table_above(place, place.key, itself=True) if place.lists else None
     remote = location.arrow_filesystem(filesystem)
     if remote is not None:
         return _remote(location.plain(path), remote)
     name = location.local(path)
     folders = [*_upwards(os.path.abspath(name)), *_upwards(os.path.realpath(name))]
     for folder in dict.fromkeys(folders):
-        reason = table_at(folder)
-        if reason:
-            return reason
+        found = table_at(folder)
+        if found:
+            return found
     return None
 
 
 def table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
     """The reason if this very folder is a table's root; the `names` in it, if known, save looking."""
     known = None if names is None else set(names)
-    for log, what in _LOGS.items():
+    for log in LOGS:
         if (known is None or log in known) and os.path.isdir(os.path.join(folder, log)):
-            return _reason(what, folder, log + "/")
-    if known is None or _ICEBERG in known:
+            return reason(log, folder)
+    if known is None or ICEBERG in known:
         try:
-            with os.scandir(os.path.join(folder, _ICEBERG)) as entries:
-                if any(entry.name.endswith(_ICEBERG_FILES) for entry in entries):
-                    return _reason("the Iceberg table", folder, "metadata/*.metadata.json")
+            with os.scandir(os.path.join(folder, ICEBERG)) as entries:
+                if any(entry.name.endswith(ICEBERG_FILES) for entry in entries):
+                    return reason(ICEBERG, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:  # it cannot be ruled out
             why = os.strerror(error.errno or errno.EIO)
-            return _reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
+            return worded("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
     return None
 
 
 def table_among(root: str, files: Iterable[str]) -> str | None:
     """The reason if paths found below `root`, `/` between their parts, show a table anywhere in it."""
-    for file in files:
-        parts = file[len(root) :].strip("/").split("/")
-        for depth, part in enumerate(parts[:-1]):
-            folder = "/".join([root.rstrip("/"), *parts[:depth]])
-            if part in _LOGS:
-                return _reason(_LOGS[part], folder, part + "/")
-            if part == _ICEBERG and depth == len(parts) - 2 and parts[-1].endswith(_ICEBERG_FILES):
-                return _reason("the Iceberg table", folder, "metadata/*.metadata.json")
+    for folder, sign in tables_among(file[len(root) :].strip("/") for file in files):
+        return reason(sign, "/".join(filter(None, (root.rstrip("/"), folder))))
     return None
 
 
@@ -82,22 +74,18 @@ def _remote(path: str, filesystem: FileSystem) -> str | None:
     folders = [folder for folder in _upwards(path) if folder.strip("/")]
     try:
         for folder in folders:
-            candidates = [f"{folder.rstrip('/')}/{name}" for name in (*_LOGS, _ICEBERG)]
+            candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
             for info in filesystem.get_file_info(candidates):
                 if info.type != FileType.Directory:
                     continue
-                if info.base_name in _LOGS:
-                    return _reason(_LOGS[info.base_name], folder, info.base_name + "/")
+                if info.base_name in LOGS:
+                    return reason(info.base_name, folder)
                 entries = filesystem.get_file_info(FileSelector(info.path))
-                if any(entry.base_name.endswith(_ICEBERG_FILES) for entry in entries):
-                    return _reason("the Iceberg table", folder, "metadata/*.metadata.json")
+                if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
+                    return reason(ICEBERG, folder)
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot look for a table around it", path) from error
     return None
-
-
-def _reason(what: str, folder: str, sign: str) -> str:
-    return f"belongs to {what} {folder} (it has {sign})"
 
 
 def _upwards(path: str) -> list[str]:

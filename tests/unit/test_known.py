@@ -187,9 +187,9 @@ def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypa
 def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
-    def noted(path: str, filesystem: Any) -> Any:
+    def noted(path: str, filesystem: Any, entry: Any) -> Any:
         opened.append(os.path.basename(path))
-        return open_source(path, filesystem)
+        return open_source(path, filesystem, entry)
 
     monkeypatch.setattr(plan, "open_source", noted)
     cache = FooterCache()

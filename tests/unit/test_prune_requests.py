@@ -299,8 +299,8 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     tags = iter([b"one", b"one", b"two"])
     opened = plan.open_source
 
-    def tagged(path: str, filesystem: Any) -> Any:
-        source: Any = opened(path, filesystem)
+    def tagged(path: str, filesystem: Any, known: Any) -> Any:
+        source: Any = opened(path, filesystem, known)
         source.identity = source.identity._replace(etag=next(tags))
         return source
 
@@ -404,9 +404,9 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
     looked = []
     open_source = plan.open_source
 
-    def noted(path: str, filesystem: Any) -> Any:
+    def noted(path: str, filesystem: Any, known: Any) -> Any:
         looked.append(path)
-        return open_source(path, filesystem)
+        return open_source(path, filesystem, known)
 
     monkeypatch.setattr(plan, "open_source", noted)
     filesystem = remote(*lake.iterdir())

@@ -489,7 +489,7 @@ def test_no_folder_and_no_file(path: Path) -> None:
     with pytest.raises(StorageError, match="null character"):
         run(path, "a\0b")
     with pytest.raises(StorageError, match="pass filesystem="):
-        create("s3://bucket/key")
+        create("hdfs://host/key")
 
 
 # Other writers (more of them in tests/crash)

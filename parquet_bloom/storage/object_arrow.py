@@ -1,0 +1,73 @@
+"""Objects for pyarrow's datasets: a file system, for reading only, whose paths are the names that listings give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
+
+from ..errors import StorageError
+from .listing import list_entries
+from .object_place import place_of
+from .object_store import ObjectSource
+from .source import LocalSource, Source
+
+
+def filesystem(objects: object | None) -> PyFileSystem:
+    """A pyarrow file system over what `object_place.file_system` gives; None for the environment's settings."""
+    return PyFileSystem(_Handler(objects))
+
+
+class _Handler(FileSystemHandler):  # type: ignore[misc]
+    """What pyarrow asks of a file system."""
+
+    def __init__(self, objects: object | None):
+        self._objects = objects
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Handler) and self._objects is other._objects
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_type_name(self) -> str:
+        return "obstore"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: Iterable[str]) -> list[FileInfo]:
+        return [self._info(path) for path in paths]
+
+    def _info(self, path: str) -> FileInfo:
+        try:
+            with self._opened(path) as source:
+                return FileInfo(path, FileType.File, size=source.size)
+        except FileNotFoundError:
+            return FileInfo(path, FileType.NotFound)
+
+    def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        found = list_entries([selector.base_dir.rstrip("/") + "/"], self._objects)
+        return [FileInfo(entry.path, FileType.File, size=entry.known.size if entry.known else -1) for entry in found]
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return self._opened(path).arrow_file()
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self._opened(path).arrow_file()
+
+    def _opened(self, path: str) -> Source:
+        place = place_of(path, self._objects)
+        try:
+            return LocalSource(path) if place is None else ObjectSource(place)
+        except StorageError as error:
+            if error.errno is None:
+                raise
+            raise OSError(error.errno, error.problem, path) from error  # of the class that pyarrow looks for
+
+    def _read_only(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("objects can only be read here")
+
+    create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = delete_file = _read_only
+    move = copy_file = open_output_stream = open_append_stream = _read_only

@@ -1,0 +1,107 @@
+"""What obstore's errors mean, on one line: its own texts run over many, with the answer's XML and a debug dump."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError
+
+_STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
+_SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
+_NO_OBJECT = "there is no such object"
+_CHANGED = "it was changed while it was being read"
+_MISSING_BUCKETS = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_USED_BY: dict[str, int] = {}
+_LENGTH = 300  # characters of a text that has no structure
+
+# By the words of the system's errors, of which obstore hands on the text alone.
+_NUMBERS = (
+    (errno.ECONNREFUSED, "Connection refused"),
+    (errno.ECONNRESET, "Connection reset"),
+    (errno.ENETUNREACH, "Network is unreachable"),
+    (errno.EHOSTUNREACH, "dns error"),
+    (errno.ETIMEDOUT, "TimedOut"),
+)
+
+
+def first_line(error: BaseException) -> str:
+    """An error of obstore's without its debug dump."""
+    return " ".join(str(error).split("\n\nDebug source:")[0].split())[:_LENGTH] or type(error).__name__
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error tells."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+@contextmanager
+def translated(action: str, name: str, opened: bool = False) -> Iterator[None]:
+    """Ask obstore for something, and let its errors leave as ours; see `ours`."""
+    require_own_process(name)
+    try:
+        yield
+    except ParquetBloomError:
+        raise
+    except Exception as error:
+        raise ours(error, action, name, opened) from error
+
+
+def require_own_process(name: str) -> None:
+    """Raise StorageError in a fork of a process that has used obstore, where it would wait for ever."""
+    process = os.getpid()
+    if _USED_BY.setdefault("process", process) != process:
+        problem = "object stores cannot be read in a fork of a process that has read some: start processes by spawn"
+        raise StorageError(problem, path=name)
+
+
+def ours(error: Exception, action: str, name: str, opened: bool = False) -> ParquetBloomError:
+    """An error of obstore's as one of ours.
+
+    Parameters
+    ----------
+    action : what was tried: "cannot open".
+    opened : whether the object was there before, so that its absence is a change.
+    """
+    text, kind, status = str(error), type(error).__name__, status_of(error)
+    if kind == "PreconditionError" or status == 412 or (opened and status == 416):
+        return ConcurrentChangeError(_CHANGED, path=name)
+    if isinstance(error, FileNotFoundError) or status == 404:
+        if any(sign in text for sign in _MISSING_BUCKETS):
+            return StorageError("there is no such bucket", path=name, errno=errno.ENOENT)
+        if opened:
+            return ConcurrentChangeError("it was removed while it was being read", path=name)
+        return StorageError(_NO_OBJECT, path=name, errno=errno.ENOENT)
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
+        return StorageError(f"{action}: access denied{_said(text)}", path=name, errno=errno.EACCES)
+    if kind == "NotSupportedError" and "Range" in text:
+        problem = f"{action}: the server does not answer requests for ranges of bytes"
+        return StorageError(problem, path=name, errno=errno.EOPNOTSUPP)
+    for number, words in _NUMBERS:
+        if words in text:
+            return StorageError(f"{action}: {os.strerror(number)}", path=name, errno=number)
+    found = _STATUS.search(text)
+    reason = f"the server answers {found[1]} {found[2].strip()}{_said(text)}" if found else first_line(error)
+    return StorageError(f"{action}: {reason}", path=name, errno=errno.EIO if found else getattr(error, "errno", None))
+
+
+def is_missing(error: StorageError) -> bool:
+    """Whether it says that there is no such object; a bucket that is not there is another matter."""
+    return error.problem == _NO_OBJECT
+
+
+def changed(name: str) -> ConcurrentChangeError:
+    """For an answer that is of another version."""
+    return ConcurrentChangeError(_CHANGED, path=name)
+
+
+def _said(text: str) -> str:
+    """What an answer's XML says, to follow the rest of a message."""
+    found = _SAID.search(text)
+    if not found:
+        return ""
+    return f" ({': '.join(' '.join(part.split()) for part in found.groups() if part)[:_LENGTH]})"

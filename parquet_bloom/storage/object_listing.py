@@ -1,0 +1,201 @@
+"""From a URL to objects: one object, all below a folder, or what a pattern matches."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import translate
+from functools import lru_cache
+
+from ..errors import StorageError
+from .hidden import hidden, refuse
+from .object_errors import is_missing, translated
+from .object_place import Known, ObjectPlace
+from .object_store import ObjectSource
+from .object_tables import table_above
+from .table_signs import reason, tables_among
+
+_PAGE = 1000  # keys of an answer
+_SAME_TAG = ("S3", "Memory", "Local")
+"""Stores whose listings have the etags that reads have. Azure's write them without quotes, Google's may have others."""
+
+
+def objects(place: ObjectPlace, alone: bool) -> list[Known]:
+    """The data objects that a URL stands for, sorted by key.
+
+    Parameters
+    ----------
+    place : an object, a folder (what keys begin with), or a pattern; what ends in a slash is no object.
+    alone : whether it is asked for by itself. Among several, a name that looks like a file's is taken for one, without
+        a request; such a folder's URL then has to end in a slash.
+
+    Raises
+    ------
+    StorageError, ManagedTableError
+        As in `list_files`.
+    """
+    if not place.lists:
+        return [Known(place)]
+    if glob.has_magic(place.key):
+        return _matches(place)
+    if not place.key or place.name.endswith("/"):
+        found = _folder(place)
+        if not found and place.key:
+            raise _nothing(place)
+        return found
+    if _named_as_a_file(place):
+        return (_object(place) or _folder(place) or _empty(place)) if alone else [Known(place)]
+    return _folder(place) or _object(place) or _empty(place)
+
+
+def needs_requests(place: ObjectPlace) -> bool:
+    """Whether `objects` asks the store about a place that is one of several."""
+    return place.lists and (not _named_as_a_file(place) or place.name.endswith("/") or glob.has_magic(place.key))
+
+
+def _named_as_a_file(place: ObjectPlace) -> bool:
+    return "." in place.key.rpartition("/")[2]
+
+
+def _nothing(place: ObjectPlace) -> StorageError:
+    return StorageError("there is no such object or folder", path=place.name, errno=errno.ENOENT)
+
+
+def _object(place: ObjectPlace) -> list[Known]:
+    """The object, opened: what that has brought is handed on. Nothing if it does not exist, or is empty."""
+    try:
+        with ObjectSource(place) as source:
+            return [Known(place, source.size, source.e_tag, source.tail, source.requests)] if source.size else []
+    except StorageError as error:
+        if not is_missing(error):
+            raise
+        return []
+
+
+def _empty(place: ObjectPlace) -> list[Known]:
+    """An object without a byte that is no folder's mark."""
+    try:
+        with ObjectSource(place) as source:
+            return [Known(place, source.size, source.e_tag)]
+    except StorageError as error:
+        raise (_nothing(place) if is_missing(error) else error) from None
+
+
+def _folder(place: ObjectPlace) -> list[Known]:
+    listed, tables, above = _look(place, place.key)
+    refuse(above, place.name)
+    for root, sign in tables.items():
+        refuse(reason(sign, place.root + root), place.name)
+    start = len(place.key) + 1 if place.key else 0
+    return [item for item in listed if not any(_hidden_parts(item.place.key[start:].split("/")))]
+
+
+def _matches(place: ObjectPlace) -> list[Known]:
+    fixed = place.key
+    while glob.has_magic(fixed):
+        fixed = fixed.rpartition("/")[0]
+    listed, tables, above = _look(place, fixed)
+    exact = [item for item in listed if item.place.key == place.key]
+    if exact:
+        return exact
+    pattern = _Pattern(place.key.split("/"), folders_only=place.name.endswith("/"))
+    found = [item for item in listed if pattern.takes(item.place.key)]
+    if not found:
+        raise StorageError("no object matches the pattern", path=place.name, errno=errno.ENOENT)
+    refuse(above, place.name)
+    for root, sign in tables.items():
+        if not root or any(item.place.key.startswith(root + "/") for item in found):
+            refuse(reason(sign, place.root + root), place.name)
+    return found
+
+
+class _Pattern:
+    """A pattern of keys, with the meaning that it has for local paths: a folder that matches is taken whole."""
+
+    def __init__(self, parts: Sequence[str], folders_only: bool):
+        self._spelled_out = frozenset(parts)
+        self._parts = [None if part == "**" else re.compile(translate(part)).match for part in parts]
+        self._folders_only = folders_only
+        self._folder_taken = lru_cache(maxsize=4096)(self._takes_folder)
+
+    def takes(self, key: str) -> bool:
+        """Whether an object is meant: by its own key, or by that of a folder above it."""
+        *folders, name = key.split("/")
+        if hidden(name, is_folder=False):
+            return False
+        if not self._folders_only and self._means([*folders, name]):
+            return True
+        return self._folder_taken(tuple(folders))
+
+    def _takes_folder(self, folders: tuple[str, ...]) -> bool:
+        """Whether a folder or one above it matches, with nothing hidden between."""
+        for depth in range(len(folders), 0, -1):
+            if self._means(folders[:depth]) and not hidden(folders[depth - 1], is_folder=True):
+                return True
+            if hidden(folders[depth - 1], is_folder=True):
+                return False
+        return False
+
+    def _means(self, parts: Sequence[str]) -> bool:
+        above = {*parts[:-1]} - self._spelled_out
+        return _fits(parts, self._parts) and not any(hidden(folder, is_folder=True) for folder in above)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None]) -> bool:
+    if not pattern:
+        return not parts
+    first, *rest = pattern
+    if first is None:  # any number of folders
+        return any(_fits(parts[skipped:], rest) for skipped in range(len(parts) + 1))
+    return bool(parts) and bool(first(parts[0])) and _fits(parts[1:], rest)
+
+
+def _look(place: ObjectPlace, folder: str) -> tuple[list[Known], dict[str, str], str | None]:
+    """All objects below a folder, {root: sign} of the tables that they show, and a table above, found meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        above = pool.submit(table_above, place, folder, itself=False, remembered=True)
+        items = _listed(place, folder)
+        tables = dict(tables_among(key for key, _, _ in items))
+        folders = {key[:end] for key, _, _ in items for end in _slashes(key)} | {folder}
+        return (
+            [_known(place, *item) for item in items if not _marks_a_folder(*item[:2], folders)],
+            tables,
+            above.result(),
+        )
+
+
+def _listed(place: ObjectPlace, folder: str) -> list[tuple[str, int, str | None]]:
+    """(key, size, etag) of all objects below a folder, sorted."""
+    import obstore
+
+    items: list[tuple[str, int, str | None]] = []
+    with translated("cannot list it", place.name):
+        for page in obstore.list(place.store, folder or None, chunk_size=_PAGE):
+            items += ((item["path"], item["size"], item["e_tag"]) for item in page)
+    return sorted(items)
+
+
+def _known(place: ObjectPlace, key: str, size: int, e_tag: str | None) -> Known:
+    told = place.kind in _SAME_TAG and e_tag is not None and e_tag.startswith('"')
+    return Known(place.at(key), size, e_tag if told else None)
+
+
+def _marks_a_folder(key: str, size: int, folders: set[str]) -> bool:
+    """Whether an object only stands for a folder. obstore shows the key `a/` as `a`."""
+    return not size and (key in folders or "." not in key.rpartition("/")[2] or key.endswith("_$folder$"))
+
+
+def _slashes(key: str) -> Iterator[int]:
+    end = key.find("/")
+    while end >= 0:
+        yield end
+        end = key.find("/", end + 1)
+
+
+def _hidden_parts(parts: list[str]) -> Iterator[bool]:
+    *folders, name = parts
+    yield from (hidden(folder, is_folder=True) for folder in folders)
+    yield hidden(name, is_folder=False)

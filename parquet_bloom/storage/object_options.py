@@ -1,0 +1,130 @@
+"""Settings of object stores as callers give them, and the stores that come of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from ..errors import StorageError
+from .object_errors import first_line
+
+_CLIENT_OPTIONS = frozenset(
+    (
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "default_headers",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    )
+)
+_DURATIONS = frozenset(("init_backoff", "max_backoff", "retry_timeout"))
+_RETRY = {"max_retries": 6, "init_backoff": 0.1, "max_backoff": 5.0, "retry_timeout": 60.0}
+"""With doubling pauses, some six seconds pass before an answer such as 503 is taken as the last word."""
+
+_ENDPOINTS = ("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3")
+_ACCOUNTS = ("account_name", "endpoint", "azure_storage_account_name", "azure_storage_endpoint", "azure_endpoint")
+
+
+class Made(NamedTuple):
+    """A store, what tells it from others, and its kind; see `ObjectPlace`."""
+
+    store: Any
+    label: str
+    kind: str
+
+
+def make(url: str, options: Mapping[str, Any], path: str) -> Made:
+    """The store of a URL without a key.
+
+    Raises
+    ------
+    StorageError
+        if an option is unknown or its value makes no sense. It names `path`, which the store is wanted for.
+    """
+    from obstore.store import HTTPStore, from_url
+
+    config, client, retry = _sorted_out(options, path)
+    provider = config.pop("credential_provider", None)
+    is_http = url.startswith(("http://", "https://"))
+    if is_http:
+        if config:
+            raise StorageError(f"'{min(config)}' is no option of HTTP", path=path)
+        client.setdefault("allow_http", "true")  # who writes http:// means it
+    arguments: dict[str, Any] = {"retry_config": retry}
+    if client:  # even an empty one would take the place of the environment's
+        arguments["client_options"] = client
+    if provider is not None:
+        arguments["credential_provider"] = provider
+    of_url: Any = from_url  # its overloads are one a kind of store
+    try:
+        store = HTTPStore(url, **arguments) if is_http else of_url(url, config=config, **arguments)
+    except Exception as error:
+        raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # obstore's, on settings that it does not foresee
+            raise
+        raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
+    kind = type(store).__name__.removesuffix("Store")
+    return Made(store, " at ".join(filter(None, (without_password(url), _elsewhere(kind, config)))), kind)
+
+
+def _elsewhere(kind: str, config: Mapping[str, Any]) -> str:
+    """Where a bucket of that name is, if a setting or the environment says so."""
+    names = _ENDPOINTS if kind == "S3" else _ACCOUNTS
+    told = [config.get(name) or os.environ.get(name.upper()) for name in names if "_" in name or name in config]
+    return " ".join(dict.fromkeys(without_password(str(value)) for value in told if value))
+
+
+def without_password(url: str) -> str:
+    """A URL of the web's without the user that it may name."""
+    return re.sub("^(https?://)[^/@]*@", r"\1", url, flags=re.IGNORECASE)
+
+
+def _sorted_out(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Options as obstore takes them: of the store, of its HTTP client, of retries."""
+    config: dict[str, Any] = {}
+    client: dict[str, Any] = {}
+    retry: dict[str, Any] = dict(_RETRY)
+    for given, value in options.items():
+        name = str(given).lower()
+        bare = re.sub("^(aws|azure|google)_", "", name)
+        if name in retry:
+            retry[name] = value
+        elif bare in _CLIENT_OPTIONS:
+            client[bare] = value if isinstance(value, (Mapping, bytes, timedelta)) else _text(value)
+        else:
+            config[name] = value if name == "credential_provider" else _text(value)
+    try:
+        durations = {name: _duration(retry[name]) for name in _DURATIONS}
+        backoff = {name: durations[name] for name in ("init_backoff", "max_backoff")}
+        limits = {"max_retries": int(retry["max_retries"]), "retry_timeout": durations["retry_timeout"]}
+    except (TypeError, ValueError) as error:
+        raise StorageError(f"a retry option is no number: {first_line(error)}", path=path) from error
+    return config, client, {"backoff": backoff, **limits}
+
+
+def _duration(value: Any) -> timedelta:
+    return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

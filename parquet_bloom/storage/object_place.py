@@ -1,0 +1,243 @@
+"""Which object of which store a URL names. obstore is imported when the first store is needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from ..errors import StorageError
+from .object_options import Made, make, without_password
+
+_URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+_ALSO_CALLED = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not know all of them
+_UNQUOTED = "!$&'()*+,;=:@~/"  # what obstore writes into an HTTP request as it stands, beside letters, digits and -._
+_PLAIN = re.compile(rf"[\w .{re.escape(_UNQUOTED)}-]+")
+
+_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_")  # names of the environment's begin so
+_Environment = tuple[tuple[str, str], ...]
+_TELLING = ("bucket", "container_name", "account_name", "endpoint")  # of a store's settings: no secret among them
+_MAX_STORES = 64
+_ANY_MEMORY = "MemoryStore"  # tells no two of them apart
+
+
+class ObjectPlace(NamedTuple):
+    """One object, or what keys begin with, in one store.
+
+    Attributes
+    ----------
+    store : obstore's store; it and its connections are shared.
+    key : inside of the store.
+    name : as the caller named it.
+    root : what the key follows in a name.
+    label : scheme, bucket and endpoint as text, which tells stores apart; without credentials.
+    kind : "S3", "GCS", "Azure", "HTTP", "Memory", "Local".
+    """
+
+    store: Any
+    key: str
+    name: str
+    root: str
+    label: str
+    kind: str
+
+    @property
+    def lists(self) -> bool:
+        """Whether the store can be asked for its keys."""
+        return self.kind != "HTTP"
+
+    def same(self, other: ObjectPlace) -> bool:
+        """Whether it is the same object, by the names that are known of it."""
+        return self.key == other.key and (self.store is other.store or self.label == other.label != _ANY_MEMORY)
+
+    def at(self, key: str) -> ObjectPlace:
+        """Another key of the same store."""
+        return self._replace(key=key, name=self.root + key)
+
+
+def is_url(path: object) -> bool:
+    """Whether a path is a URL of an object store or a web server, by its scheme."""
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+class Known(NamedTuple):
+    """What is known of an object before it is opened.
+
+    Attributes
+    ----------
+    place : the object.
+    size : its length in bytes.
+    e_tag : as the server writes it; None if it is not known, or not in a form that requests can carry.
+    tail : the end of its bytes, where what found it has read them.
+    requests : that this took.
+    """
+
+    place: ObjectPlace
+    size: int | None = None
+    e_tag: str | None = None
+    tail: bytes = b""
+    requests: int = 0
+
+
+class ObjectStores:
+    """URLs and the options for their stores, or one store; stands for a file system wherever one is taken.
+
+    Parameters
+    ----------
+    options : obstore's names of settings of the URLs' stores, its client's and its retries'.
+    store : a store of obstore's; paths are then keys in it.
+    """
+
+    def __init__(self, options: Mapping[str, Any] | None = None, store: Any = None):
+        self._options = dict(options or {})
+        self._frozen = _frozen(self._options)
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"<ObjectStores {self._store!r}>" if self._store is not None else "<ObjectStores of URLs>"
+
+    def place(self, path: str | os.PathLike[str]) -> ObjectPlace | None:
+        """What a path names; see `places`."""
+        return self.places([path])[0]
+
+    def places(self, paths: Iterable[str | os.PathLike[str]]) -> list[ObjectPlace | None]:
+        """What paths name; None for each that is no URL, and so a local path.
+
+        Raises
+        ------
+        StorageError
+            if the URL names no bucket, the key is one that obstore cannot name, or an option is unknown.
+        """
+        if self._store is not None:
+            known = Made(self._store, _label_of(self._store), type(self._store).__name__.removesuffix("Store"))
+            return [_at(known, "", name, name) for name in map(os.fsdecode, paths)]
+        environment: _Environment | None = None
+        found: list[ObjectPlace | None] = []
+        for path in paths:
+            # A path object has lost one of the two slashes.
+            match = _URL.match(path) if isinstance(path, str) else None
+            if match is not None and environment is None:
+                environment = tuple(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+            found.append(None if match is None else self._of_url(match, environment or ()))
+        return found
+
+    def _of_url(self, match: re.Match[str], environment: _Environment) -> ObjectPlace:
+        path = match[0]
+        scheme, host, rest = match.groups()
+        if not host:
+            raise StorageError("the URL names no bucket or host", path=path, errno=errno.EINVAL)
+        scheme = scheme.lower()
+        if scheme in ("http", "https"):
+            return self._http(path, f"{scheme}://{host}", rest, environment)
+        if rest and not rest.startswith("/"):  # `s3://bucket?x`: no bucket's name has such characters
+            raise StorageError("the URL names no bucket that could be", path=path, errno=errno.EINVAL)
+        known = self._made(f"{_ALSO_CALLED.get(scheme, scheme)}://{host}", path, environment)
+        return _at(known, f"{match[1]}://{host}/", rest[1:], path)
+
+    def _http(self, path: str, origin: str, rest: str, environment: _Environment) -> ObjectPlace:
+        """A file of the web's. The store of its server is used where obstore writes the URL just as it stands."""
+        key = unquote(rest[1:])
+        if _nameable(key) and _PLAIN.fullmatch(key) and quote(key, safe=_UNQUOTED) == rest[1:]:
+            return _at(self._made(origin, path, environment), f"{origin}/", key, path)
+        known = self._made(path.partition("#")[0], path, environment)
+        # A query may be a signature, which is nobody else's business, or what tells two files apart.
+        label = f"{without_password(origin)} {sha256(path.encode()).hexdigest()[:32]}"
+        return ObjectPlace(known.store, "", path, path, label, known.kind)
+
+    def _made(self, url: str, path: str, environment: _Environment) -> Made:
+        key = url, self._frozen, environment
+        with _LOCK:
+            made = _STORES.get(key)
+            if made is not None:
+                _STORES.move_to_end(key)
+                return made
+        made = make(url, self._options, path)
+        with _LOCK:
+            made = _STORES.setdefault(key, made)
+            while len(_STORES) > _MAX_STORES:
+                _STORES.popitem(last=False)
+        return made
+
+
+def _at(known: Made, root: str, key: str, name: str) -> ObjectPlace:
+    return ObjectPlace(known.store, _checked(key, name), name, root, known.label, known.kind)
+
+
+_STORES: OrderedDict[Hashable, Made] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def stores(filesystem: object | None) -> ObjectStores | None:
+    """What finds objects for a file system as callers give it; None if it is another one."""
+    if filesystem is None:
+        return _FROM_ENVIRONMENT
+    if isinstance(filesystem, ObjectStores):
+        return filesystem
+    module = sys.modules.get("obstore.store")  # whoever has a store of it has imported it
+    if module is not None and isinstance(filesystem, module.ObjectStoreMethods):
+        return ObjectStores(store=filesystem)
+    return None
+
+
+def is_store(filesystem: object | None) -> bool:
+    """Whether a file system as callers give it is one store, so that every path is a key in it."""
+    found = stores(filesystem)
+    return found is not None and found._store is not None
+
+
+def place_of(path: str | os.PathLike[str], filesystem: object | None) -> ObjectPlace | None:
+    """The object that a path on a file system names; None if it is none."""
+    found = stores(filesystem)
+    return None if found is None else found.place(path)
+
+
+def file_system(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
+    """One object for the two parameters that callers have.
+
+    Raises
+    ------
+    StorageError
+        if both are given: a file system has options of its own.
+    """
+    if not storage_options:
+        return filesystem
+    if filesystem is not None:
+        raise StorageError("storage_options are for URLs; filesystem= has options of its own: give one of the two")
+    return ObjectStores(storage_options)
+
+
+def _label_of(store: Any) -> str:
+    """What tells a caller's store from others."""
+    config = getattr(store, "config", None) or {}
+    told = [f"{key}={config[key]}" for key in _TELLING if key in config]
+    told += [str(value) for value in (getattr(store, "prefix", None), getattr(store, "url", None)) if value]
+    return " ".join([type(store).__name__, *told])
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), _frozen(item)) for key, item in value.items()))
+    return value if isinstance(value, Hashable) else repr(value)
+
+
+def _nameable(key: str) -> bool:
+    return not any(part in ("", ".", "..") for part in key.split("/"))
+
+
+def _checked(key: str, name: str) -> str:
+    """A key without the slash that ends a folder's."""
+    key = key.removesuffix("/")
+    if key and not _nameable(key):
+        problem = "a key with an empty part, or . or .. as one, cannot be reached"
+        raise StorageError(problem, path=name, errno=errno.EINVAL)
+    return key
+
+
+_FROM_ENVIRONMENT = ObjectStores()

@@ -1,0 +1,157 @@
+"""Writing an object: parts are uploaded as they come, and are an object only when all of them are there."""
+
+from __future__ import annotations
+
+import errno
+import queue
+import threading
+from collections.abc import Iterator
+
+from ..errors import StorageError
+from . import copying
+from .object_errors import require_own_process, translated
+from .object_place import ObjectPlace
+from .rewrite import Rewrite
+from .source import Source
+
+PART_BYTES = 16 * 1024 * 1024
+"""Of an upload: S3 takes 10,000, so that objects of up to 160 GB can be written. Less than one is a single request."""
+
+_PARALLEL = 4
+_WAIT = 0.1  # seconds between looks at whether the upload still runs
+
+
+class ObjectRewrite(Rewrite):
+    """A new object in any store; one that has the key is replaced when the upload is complete, not before.
+
+    Nobody else's change of the target is noticed. An upload that is given up is aborted; that of a process which is
+    killed stays with the store, unseen by readers, until a rule of the bucket's clears it away.
+    """
+
+    def __init__(self, source: Source | None, place: ObjectPlace) -> None:
+        super().__init__(source, place.name)
+        self._place = place
+        self._part = bytearray()
+        self._upload: _Upload | None = None
+
+    def _begin(self) -> None:
+        if not self._place.lists:
+            problem = "cannot write: a web server takes no files; write to an object store's URL, or a local path"
+            raise StorageError(problem, path=self.path, errno=errno.EROFS)
+        if not self._place.key:
+            raise StorageError("cannot write: the URL names no object", path=self.path, errno=errno.EISDIR)
+
+    def _copy(self, source: Source, length: int) -> None:
+        for offset in range(0, length, copying.PIECE):
+            self._write(memoryview(source.read_at(offset, min(copying.PIECE, length - offset))))
+
+    def _write(self, data: memoryview) -> None:
+        while len(data):
+            room = PART_BYTES - len(self._part)
+            self._part += data[:room]
+            data = data[room:]
+            if len(self._part) == PART_BYTES:
+                self._send()
+
+    def _send(self) -> None:
+        if self._upload is None:
+            self._upload = _Upload(self._place)
+        part, self._part = self._part, bytearray()
+        self._upload.send(part)
+
+    def _commit(self) -> None:
+        if self._source is not None:
+            self._source.check_unchanged()
+        if self._upload is None:
+            _put_whole(self._place, self._part)
+            return
+        if self._part:
+            self._send()
+        self._upload.finish()
+
+    def _undo(self) -> None:
+        if self._upload is not None:
+            self._upload.abort()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        self._upload = None
+        self._part = bytearray()
+
+
+def _put_whole(place: ObjectPlace, data: bytearray) -> None:
+    import obstore
+
+    with translated("cannot put the new object in its place", place.name):
+        obstore.put(place.store, place.key, bytes(data), use_multipart=False)
+
+
+class _GivenUp(Exception):
+    """Ends an upload from the side that feeds it."""
+
+
+class _Upload:
+    """A thread in which obstore asks for parts, as that is how it wants to be fed."""
+
+    def __init__(self, place: ObjectPlace) -> None:
+        require_own_process(place.name)
+        self._place = place
+        self._parts: queue.Queue[bytearray | _GivenUp | None] = queue.Queue(maxsize=1)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="parquet_bloom upload", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        import obstore
+
+        try:
+            obstore.put(
+                self._place.store,
+                self._place.key,
+                self._asked(),
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=_PARALLEL,
+            )
+        except BaseException as error:  # told to whoever feeds it
+            self._error = error
+
+    def _asked(self) -> Iterator[bytes]:
+        while True:
+            part = self._parts.get()
+            if isinstance(part, _GivenUp):
+                raise part  # and obstore aborts the upload
+            if part is None:
+                return
+            yield bytes(part)
+
+    def send(self, part: bytearray | _GivenUp | None) -> None:
+        """Hand over a part; waits while the ones before are on their way."""
+        while self._thread.is_alive():
+            try:
+                self._parts.put(part, timeout=_WAIT)
+                return
+            except queue.Full:
+                continue
+        self._raise()
+
+    def finish(self) -> None:
+        """Complete the upload: now the object is there."""
+        self.send(None)
+        self._thread.join()
+        self._raise()
+
+    def abort(self) -> None:
+        """Give the upload up; no error of it is of interest any more."""
+        while self._thread.is_alive():
+            try:
+                self._parts.put(_GivenUp(), timeout=_WAIT)
+                break
+            except queue.Full:
+                continue
+        self._thread.join()
+
+    def _raise(self) -> None:
+        with translated("cannot write the new object", self._place.name):
+            if self._error is not None:
+                raise self._error

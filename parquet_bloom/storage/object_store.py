@@ -1,0 +1,219 @@
+"""Reading objects by way of obstore: one request opens, and every later one is for the same version."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .. import threads
+from . import ranges
+from .object_errors import changed, status_of, translated
+from .object_place import Known, ObjectPlace
+from .positioned import Positioned
+from .remote_source import RemoteIdentity
+from .source import Source
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+TAIL_BYTES = 64 * 1024
+"""What opening fetches of the object's end: most footers fit."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class ObjectSource(Source):
+    """An object, as it was when it was opened or listed.
+
+    Opening fetches the object's last 64 KiB, which also tells size and etag; they are kept, for the footer is in them.
+    Opening makes no request at all when a listing has told size and etag. Where a store or server cannot count from the
+    end, it is two requests: for the size, and for the range.
+
+    Every read is for the version that was opened: by its etag, which the server compares (`If-Match`) and which is
+    compared again here; where there is none, or a weak one, by size and time of change, which tells versions apart as
+    finely as the server's clock (HTTP's has seconds) and no finer.
+
+    Parameters
+    ----------
+    place : the object.
+    known : what a listing told of it.
+
+    Attributes
+    ----------
+    store, key : obstore's store, and the object in it.
+    e_tag : as the server wrote it; None where there is none.
+    modified : time of the last change; None where it is not told, or known by the listing alone.
+    tail : the end of the object's bytes, as far as it was read; empty after `close`.
+
+    Raises
+    ------
+    StorageError
+        if there is no such object, or it may not or cannot be read; also if the server does not answer requests for
+        ranges of bytes.
+    """
+
+    path: None
+    identity: RemoteIdentity
+
+    def __init__(self, place: ObjectPlace, known: Known | None = None):
+        self.place = place
+        self.name, self.path = place.name, None
+        self.store, self.key = place.store, place.key
+        self.size = 0
+        self.e_tag: str | None = None
+        self.modified: datetime | None = None
+        self.tail = b""  # kept for files from `arrow_file`, whatever `keep` replaces
+        if known is not None and known.e_tag is not None and known.size is not None:
+            self.size, self.e_tag = known.size, known.e_tag
+            self._count(known.requests, len(known.tail))
+            self._take_tail(known.tail)
+        else:
+            self._open()
+        # Weak etags promise no equal bytes, and those of stores in memory count from 0 in each.
+        distinct = self._pin is not None and place.kind != "Memory"
+        etag = self.e_tag.encode() if distinct and self.e_tag is not None else None
+        modified_ns = None if etag or self.modified is None else _nanoseconds(self.modified)
+        self.identity = RemoteIdentity(place.label, self.key, self.size, modified_ns, etag)
+
+    @property
+    def _pin(self) -> str | None:
+        """The etag that requests carry. The server compares strongly, so that no weak one ever fits."""
+        return None if self.e_tag is None or self.e_tag.startswith("W/") else self.e_tag
+
+    def _open(self) -> None:
+        answer = self._suffix() if self.place.kind != "Azure" else None
+        if answer is None:
+            self._know(self._head())
+            self._take_tail(self._get(max(0, self.size - TAIL_BYTES), min(self.size, TAIL_BYTES)))
+            return
+        meta, start, tail = answer
+        self._know(meta)
+        length = min(self.size, TAIL_BYTES)
+        if len(tail) != length or start != self.size - length:
+            raise self._cut(self.size - length, length, len(tail))
+        self._take_tail(tail)
+
+    def _know(self, meta: dict[str, Any]) -> None:
+        self.size, self.e_tag = meta["size"], meta["e_tag"]
+        self.modified = None if meta["last_modified"] == _EPOCH else meta["last_modified"]
+
+    def _suffix(self) -> tuple[dict[str, Any], int, bytes] | None:
+        """The object's end: its description, where it begins, and its bytes; None if there is no such request."""
+        import obstore
+
+        self._count(1, 0)
+        with translated("cannot open", self.name):
+            try:
+                result = obstore.get(self.store, self.key, options={"range": {"suffix": TAIL_BYTES}})
+                tail = bytes(result.bytes())
+            except Exception as error:
+                if isinstance(error, obstore.exceptions.NotSupportedError) or status_of(error) in (416, 501):
+                    return None  # or the object is empty
+                raise
+        self._count(0, len(tail))
+        return dict(result.meta), result.range[0], tail
+
+    def _head(self) -> dict[str, Any]:
+        import obstore
+
+        self._count(1, 0)
+        with translated("cannot open", self.name):
+            return dict(obstore.get(self.store, self.key, options={"head": True}).meta)
+
+    def _take_tail(self, tail: bytes) -> None:
+        if tail:
+            self.tail = tail
+            self.keep(self.size - len(tail), tail)
+
+    def _get(self, offset: int, length: int) -> bytes:
+        """One request, counted; all of the range or an error."""
+        import obstore
+
+        if not length:
+            return b""
+        options: GetOptions = {"range": (offset, offset + length)}
+        if self._pin is not None:
+            options["if_match"] = self._pin
+        self._count(1, 0)
+        with translated(f"cannot read at offset {offset}", self.name, opened=True):
+            result = obstore.get(self.store, self.key, options=options)
+            self._compare(result.meta)
+            data = bytes(result.bytes())
+        self._count(0, len(data))
+        if len(data) != length:
+            raise self._cut(offset, length, len(data))
+        return data
+
+    def _compare(self, meta: Any) -> None:
+        """Raise ConcurrentChangeError if an answer is of another version."""
+        same = meta["size"] == self.size and meta["e_tag"] == self.e_tag
+        if same and self._pin is None and self.modified is not None:
+            same = meta["last_modified"] == self.modified
+        if not same:
+            raise changed(self.name)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        if length <= 2 * ranges.SPAN_BYTES:
+            data = self._get(offset, length)
+        else:  # side by side they come sooner, and none takes longer than a request may
+            starts = range(offset, offset + length, ranges.SPAN_BYTES)
+            parts = [(start, min(ranges.SPAN_BYTES, offset + length - start)) for start in starts]
+            with threads.in_order(lambda part: self._get(*part), parts, ranges.PARALLEL_REQUESTS) as came:
+                data = b"".join(came)
+        if offset + length == self.size and length <= TAIL_BYTES:
+            self.tail = data
+        return data
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        spans = ranges.coalesce(offsets, lengths)
+        ranges.gather(self._fetch, spans, offsets, lengths, out, ranges.PARALLEL_REQUESTS)
+
+    def _fetch(self, span: ranges.Span) -> bytes:
+        return self._read(span.offset, span.length)
+
+    def arrow_file(self) -> pa.NativeFile:
+        """A pyarrow file over the same version; what goes through it is counted, too."""
+        return pa.PythonFile(_Reader(self), mode="r")
+
+    def check_unchanged(self) -> None:
+        if self.size:  # not a HEAD: a URL may be signed for GET alone
+            self._get(self.size - 1, 1)
+        else:
+            self._compare(self._head())
+
+    def close(self) -> None:
+        self.keep(0, b"")
+        self.tail = b""
+
+
+class _Reader(Positioned):
+    """A file object with a position of its own over an object; pyarrow's threads take turns."""
+
+    def __init__(self, source: ObjectSource) -> None:
+        super().__init__(source.size)
+        self._source = source
+        self._tail = source.tail
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        inside = self._position - (self._size - len(self._tail))
+        if inside >= 0:
+            data = self._tail[inside : inside + length]
+        else:
+            data = self._source._read(self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

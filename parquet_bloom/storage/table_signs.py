@@ -1,0 +1,36 @@
+"""How a table or a sink that keeps books on its files is known: by the folder of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+LOGS = {
+    "_delta_log": "the Delta table",
+    "_spark_metadata": "the streaming sink",
+    ".hoodie": "the Hudi table",
+}
+ICEBERG = "metadata"
+ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
+
+
+def tables_among(files: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(folder, sign) for each path, `/` between its parts, that shows a folder above it to be a table's."""
+    for file in files:
+        parts = file.split("/")
+        for depth, part in enumerate(parts[:-1]):
+            is_iceberg = part == ICEBERG and depth == len(parts) - 2 and parts[-1].endswith(ICEBERG_FILES)
+            if part in LOGS or is_iceberg:
+                yield "/".join(parts[:depth]), part
+                break
+
+
+def reason(sign: str, folder: str) -> str:
+    """Why a folder is a table's: by one of `LOGS`, or `ICEBERG`."""
+    if sign == ICEBERG:
+        return worded("the Iceberg table", folder, "metadata/*.metadata.json")
+    return worded(LOGS[sign], folder, sign + "/")
+
+
+def worded(what: str, folder: str, sign: str) -> str:
+    """The same in words of one's own."""
+    return f"belongs to {what} {folder} (it has {sign})"

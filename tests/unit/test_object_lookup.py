@@ -1,0 +1,314 @@
+"""Lakes on an object store, from the predicate to the rows: requests counted, and every engine's rows the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import storage
+from parquet_bloom.cli import main
+from parquet_bloom.errors import ConcurrentChangeError, StorageError
+from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.prune import plan
+from parquet_bloom.storage import object_tables
+
+FILES = 12
+ROWS = 4_000
+KEYS = np.random.default_rng(4).permutation(10_000_000)[: FILES * ROWS]
+ABSENT = 10_000_001
+FOUND = int(KEYS[5 * ROWS + 3_000])  # in file 5, row group 3
+
+
+def table(number: int) -> pa.Table:
+    keys = KEYS[number * ROWS : (number + 1) * ROWS]
+    return pa.table({"key": keys, "text": [f"{key}-{number}" for key in keys.tolist()], "number": [number] * ROWS})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Twelve partitions of a file with four row groups; filters of 1 KiB, which lie near the footer."""
+    folder = tmp_path_factory.mktemp("lake")
+    made = {}
+    for number in range(FILES):
+        path = folder / f"{number}.parquet"
+        pq.write_table(table(number), path, row_group_size=1_000)
+        parquet_bloom.embed(path, ["key"])
+        made[f"lake/part={number % 3}/{number:02}.parquet"] = path.read_bytes()
+    return made
+
+
+@pytest.fixture
+def lake(s3: Any, files: dict[str, bytes]) -> str:
+    """URL of the lake."""
+    object_tables._NO_TABLE.clear()
+    for key, data in files.items():
+        s3.put(key, data)
+    s3.put("lake/_SUCCESS", b"")
+    return str(s3.url("lake/"))
+
+
+@pytest.fixture
+def options(s3: Any) -> dict[str, Any]:
+    return {"storage_options": s3.storage_options}
+
+
+def requests(s3: Any) -> Counter[str]:
+    return Counter("tail" if request.range.startswith("bytes=-") else request.operation for request in s3.log)
+
+
+def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
+    cache = FooterCache()
+    cold = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    assert [path.rpartition("/")[2] for path in cold.selected] == ["05.parquet"]
+    assert list(cold.selected.values()) == [[3]]
+    # The listing, four signs of a table in the bucket's root, and a file's end, which holds its filters.
+    assert requests(s3) == {"ListObjects": 5, "GetObject": FILES}
+    assert cold.requests == FILES
+    assert cold.bytes_read == sum(min(len(data), 65_536) for data in files.values())
+    s3.clear_log()
+    warm = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    assert warm.files == cold.files
+    # Footers are known, and objects by their etags: one read a file, for the blocks of its four filters.
+    assert requests(s3) == {"ListObjects": 1, "GetObject": FILES}
+    assert all(request.headers["if-match"] for request in s3.log if request.operation == "GetObject")
+    assert warm.requests == FILES
+    assert warm.bytes_read < cold.bytes_read / 4
+    s3.clear_log()
+    ruled_out = parquet_bloom.prune(lake, "number = 99", cache=cache, **options)
+    assert ruled_out.selected == {}
+    assert (requests(s3), ruled_out.requests) == ({"ListObjects": 1}, 0)
+
+
+def test_one_file_costs_its_end(s3: Any, lake: str, options: dict[str, Any]) -> None:
+    url = s3.url("lake/part=2/05.parquet")
+    cache = FooterCache()
+    report = parquet_bloom.prune(url, f"key = {ABSENT}", cache=cache, **options)
+    assert (requests(s3), report.requests) == ({"tail": 1}, 1)
+    s3.clear_log()
+    parquet_bloom.prune(url, f"key = {ABSENT}", cache=cache, **options)
+    assert requests(s3) == {"tail": 1}
+
+
+def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
+    place = storage.file_system(None, s3.storage_options)
+    entry = storage.list_entries(lake, place)[0]
+    s3.clear_log()
+    with storage.open_source(entry.path, place, entry) as source:
+        assert BloomFile(source).num_row_groups == pq.ParquetFile(source.arrow_file()).num_row_groups
+        assert (s3.operations(), source.requests) == (["GetObject"], 1)
+
+
+def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str, Any]) -> None:
+    """Each answer takes 50 ms: one after the other they would take a second."""
+    import time
+
+    s3.delay(0.05)
+    started = time.perf_counter()
+    report = parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
+    took = time.perf_counter() - started
+    assert report.requests == FILES
+    assert took < 0.6
+
+
+def test_a_new_version_of_a_known_object_is_read_anew(
+    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
+) -> None:
+    cache = FooterCache()
+    parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
+    again = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    assert [path.rpartition("/")[2] for path in again.selected] == ["00.parquet", "05.parquet"]
+
+
+def test_a_change_between_listing_and_reading_is_an_error(
+    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = plan.list_entries
+
+    def then_changed(*arguments: Any) -> Any:
+        entries = listed(*arguments)
+        s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
+        return entries
+
+    monkeypatch.setattr(plan, "list_entries", then_changed)
+    with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
+        parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
+
+
+def test_a_cut_object_among_others(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
+    s3.put("lake/part=0/00.parquet", files["lake/part=0/00.parquet"][:-30])
+    with pytest.raises(parquet_bloom.errors.NotParquetError, match=r"00\.parquet: .*cut off"):
+        parquet_bloom.prune(lake, f"key = {FOUND}", **options)
+    told: list[Any] = []
+    report = parquet_bloom.prune(lake, f"key = {FOUND}", on_error=told.append, **options)
+    assert (len(told), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
+
+
+WHERE = f"key IN ({FOUND}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
+
+
+def expected() -> pa.Table:
+    whole = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
+    return whole.filter(pc.is_in(whole["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
+
+
+def test_read_table(lake: str, options: dict[str, Any]) -> None:
+    assert expected().num_rows == 3
+    assert parquet_bloom.read_table(lake, WHERE, **options).equals(expected())
+    assert parquet_bloom.read_table(lake + "*/*.parquet", WHERE, ["text"], **options).equals(
+        expected().select(["text"])
+    )
+
+
+def test_iter_batches(lake: str, options: dict[str, Any]) -> None:
+    assert parquet_bloom.iter_batches(lake, WHERE, **options).read_all().equals(expected())
+
+
+def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
+    import duckdb
+
+    report = parquet_bloom.prune(lake, f"key = {FOUND}", **options)
+    lake_dataset = report.to_dataset()
+    assert lake_dataset.to_table().num_rows == 1_000
+    found = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {FOUND}").fetchall()
+    assert found == [(f"{FOUND}-5",)]
+    assert lake_dataset.to_table(filter=pc.field("key") == FOUND).column("number").to_pylist() == [5]
+    assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == FOUND).collect().height == 1
+
+
+def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str, Any], tmp_path: Any) -> None:
+    pq.write_table(table(5), tmp_path / "a.parquet")
+    paths = [str(tmp_path / "a.parquet"), s3.url("lake/part=2/05.parquet")]
+    report = parquet_bloom.prune(paths, f"key = {FOUND}", **options)
+    assert report.to_dataset().to_table(filter=pc.field("key") == FOUND).num_rows == 2
+
+
+def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[str, Any]) -> None:
+    from pyarrow.fs import FileSelector, FileType
+
+    filesystem = storage.arrow_filesystem(storage.file_system(None, s3.storage_options), [lake])
+    url = s3.url("lake/part=2/05.parquet")
+    info, missing = filesystem.get_file_info([url, s3.url("lake/none.parquet")])
+    assert (info.type, info.size, missing.type) == (
+        FileType.File,
+        len(s3.get("lake/part=2/05.parquet")),
+        FileType.NotFound,
+    )
+    assert len(filesystem.get_file_info(FileSelector(lake, recursive=True))) == FILES
+    assert pq.read_metadata(url, filesystem=filesystem).num_row_groups == 4
+    with filesystem.open_input_stream(url) as stream:
+        assert stream.read(4) == b"PAR1"
+    with pytest.raises(FileNotFoundError):
+        filesystem.open_input_file(s3.url("lake/none.parquet"))
+    for write in (filesystem.open_output_stream, filesystem.delete_file, filesystem.create_dir):
+        with pytest.raises(NotImplementedError, match="can only be read"):
+            write(url)
+    assert filesystem.equals(filesystem)
+
+
+def test_scan_polars(lake: str, options: dict[str, Any], s3: Any) -> None:
+    frame = parquet_bloom.scan_polars(lake, **options)
+    assert frame.select(pl.len()).collect().item() == FILES * ROWS
+    s3.clear_log()
+    assert frame.filter(pl.col("key") == FOUND).select("number").collect().to_series().to_list() == [5]
+
+
+def test_open_and_verify(s3: Any, lake: str, options: dict[str, Any]) -> None:
+    url = s3.url("lake/part=2/05.parquet")
+    with parquet_bloom.open(url, **options) as file:
+        assert (file.path, file.num_row_groups) == (url, 4)
+        assert file.filter(3, "key").check(pa.array([FOUND])).tolist() == [True]
+    assert parquet_bloom.verify(url, data=True, **options).problems == []
+
+
+def test_wide_tables_and_many_threads(s3: Any, options: dict[str, Any]) -> None:
+    """More requests are under way at once than any pool of connections starts with."""
+    sink = BytesIO()
+    pq.write_table(pa.table({f"c{i}": np.arange(4_000) * (i + 1) for i in range(60)}), sink, row_group_size=500)
+    for number in range(20):
+        s3.put(f"wide/{number}.parquet", sink.getvalue())
+    found = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
+    assert found.num_rows == 20
+    assert found.column("c0").to_pylist() == [1001] * 20
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The command line
+# ------------------------------------------------------------------------------------------------------------
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture
+def settings(s3: Any) -> list[str]:
+    return [part for name, value in s3.storage_options.items() for part in ("--storage-option", f"{name}={value}")]
+
+
+def test_commands_take_urls(
+    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
+) -> None:
+    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {FOUND}", "--json", *settings)
+    assert code == 0
+    found = json.loads(out)
+    assert found["totals"]["files"] == FILES
+    assert [row["file"] for row in found["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
+    code, out, _ = ran(capsys, "show", lake + "part=*/05.parquet", "--json", *settings)
+    assert (code, json.loads(out)["totals"]["filters"]) == (0, 4)
+    code, out, _ = ran(capsys, "verify", s3.url("lake/part=2/05.parquet"), "--json", *settings)
+    assert (code, json.loads(out)["totals"]) == (0, {"files": 1, "filters": 4, "bad": 0})
+    code, out, error = ran(
+        capsys, "embed", lake + "*/0[12].parquet", "--column", "text", "-o", s3.url("out/"), "--json", *settings
+    )
+    assert (code, error) == (0, "")
+    outputs = [row["output"] for row in json.loads(out)["files"]]
+    assert outputs == [s3.url("out/part=1/01.parquet"), s3.url("out/part=2/02.parquet")]
+    assert len(s3.get("out/part=1/01.parquet")) > len(files["lake/part=1/01.parquet"])
+
+
+def test_a_list_of_urls_is_not_looked_through_one_by_one(
+    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
+) -> None:
+    urls = [s3.url(key) for key in files]
+    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {FOUND}", "--json", *settings)
+    assert (code, json.loads(out)["totals"]["selected_files"]) == (0, 1)
+    assert requests(s3) == {"tail": FILES}
+
+
+def test_commands_say_what_is_wrong_with_urls(
+    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, error = ran(capsys, "show", s3.url("none"), *settings)
+    assert (code, out) == (2, "")
+    assert error.splitlines()[0] == f"error: {s3.url('none')}: there is no such object or folder"
+    code, _, error = ran(capsys, "show", lake, "--storage-option", "nothing")
+    assert code == 2
+    assert "'nothing' is not of the form KEY=VALUE" in error
+    code, _, error = ran(capsys, "embed", lake, "--column", "key", "-o", lake + "out/", *settings)
+    assert code == 2
+    assert "whose readers would find rows twice" in error
+
+
+def test_importing_does_not_import_obstore() -> None:
+    code = "import parquet_bloom, sys; sys.exit('obstore' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_url_of_a_scheme_that_is_not_known() -> None:
+    with pytest.raises(StorageError, match="pass filesystem="):
+        parquet_bloom.open("ftp://host/a.parquet")

@@ -1,0 +1,457 @@
+"""Objects read by way of obstore from a real S3 server: how often it is asked, and that no two versions are mixed."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import storage
+from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
+from parquet_bloom.storage import ranges
+from parquet_bloom.storage.object_place import ObjectStores
+from parquet_bloom.storage.object_store import TAIL_BYTES, ObjectSource
+
+DATA = b"".join(hashlib.sha256(number.to_bytes(4, "big")).digest() for number in range(16_384))  # 512 KiB
+KEYS = np.random.default_rng(11).permutation(400_000)[:40_000]
+ABSENT = 400_007
+
+
+@pytest.fixture
+def place(s3: Any) -> ObjectStores:
+    return ObjectStores(s3.storage_options)
+
+
+def opened(s3: Any, key: str, known: storage.Entry | None = None) -> ObjectSource:
+    source = storage.open_source(s3.url(key), ObjectStores(s3.storage_options), known)
+    assert isinstance(source, ObjectSource)
+    return source
+
+
+def asked(s3: Any) -> list[tuple[str, str]]:
+    return [(request.method, request.range) for request in s3.log]
+
+
+def listed(s3: Any, path: str) -> storage.Entry:
+    (entry,) = storage.list_entries(path, ObjectStores(s3.storage_options))
+    return entry
+
+
+def in_memory(table: pa.Table, **options: Any) -> bytes:
+    sink = BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Four row groups with filters, which do not lie among the last 64 KiB alone."""
+    path = tmp_path_factory.mktemp("filtered") / "a.parquet"
+    table = pa.table({"key": KEYS, "other": np.arange(len(KEYS)), "text": [f"value {key}" for key in KEYS]})
+    pq.write_table(table, path, row_group_size=10_000)
+    parquet_bloom.embed(path, {"key": 0.001, "text": 0.001})
+    return path.read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------------------
+# One object
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_opening_is_one_request(s3: Any) -> None:
+    s3.put("a.bin", DATA)
+    with opened(s3, "a.bin") as source:
+        assert asked(s3) == [("GET", f"bytes=-{TAIL_BYTES}")]
+        assert (source.size, source.path, source.name) == (len(DATA), None, s3.url("a.bin"))
+        assert source.read_at(len(DATA) - 100, 100) == DATA[-100:]
+        assert (source.requests, source.bytes_read) == (1, TAIL_BYTES)
+        assert source.read_at(10, 1000) == DATA[10:1010]
+        assert (source.requests, source.bytes_read) == (2, TAIL_BYTES + 1000)
+        assert source.read_at(5, 0) == b""
+    assert asked(s3)[1:] == [("GET", "bytes=10-1009")]
+    assert s3.log[1].headers["if-match"] == s3.head("a.bin").etag
+
+
+@pytest.mark.parametrize("size", [0, 1, TAIL_BYTES - 1, TAIL_BYTES, TAIL_BYTES + 1])
+def test_sizes_around_the_tail(s3: Any, size: int) -> None:
+    s3.put("a.bin", DATA[:size])
+    with opened(s3, "a.bin") as source:
+        assert source.size == size
+        assert source.read_at(0, size) == DATA[:size]
+        assert source.read_ranges([(0, size), (size, 0)]) == [DATA[:size], b""]
+        assert source.arrow_file().read() == DATA[:size]
+        for offset, length in [(0, size + 1), (size, 1), (-1, 1), (1, 2**62)]:
+            with pytest.raises(TruncatedFileError, match=f"the file has {size}$"):
+                source.read_at(offset, length)
+
+
+def test_what_a_listing_told_opens_without_a_request(s3: Any) -> None:
+    s3.put("in/a.bin", DATA)
+    entry = listed(s3, s3.url("in/"))
+    s3.clear_log()
+    with opened(s3, "in/a.bin", entry) as known, opened(s3, "in/a.bin") as asked_for:
+        assert known.identity == asked_for.identity
+        assert hash(known.identity) == hash(asked_for.identity)
+        assert s3.operations() == ["GetObject"]  # the second one's
+        assert known.requests == 0
+        assert known.read_at(0, 50) == DATA[:50]
+
+
+def test_an_identity_tells_versions_and_stores_apart_and_no_secret(s3: Any) -> None:
+    s3.put("a.bin", DATA)
+    s3.put("b.bin", DATA)
+    with opened(s3, "a.bin") as one, opened(s3, "a.bin") as same, opened(s3, "b.bin") as other:
+        assert one.identity == same.identity != other.identity
+        assert one.identity.etag is not None
+        assert one.identity.modified_ns is None
+        assert s3.endpoint in one.identity.filesystem
+        assert s3.bucket in one.identity.filesystem
+        assert "testing" not in str(one.identity)  # the secret
+    s3.put("a.bin", DATA[::-1])
+    with opened(s3, "a.bin") as changed:
+        assert changed.size == one.size
+        assert changed.identity != one.identity
+
+
+@pytest.mark.parametrize("how", ["replaced", "same size", "shortened", "removed"])
+@pytest.mark.parametrize("from_listing", [False, True])
+def test_a_change_is_noticed_by_whatever_reads(s3: Any, how: str, from_listing: bool) -> None:
+    s3.put("in/a.bin", DATA)
+    entry = listed(s3, s3.url("in/")) if from_listing else None
+    source = opened(s3, "in/a.bin", entry)
+    file = source.arrow_file()
+    match how:
+        case "replaced":
+            s3.put("in/a.bin", DATA + b"more")
+        case "same size":
+            s3.put("in/a.bin", DATA[::-1])
+        case "shortened":
+            s3.put("in/a.bin", DATA[:70_000])
+        case "removed":
+            s3.delete("in/a.bin")
+    attempts = {
+        "read_at": lambda: source.read_at(100_000, 10),
+        "read_ranges": lambda: source.read_ranges([(0, 10), (200_000, 10)]),
+        "arrow_file": lambda: file.read(10),
+        "arrow_file again": lambda: source.arrow_file().read(10),
+        "check_unchanged": source.check_unchanged,
+    }
+    for name, attempt in attempts.items():
+        with pytest.raises(ConcurrentChangeError, match=r"in/a\.bin: it was (changed|removed) while") as caught:
+            attempt()
+        assert "\n" not in str(caught.value), name
+
+
+def test_an_unchanged_object_passes(s3: Any) -> None:
+    s3.put("a.bin", DATA)
+    with opened(s3, "a.bin") as source:
+        source.check_unchanged()
+        assert asked(s3)[1:] == [("GET", f"bytes={len(DATA) - 1}-{len(DATA) - 1}")]
+        assert source.requests == 2
+
+
+def test_far_ranges_are_requests_side_by_side(s3: Any) -> None:
+    s3.put("a.bin", DATA * 16)
+    step = ranges.GAP_BYTES + 100
+    wanted = [(offset, 32) for offset in range(0, 60 * step, step)]
+    with opened(s3, "a.bin") as source:
+        s3.clear_log()
+        s3.delay(0.02)
+        assert source.read_ranges(wanted) == [(DATA * 16)[offset : offset + 32] for offset, _ in wanted]
+        assert source.requests == 1 + len(wanted)
+        assert sorted(asked(s3)) == sorted(("GET", f"bytes={at}-{at + 31}") for at, _ in wanted)
+        near = [(offset, 32) for offset in range(0, 100_000, 1000)]
+        before = source.requests
+        assert source.read_ranges(near) == [DATA[offset : offset + 32] for offset, _ in near]
+        assert source.requests == before + 1
+
+
+def test_a_long_read_is_several_requests(s3: Any) -> None:
+    data = np.random.default_rng(3).bytes(3 * ranges.SPAN_BYTES + 17)
+    s3.put("a.bin", data)
+    with opened(s3, "a.bin") as source:
+        assert source.read_at(1, len(data) - 2) == data[1:-1]
+        assert source.requests == 1 + 4
+        assert source.read_ranges([(0, len(data))]) == [data]
+
+
+def test_a_pyarrow_file_is_a_file(s3: Any) -> None:
+    s3.put("a.bin", DATA)
+    with opened(s3, "a.bin") as source:
+        file, other = source.arrow_file(), source.arrow_file()
+    assert (file.size(), file.tell(), file.readable(), file.seekable()) == (len(DATA), 0, True, True)
+    assert file.read(10) == DATA[:10]
+    assert file.tell() == 10
+    assert file.read_at(7, 300_000) == DATA[300_000:300_007]
+    assert file.seek(-5, 2) == len(DATA) - 5
+    assert file.read(100) == DATA[-5:]
+    assert file.read(1) == b""
+    assert other.read() == DATA  # after the source was closed, and with a position of its own
+    file.close()
+    assert file.closed
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda offset: bytes(other.read_at(64, offset)), range(0, 400_000, 5_000)))
+    assert found == [DATA[offset : offset + 64] for offset in range(0, 400_000, 5_000)]
+
+
+def test_pyarrow_reads_parquet_through_it(s3: Any, filtered: bytes) -> None:
+    s3.put("a.parquet", filtered)
+    with opened(s3, "a.parquet") as source:
+        for pre_buffer in (False, True):
+            file = pq.ParquetFile(source.arrow_file(), pre_buffer=pre_buffer)
+            assert file.read_row_group(2).equals(pq.read_table(BytesIO(filtered)).slice(20_000, 10_000))
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Trouble
+# ------------------------------------------------------------------------------------------------------------
+
+
+def one_line(error: BaseException) -> str:
+    text = str(error)
+    assert "\n" not in text
+    assert "Debug source" not in text
+    assert len(text) < 600
+    return text
+
+
+@pytest.mark.parametrize("operation", ["open", "read"])
+def test_busy_answers_are_tried_again(s3: Any, operation: str) -> None:
+    s3.put("a.bin", DATA)
+    options = s3.storage_options | {"init_backoff": 0.01}
+    if operation == "open":
+        s3.fail("GetObject", 3)
+    with storage.open_source(s3.url("a.bin"), ObjectStores(options)) as source:
+        if operation == "read":
+            s3.fail("GetObject", 3)
+        assert source.read_at(0, 5) == DATA[:5]
+    assert s3.operations().count("GetObject") == 5
+
+
+def test_how_often_is_up_to_the_caller(s3: Any) -> None:
+    s3.put("a.bin", DATA)
+    options = s3.storage_options | {"max_retries": "2", "init_backoff": "0.01"}
+    s3.fail("GetObject", 100)
+    with pytest.raises(StorageError, match=r"cannot open: the server answers 503 .*SlowDown") as caught:
+        storage.open_source(s3.url("a.bin"), ObjectStores(options))
+    one_line(caught.value)
+    assert len(s3.log) == 3
+
+
+def test_lost_answers_are_asked_for_again(s3: Any) -> None:
+    s3.put("a.bin", DATA)
+    s3.lose_answer("GetObject", 2)
+    with storage.open_source(s3.url("a.bin"), ObjectStores(s3.storage_options | {"init_backoff": 0.01})) as source:
+        s3.lose_answer("GetObject", 1)
+        assert source.read_at(0, 5) == DATA[:5]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "problem", "number"),
+    [
+        (403, "AccessDenied", "cannot open: access denied (AccessDenied", "EACCES"),
+        (403, "InvalidAccessKeyId", "cannot open: access denied (InvalidAccessKeyId", "EACCES"),
+        (401, "Unauthorized", "cannot open: access denied (Unauthorized", "EACCES"),
+        (400, "BadRequest", "cannot open: the server answers 400 Bad Request (BadRequest", "EIO"),
+    ],
+)
+def test_what_the_server_refuses_is_said_on_one_line(
+    s3: Any, status: int, code: str, problem: str, number: str
+) -> None:
+    import errno
+
+    s3.put("a.bin", DATA)
+    s3.fail("GetObject", 9, status=status, code=code)
+    with pytest.raises(StorageError) as caught:
+        opened(s3, "a.bin")
+    assert problem in one_line(caught.value)
+    assert caught.value.errno == getattr(errno, number)
+
+
+def test_what_is_missing(s3: Any, place: ObjectStores) -> None:
+    import errno
+
+    s3.put("there", DATA)
+    paths = {
+        s3.url("nothing.parquet"): "there is no such object",
+        s3.url("nothing"): "there is no such object",
+        s3.url("nothing/"): "there is no such object or folder",
+        s3.url("no*thing"): "no object matches the pattern",
+        "s3://no-such-bucket-at-all/a.parquet": "there is no such bucket",
+        "s3://no-such-bucket-at-all/a": "there is no such bucket",
+        "s3://no-such-bucket-at-all/a/*.parquet": "there is no such bucket",
+    }
+    for path, problem in paths.items():
+        with pytest.raises(StorageError, match=problem) as caught:
+            storage.list_files(path, place)
+        assert one_line(caught.value).startswith(f"{path}: ")
+        assert caught.value.errno == errno.ENOENT
+    with pytest.raises(StorageError, match="there is no such object"):
+        storage.open_source(s3.url("nothing.parquet"), place)
+
+
+def test_no_network(s3: Any) -> None:
+    import errno
+
+    options = s3.storage_options | {"aws_endpoint": "http://127.0.0.1:9", "max_retries": 1, "init_backoff": 0.01}
+    with pytest.raises(StorageError, match="cannot open: Connection refused") as caught:
+        storage.open_source(s3.url("a.bin"), ObjectStores(options))
+    assert caught.value.errno == errno.ECONNREFUSED
+    one_line(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"aws_regoin": "x"}, "aws_regoin"),
+        ({"timeout": "soon"}, "soon"),
+        ({"allow_http": "perhaps"}, "perhaps"),
+        ({"max_retries": "many"}, "many"),
+        ({"azure_storage_account_name": "x"}, "azure_storage_account_name"),
+    ],
+)
+def test_options_that_mean_nothing(s3: Any, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(StorageError, match=problem) as caught:
+        parquet_bloom.prune(s3.url("a"), "key = 1", storage_options=s3.storage_options | options)
+    one_line(caught.value)
+
+
+def test_options_and_a_file_system_exclude_each_other(s3: Any) -> None:
+    from pyarrow.fs import LocalFileSystem
+
+    with pytest.raises(StorageError, match="give one of the two"):
+        parquet_bloom.open("a", LocalFileSystem(), storage_options=s3.storage_options)
+
+
+@pytest.mark.parametrize("key", ["a//b", "/a", "a/../b", "./a"])
+def test_keys_that_cannot_be_named(s3: Any, place: ObjectStores, key: str) -> None:
+    with pytest.raises(StorageError, match="cannot be reached") as caught:
+        storage.open_source(s3.url(key), place)
+    one_line(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Names
+# ------------------------------------------------------------------------------------------------------------
+
+STRANGE = [
+    "a b",
+    "ü/é\N{SNOWMAN}",
+    "100%",
+    "%41",
+    "a#b",
+    "a?b=c&d",
+    "a+b",
+    "~a",
+    "a;b,c@d",
+    "'\"",
+    "a=1/b",
+    "[x]",
+    "a\\b",
+    "\N{PILE OF POO}",
+]
+
+
+@pytest.mark.parametrize("key", STRANGE)
+def test_keys_are_taken_as_they_stand(s3: Any, place: ObjectStores, key: str) -> None:
+    s3.put(f"in/{key}", key.encode() * 9)
+    s3.put("in/other.bin", b"x")
+    with storage.open_source(s3.url(f"in/{key}"), place) as source:
+        assert source.read_at(0, source.size) == key.encode() * 9
+        assert source.identity.path == f"in/{key}"
+    assert set(storage.list_files(s3.url("in/"), place)) == {s3.url(f"in/{key}"), s3.url("in/other.bin")}
+    assert storage.list_files(s3.url(f"in/{key}"), place) == [s3.url(f"in/{key}")]
+    with storage.create(s3.url(f"out/{key}"), place) as new:
+        new.write(b"written")
+        new.commit()
+    assert s3.get(f"out/{key}") == b"written"
+
+
+def test_other_schemes_of_the_same_store(s3: Any, place: ObjectStores) -> None:
+    s3.put("in/a.bin", DATA)
+    name = f"s3a://{s3.bucket}/in/a.bin"
+    assert storage.list_files(f"s3a://{s3.bucket}/in", place) == [name]
+    with storage.open_source(name, place) as one, opened(s3, "in/a.bin") as other:
+        assert one.identity == other.identity
+        assert one.name == name
+    assert storage.same_place(name, s3.url("in/a.bin"), place)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "kind", "key", "told"),
+    [
+        ("s3://bucket/a/b", {}, "S3", "a/b", "s3://bucket"),
+        ("s3a://bucket/a/b", {}, "S3", "a/b", "s3://bucket"),
+        ("S3://bucket/a/b", {}, "S3", "a/b", "s3://bucket"),
+        ("gs://bucket/a b", {}, "GCS", "a b", "gs://bucket"),
+        ("gcs://bucket/a/b", {}, "GCS", "a/b", "gs://bucket"),
+        ("az://box/a/b", {"account_name": "acc"}, "Azure", "a/b", "az://box at acc"),
+        ("azure://box/a", {"azure_storage_account_name": "acc"}, "Azure", "a", "az://box at acc"),
+        ("adl://box/a", {"account_name": "acc"}, "Azure", "a", "az://box at acc"),
+        ("abfs://box/a", {"account_name": "acc"}, "Azure", "a", "abfs://box at acc"),
+        ("abfss://box@acc.dfs.core.windows.net/a/b", {}, "Azure", "a/b", "abfss://box@acc.dfs.core.windows.net"),
+        ("https://host/a/b%20c", {}, "HTTP", "a/b c", "https://host"),
+        ("https://host/a/b%2Fc", {}, "HTTP", "", "https://host "),
+        ("https://host/a/b?c", {}, "HTTP", "", "https://host "),
+        ("https://host/a/b", {}, "HTTP", "a/b", "https://host"),
+    ],
+)
+def test_where_urls_lead(url: str, options: dict[str, str], kind: str, key: str, told: str) -> None:
+    found = ObjectStores(options).place(url)
+    assert found is not None
+    assert (found.kind, found.key, found.name) == (kind, key, url)
+    assert found.label.startswith(told)
+    assert type(found.store).__name__ == f"{kind}Store"
+
+
+def test_stores_are_shared(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def store(options: dict[str, Any] | None) -> Any:
+        found = ObjectStores(options).place("s3://bucket/a")
+        assert found is not None
+        return found
+
+    assert store(s3.storage_options).store is store(dict(s3.storage_options)).store
+    assert store(s3.storage_options).store is not store(s3.storage_options | {"aws_region": "eu-west-1"}).store
+    plain = store(None)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere:1")
+    moved = store(None)
+    assert moved.store is not plain.store
+    assert moved.label == "s3://bucket at http://elsewhere:1"
+
+
+def test_settings_from_the_environment(s3: Any, monkeypatch: pytest.MonkeyPatch, filtered: bytes) -> None:
+    s3.put("a.parquet", filtered)
+    for name, value in s3.storage_options.items():
+        monkeypatch.setenv(name.upper() if name.startswith("aws_") else f"AWS_{name.upper()}", value)
+    report = parquet_bloom.prune(s3.url("a.parquet"), f"key = {KEYS[0]}", cache=None)
+    assert report.selected == {s3.url("a.parquet"): [0]}
+
+
+def test_a_store_of_the_callers(s3: Any, filtered: bytes) -> None:
+    from obstore.store import MemoryStore, S3Store
+
+    s3.put("in/a.parquet", filtered)
+    config = {name: value for name, value in s3.storage_options.items() if name.startswith("aws_")}
+    memory = MemoryStore()
+    memory.put("in/a.parquet", filtered)
+    for store in (S3Store(s3.bucket, config=config, client_options={"allow_http": True}), memory):
+        assert storage.list_files("in", store) == ["in/a.parquet"]
+        assert storage.list_files("in/*.parquet", store) == ["in/a.parquet"]
+        found = parquet_bloom.read_table("in/", f"key = {KEYS[15_000]}", filesystem=store)
+        assert found.column("other").to_pylist() == [15_000]
+        report = parquet_bloom.embed("in/a.parquet", ["other"], output="out/b.parquet", filesystem=store)
+        assert report.num_filters == 4
+        assert parquet_bloom.prune("out/b.parquet", "other = 5", filesystem=store, cache=None).selected_row_groups == 1
+    with storage.open_source("in/a.parquet", memory) as source:
+        assert source.identity.etag is None  # its etags count from 0 in each such store: nothing to cache by
+    with storage.open_source("in/a.parquet", memory) as source:
+        memory.put("in/a.parquet", filtered)
+        with pytest.raises(ConcurrentChangeError):
+            source.read_at(0, 4)
