@@ -117,11 +117,12 @@ def embed(
         `{"trace": {"fpp": 0.01, "ndv": 1_000_000}}` to give the number of distinct values instead of counting them.
     fpp : false-positive probability wanted of each filter.
     power_of_two : False takes the smallest sufficient multiple of 32 bytes; not every reader accepts that.
-    output : file to write; None replaces the file itself, atomically.
+    output : file to write; None replaces the file itself, atomically: on the local file system, and on S3 by URL. There
+        (with boto3) the store copies the data, and only the chosen columns are downloaded, filters and footer uploaded.
     replace : build filters anew where there are some; by default those that exist are kept.
     dry_run : build the filters, so that the report can tell their sizes, and write nothing.
-    filesystem, storage_options : as in `prune`, for both paths; elsewhere than on the local file system an `output` is
-        needed.
+    filesystem, storage_options : as in `prune`, for both paths; elsewhere than on the local file system and on S3 an
+        `output` is needed.
     progress : called after each column chunk with (done, in all).
     threads : column chunks that are worked on at once; None for one a processor.
 

@@ -28,6 +28,7 @@ DICTIONARY_BYTES = (
     3  # a value, dictionary included: one that is stored as such takes 4 and more (its length, its bytes)
 )
 BUFFER_BYTES = 1 << 17  # read at once: a column chunk need not fit in memory
+DISTANT_BUFFER_BYTES = 1 << 23  # of files that are not local, where it is the number of requests that takes time
 
 
 class ColumnReader:
@@ -73,7 +74,7 @@ class ColumnReader:
                     metadata=self._metadata,
                     read_dictionary=dictionaries,
                     pre_buffer=False,
-                    buffer_size=BUFFER_BYTES,
+                    buffer_size=DISTANT_BUFFER_BYTES if self._source.path is None else BUFFER_BYTES,
                 )
                 for batch in file.iter_batches(batch_rows, row_groups=[row_group], use_threads=False):
                     num_rows += batch.num_rows

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
-from . import location, object_arrow
+from . import location, object_arrow, s3_rewrite
 from .known import ClosedSource, read_ends, visit
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
@@ -99,7 +99,7 @@ def rewrite(
     ------
     StorageError
         when it is entered: if the folder is missing, or it or the file may not be written. At once: if a file
-        that is not on the local file system is to be replaced in place.
+        that is neither on the local file system nor an object on S3 is to be replaced in place.
     """
     remote = location.arrow_filesystem(filesystem)
     if target is None:
@@ -107,7 +107,7 @@ def rewrite(
     place = place_of(target, filesystem)
     if place is not None:
         same = isinstance(source, ObjectSource) and place.same(source.place)
-        return _in_place(source) if same else ObjectRewrite(source, place)
+        return _in_place(source) if same else s3_rewrite.elsewhere(source, place) or ObjectRewrite(source, place)
     if remote is None:
         return LocalRewrite(source, location.local(target))
     name = location.plain(target)
@@ -121,6 +121,8 @@ def _in_place(source: Source) -> Rewrite:
     """What replaces the source itself."""
     if isinstance(source, LocalSource):
         return LocalRewrite(source, None)
+    if isinstance(source, ObjectSource):
+        return s3_rewrite.in_place(source)
     raise _not_in_place(source)
 
 
@@ -160,5 +162,5 @@ def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], file
 
 
 def _not_in_place(source: Source) -> StorageError:
-    problem = "files are replaced in place on the local file system only; give an output elsewhere"
+    problem = "files are replaced in place on the local file system, and on S3 by URL, only; give an output elsewhere"
     return StorageError(problem, path=source.name)

@@ -1,0 +1,67 @@
+"""What an S3 object has besides its bytes, and what of it a new object can be given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ..errors import StorageError
+
+RUN = "parquet-bloom-run"
+"""The key of user metadata under which an object says which run wrote it."""
+
+_KEPT = (
+    "CacheControl",
+    "ContentDisposition",
+    "ContentEncoding",
+    "ContentLanguage",
+    "ContentType",
+    "Expires",
+    "WebsiteRedirectLocation",
+    "ServerSideEncryption",
+    "SSEKMSKeyId",
+    "BucketKeyEnabled",
+    "StorageClass",
+)
+# What of it would be lost: the reason why the object is left alone.
+_LOST = {
+    "ObjectLockMode": "it is under an object lock",
+    "ObjectLockLegalHoldStatus": "it is under a legal hold",
+    "SSECustomerAlgorithm": "it is encrypted with a key of the customer's",
+    "MissingMeta": "it has metadata that the store does not show",
+}
+
+
+def attributes(head: Mapping[str, Any], tags: Iterable[Mapping[str, str]], run: str, path: str) -> dict[str, Any]:
+    """Arguments that give a new object what the old one has.
+
+    Parameters
+    ----------
+    head : the answer to a HEAD of the old object.
+    tags : its tags, each as `{"Key": ..., "Value": ...}`.
+    run : written into the new object's user metadata, so that it can be told from others'.
+    path : for errors.
+
+    Raises
+    ------
+    StorageError
+        if something would be lost: a lock, a key, metadata that the store does not show.
+    """
+    for name, reason in _LOST.items():
+        if head.get(name) not in (None, 0, "OFF"):
+            raise StorageError(f"{reason}, which a new object would lose; give an output elsewhere", path=path)
+    if "ExpiresString" in head and "Expires" not in head:
+        text = f"its header Expires, {head['ExpiresString']!r}, is not a date and would be lost"
+        raise StorageError(f"{text}; give an output elsewhere", path=path)
+    kept = {name: head[name] for name in _KEPT if head.get(name) is not None}
+    kept["Metadata"] = {key: text for key, text in head.get("Metadata", {}).items() if key.lower() != RUN} | {RUN: run}
+    tagging = urlencode([(tag["Key"], tag["Value"]) for tag in tags], quote_via=quote)
+    if tagging:
+        kept["Tagging"] = tagging
+    return kept
+
+
+def run_of(head: Mapping[str, Any]) -> str | None:
+    """Which run wrote the object; some servers answer with capital letters."""
+    return next((text for key, text in head.get("Metadata", {}).items() if key.lower() == RUN), None)

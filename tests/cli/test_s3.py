@@ -1,0 +1,53 @@
+"""The commands over objects in place: named, below a prefix, by a pattern."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def file(first: int) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": range(first, first + 100), "name": ["x"] * 100}), sink)
+    return sink.getvalue()
+
+
+def options(s3: Any) -> list[str]:
+    return [text for pair in s3.storage_options.items() for text in ("--storage-option", "=".join(pair))]
+
+
+def test_embed_in_place_below_a_prefix_and_by_a_pattern(run: Callable[..., Any], s3: Any) -> None:
+    for number in range(3):
+        s3.put(f"lake/day={number}/a b.parquet", file(number))
+    old = {number: s3.get(f"lake/day={number}/a b.parquet") for number in range(3)}
+    done = run("embed", s3.url("lake/day=[01]/*.parquet"), "--column", "id", "--in-place", "--json", *options(s3))
+    assert (done.code, done.err) == (0, "")
+    report = json.loads(done.out)
+    assert [row["file"] for row in report["files"]] == [s3.url(f"lake/day={number}/a b.parquet") for number in (0, 1)]
+    assert s3.get("lake/day=2/a b.parquet") == old[2]
+    done = run("embed", s3.url("lake/"), "--column", "id", "--in-place", "--json", *options(s3))
+    assert done.code == 0
+    assert [row["changed"] for row in json.loads(done.out)["files"]] == [False, False, True]
+    assert sum(request.operation == "PutObject" for request in s3.log) == 3
+    for number in range(3):
+        new = s3.get(f"lake/day={number}/a b.parquet")
+        assert new[: len(old[number]) // 2] == old[number][: len(old[number]) // 2]
+        assert pq.read_table(io.BytesIO(new))["id"].to_pylist() == list(range(number, number + 100))
+    assert run("verify", s3.url("lake/"), *options(s3)).code == 0
+
+
+def test_an_object_that_is_refused_is_named_and_the_others_are_done(run: Callable[..., Any], s3: Any) -> None:
+    for name in ("a", "b", "c"):
+        s3.put(f"{name}.parquet", file(0))
+    s3.fail("PutObject", status=403, code="AccessDenied", when=lambda request: request.key == "b.parquet")
+    paths = [s3.url(f"{name}.parquet") for name in ("a", "b", "c")]
+    done = run("embed", *paths, "--column", "id", "--in-place", "--json", *options(s3))
+    assert done.code == 2
+    assert done.errors == [f"error: {s3.url('b.parquet')}: cannot write it: AccessDenied"]
+    assert s3.get("b.parquet") == file(0)
+    assert len(s3.get("a.parquet")) > len(file(0)) < len(s3.get("c.parquet"))

@@ -1,0 +1,237 @@
+"""Filters embedded in place on S3: what is downloaded, what is uploaded, and what becomes of the object."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError, StorageError, UnknownColumnError
+
+MIB = 1 << 20
+GROUPS = 4
+WRITES = ("PutObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload")
+
+
+def parquet(rows: int, payload: int, seed: int = 0, **options: Any) -> bytes:
+    """A file of `id` (spread over 0 to 10**9), `name`, and so many random bytes a row that nobody asks for."""
+    rng = np.random.default_rng(seed)
+    ids = rng.choice(10**9, rows, replace=False)
+    noise = pa.py_buffer(rng.bytes(rows * payload))
+    bulk = pa.FixedSizeBinaryArray.from_buffers(pa.binary(payload), rows, [None, noise])
+    table = pa.table({"id": ids, "bulk": bulk, "name": [f"n{number % 5000}" for number in ids.tolist()]})
+    sink = io.BytesIO()
+    settings = {"compression": "none", "use_dictionary": False, "row_group_size": max(1, -(-rows // GROUPS))}
+    pq.write_table(table, sink, **settings | options)
+    return sink.getvalue()
+
+
+@pytest.fixture(scope="module")
+def large() -> bytes:
+    data = parquet(20_000, 600)
+    assert len(data) > 11 * MIB
+    return data
+
+
+@pytest.fixture(scope="module")
+def small() -> bytes:
+    return parquet(2000, 100)
+
+
+def footer_start(data: bytes) -> int:
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+def chunks(data: bytes, column: int) -> list[tuple[int, int]]:
+    """First and last byte + 1 of a column's chunks."""
+    metadata = pq.read_metadata(io.BytesIO(data))
+    found = [metadata.row_group(number).column(column) for number in range(metadata.num_row_groups)]
+    return [(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size) for chunk in found]
+
+
+def require_filters(data: bytes, old: bytes, tmp_path: Path, columns: tuple[str, ...] = ("id",)) -> None:
+    """Every row is found, few others are, and all else is as it was."""
+    table = pq.read_table(io.BytesIO(data))
+    assert table.equals(pq.read_table(io.BytesIO(old)))
+    path = tmp_path / "after.parquet"
+    path.write_bytes(data)
+    metadata = pq.read_metadata(io.BytesIO(data))
+    with parquet_bloom.open(path) as file:
+        for number in range(metadata.num_row_groups):
+            rows = pq.ParquetFile(io.BytesIO(data)).read_row_group(number)
+            for column in columns:
+                assert file.filter(number, column).check(rows[column]).all()
+            absent = file.filter(number, "id").check(pa.array(np.arange(10**9, 10**9 + 10_000)))
+            assert absent.mean() < 0.05
+
+
+def embed(s3: Any, key: str = "a.parquet", **options: Any) -> parquet_bloom.EmbedReport:
+    columns = options.pop("columns", ["id"])
+    return parquet_bloom.embed(s3.url(key), columns, storage_options=s3.storage_options, **options)
+
+
+def test_only_the_chosen_column_comes_and_only_filters_and_footer_go(s3: Any, large: bytes, tmp_path: Path) -> None:
+    s3.put("a.parquet", large)
+    report = embed(s3)
+    new = s3.get("a.parquet")
+    start = footer_start(large)
+
+    assert (report.path, report.output, report.changed) == (s3.url("a.parquet"), s3.url("a.parquet"), True)
+    assert (report.old_size, report.new_size) == (len(large), len(new))
+    assert report.num_filters == GROUPS
+    assert new[:start] == large[:start]
+    require_filters(new, large, tmp_path)
+
+    gets = [request for request in s3.log if request.operation == "GetObject"]
+    others = chunks(large, 1) + chunks(large, 2)
+    for get in gets:
+        first, last = re.fullmatch(r"bytes=(\d*)-(\d+)", get.range).groups()
+        if first:  # else it is the one request for the end of the object
+            assert not any(int(first) < stop and begin <= int(last) for begin, stop in others), get.range
+    wanted = sum(stop - begin for begin, stop in chunks(large, 0))
+    assert wanted <= sum(get.received for get in gets) < wanted + 65536 + 100
+    assert len(gets) == 2 + GROUPS  # the end, the first four bytes, and each chunk at once
+
+    writes = [request for request in s3.log if request.operation in WRITES]
+    assert [request.operation for request in writes] == list(WRITES[1:2] + WRITES[3:4] + WRITES[2:3] + WRITES[4:])
+    sent = sum(request.sent for request in writes)
+    assert len(new) - start <= sent < len(new) - start + 500
+    around = [request.operation for request in s3.log if request.operation not in (*WRITES, "GetObject", "ListObjects")]
+    assert sorted(around) == ["GetObjectTagging", "HeadObject"]
+    assert s3.uploads() == []
+
+
+def test_a_small_object_is_one_put(s3: Any, small: bytes, tmp_path: Path) -> None:
+    s3.put("x=1/ü b+%20.parquet", small)
+    report = embed(s3, "x=1/ü b+%20.parquet", columns=["id", "name"])
+    new = s3.get("x=1/ü b+%20.parquet")
+    assert report.num_filters == 2 * GROUPS
+    require_filters(new, small, tmp_path, ("id", "name"))
+    assert [request.operation for request in s3.log if request.operation in WRITES] == ["PutObject"]
+
+
+def test_filters_that_are_there_are_replaced_or_kept(s3: Any, large: bytes, tmp_path: Path) -> None:
+    s3.put("a.parquet", large)
+    embed(s3, columns=["id", "name"])
+    first = s3.get("a.parquet")
+    s3.clear_log()
+    report = embed(s3, columns=["id", "name"])
+    assert (report.changed, report.kept) == (False, 2 * GROUPS)
+    assert not set(s3.operations()) & set(WRITES)
+
+    report = embed(s3, fpp=0.0001, replace=True)
+    second = s3.get("a.parquet")
+    assert report.num_filters == GROUPS
+    assert len(second) > len(first)
+    assert second[: footer_start(large)] == large[: footer_start(large)]
+    require_filters(second, large, tmp_path, ("id", "name"))
+    assert s3.uploads() == []
+
+
+def test_a_dry_run_and_an_error_write_nothing(s3: Any, large: bytes) -> None:
+    etag = s3.put("a.parquet", large)
+    assert embed(s3, dry_run=True).num_filters == GROUPS
+    with pytest.raises(UnknownColumnError):
+        embed(s3, columns=["nobody"])
+    assert not set(s3.operations()) & set(WRITES)
+    assert s3.head("a.parquet").etag == etag
+
+
+def test_an_output_that_is_the_object_itself_is_in_place(s3: Any, large: bytes, tmp_path: Path) -> None:
+    s3.put("a.parquet", large)
+    assert embed(s3, output=s3.url("a.parquet")).changed
+    assert "UploadPartCopy" in s3.operations()
+    require_filters(s3.get("a.parquet"), large, tmp_path)
+
+
+def test_an_output_in_the_same_bucket_is_copied_there(s3: Any, large: bytes, tmp_path: Path) -> None:
+    s3.put("a.parquet", large)
+    report = embed(s3, output=s3.url("out/a.parquet"))
+    assert (report.path, report.output, report.changed) == (s3.url("a.parquet"), s3.url("out/a.parquet"), True)
+    assert s3.get("a.parquet") == large
+    require_filters(s3.get("out/a.parquet"), large, tmp_path)
+    assert "UploadPartCopy" in s3.operations()
+    assert sum(request.sent + request.received for request in s3.log) < len(large) / 10
+
+
+def test_without_boto3_an_output_goes_by_way_of_here(
+    s3: Any, large: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    s3.put("a.parquet", large)
+    embed(s3, output=s3.url("out/a.parquet"))
+    assert "UploadPartCopy" not in s3.operations()
+    require_filters(s3.get("out/a.parquet"), large, tmp_path)
+
+
+def test_a_file_without_rows(s3: Any) -> None:
+    table = pa.table({"id": pa.array([], pa.int64())})
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    s3.put("a.parquet", sink.getvalue())
+    report = embed(s3)
+    assert (report.changed, report.num_filters) == (False, 0)
+    assert s3.get("a.parquet") == sink.getvalue()
+
+
+def test_columns_without_a_value(s3: Any, tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array([None, None], pa.int64())}), sink)
+    s3.put("a.parquet", sink.getvalue())
+    embed(s3)
+    assert pq.read_table(io.BytesIO(s3.get("a.parquet"))).num_rows == 2
+
+
+@pytest.mark.parametrize("which", ["small", "large"])
+def test_a_change_between_any_two_requests_is_refused(s3: Any, which: str, request: pytest.FixtureRequest) -> None:
+    old: bytes = request.getfixturevalue(which)
+    theirs = parquet(100, 10, seed=1)
+    s3.put("a.parquet", old)
+    embed(s3)
+    opening = s3.operations().index("GetObject")
+    steps = len(s3.log)
+    for step in range(opening + 1, steps):
+        s3.put("a.parquet", old)
+        fault = s3.before(None, lambda request: s3.put("a.parquet", theirs), skip=step)
+        with pytest.raises(ConcurrentChangeError):
+            embed(s3)
+        assert fault.happened == 1
+        assert s3.get("a.parquet") == theirs
+        assert s3.uploads() == []
+
+
+def test_boto3_is_asked_for_by_name(s3: Any, large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3.put("a.parquet", large)
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(StorageError, match=r"needs boto3 1\.36 or newer: pip install 'parquet-bloom\[s3\]'$"):
+        embed(s3)
+    assert s3.get("a.parquet") == large
+
+
+def test_file_systems_that_copy_and_delete_are_refused(s3: Any, small: bytes) -> None:
+    s3.put("a.parquet", small)
+    filesystem = pafs.S3FileSystem(
+        access_key="testing", secret_key="testing", endpoint_override=s3.endpoint, region="us-east-1"
+    )
+    with pytest.raises(StorageError, match="on S3 by URL, only; give an output elsewhere"):
+        parquet_bloom.embed(f"{s3.bucket}/a.parquet", ["id"], filesystem=filesystem)
+    assert s3.get("a.parquet") == small
+
+
+def test_objects_elsewhere_are_refused(small: bytes) -> None:
+    from obstore.store import MemoryStore
+
+    store = MemoryStore()
+    store.put("a.parquet", small)
+    with pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
+        parquet_bloom.embed("a.parquet", ["id"], filesystem=store)
+    assert bytes(store.get("a.parquet").bytes()) == small
