@@ -45,6 +45,17 @@ def corpus() -> Path:
 
 
 @pytest.fixture(scope="session")
+def clickhouse_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """ClickHouse in a process of its own: ``clickhouse_server("SELECT 1")``."""
+    import clickhouse
+
+    if not clickhouse.installed():
+        missing(clickhouse.NEEDED)
+    with clickhouse.ClickHouse(tmp_path_factory.mktemp("clickhouse")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One Spark session for the whole run: two threads, no web page, no noise."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):

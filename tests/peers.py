@@ -25,9 +25,11 @@ from typing import Any
 
 import datafusion
 import duckdb
+import numpy as np
 import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
+from line_process import LineProcess
 
 UTC = datetime.UTC
 GROUPS = 3
@@ -225,6 +227,22 @@ def arrow_table(names: list[str], rows_per_group: int = DISTINCT) -> pa.Table:
     return pa.table({name: arrow_array(column_rows(name, rows_per_group), VALUES[name].arrow) for name in names})
 
 
+def bits_of(table: pa.Table) -> list[Any]:
+    """A table's columns as what compares by bits: NaN equals itself, and zeros differ by their sign."""
+    widths = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        whole = column.combine_chunks()
+        columns.append((name, whole.view(widths[whole.type]) if whole.type in widths else whole))
+    return columns
+
+
+def take_rows(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Some rows, in ascending order, of columns of any type: Arrow's own `take` does not know all."""
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    return pa.concat_tables([table.slice(0, 0), *(table.slice(run[0], len(run)) for run in runs if len(run))])
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Files
 # ------------------------------------------------------------------------------------------------------------
@@ -274,7 +292,7 @@ class PeerFile:
         start = sum(self.group_sizes[:row_group])
         top, *rest = leaf.split(".")
         rows = self.rows[top][start : start + self.group_sizes[row_group]]
-        return [value for row in rows for value in _leaf_values(row, rest)]
+        return [value for row in rows for value in leaf_values(row, rest)]
 
     def array(self, row_group: int, leaf: str) -> pa.Array:
         """The values of a chunk as Arrow data of the type that they were given in, nulls included."""
@@ -303,16 +321,16 @@ def _normal_interval(plain: bytes) -> bytes:
     return struct.pack("<III", months + days // 30, days % 30, millis)
 
 
-def _leaf_values(value: Any, parts: list[str]) -> list[Any]:
+def leaf_values(value: Any, parts: list[str]) -> list[Any]:
     """What stands at the end of a path below a value: through lists (``list.element``) and maps (``key_value.key``)."""
     if value is None or not parts:
         return [value]
     if isinstance(value, dict):
-        return _leaf_values(value[parts[0]], parts[1:])
+        return leaf_values(value[parts[0]], parts[1:])
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         side = {"key": 0, "value": 1}[parts[1]]
-        return [leaf for pair in value for leaf in _leaf_values(pair[side], parts[2:])]
-    return [leaf for item in value for leaf in _leaf_values(item, parts[2:])]
+        return [leaf for pair in value for leaf in leaf_values(pair[side], parts[2:])]
+    return [leaf for item in value for leaf in leaf_values(item, parts[2:])]
 
 
 def _leaf_type(arrow: pa.DataType, parts: list[str]) -> pa.DataType:
@@ -589,36 +607,61 @@ def needle(engine: str, *question: Any, **helpers: Any) -> int:
     return needles(engine, [question], **helpers)[0]
 
 
+def _equals(engine: str, column: str, value: Any, arrow: pa.DataType) -> str:
+    return f"{sql_column(engine, column)} = {literal(engine, value, arrow)}"
+
+
 def _by_duckdb(path: Path, column: str, value: Any, arrow: pa.DataType) -> int:
-    where = f"{_sql_column('duckdb', column)} = {literal('duckdb', value, arrow)}"
+    return duckdb_count(path, _equals("duckdb", column, value, arrow))
+
+
+def duckdb_count(path: Path, where: str) -> int:
+    """The rows of a file that DuckDB finds by a condition."""
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1; SET TimeZone = 'UTC'")
         return connection.execute(f"SELECT count(*) FROM read_parquet('{path}') WHERE {where}").fetchone()[0]
 
 
 def _by_datafusion(path: Path, column: str, value: Any, arrow: pa.DataType) -> int:
-    where = f"{_sql_column('datafusion', column)} = {literal('datafusion', value, arrow)}"
+    return datafusion_count(path, _equals("datafusion", column, value, arrow))
+
+
+def datafusion_count(path: Path, where: str) -> int:
+    """The rows of a file that DataFusion finds by a condition."""
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.register_parquet("given", str(path))
     return context.sql(f"SELECT count(*) AS n FROM given WHERE {where}").to_pydict()["n"][0]
 
 
 def _by_spark(spark: Any, questions: list[Question]) -> list[int]:
-    """All questions in one job: a job of its own for each would take longer than all else in the suite."""
+    schemas: dict[Path, str] = {}
+    spark_types = {pa.int64(): "BIGINT", pa.string(): "STRING"}
+    for path in {path for path, *_ in questions}:
+        asked = {name: kind for other, name, _, kind in questions if other == path}
+        if asked.keys() <= set(VALUES) and set(asked.values()) <= spark_types.keys():
+            # Told what there is, Spark reads files with other columns that it cannot read.
+            schemas[path] = ", ".join(f"{name} {spark_types[kind]}" for name, kind in asked.items())
+    wheres = [(path, _equals("spark", *question)) for path, *question in questions]
+    return spark_counts(spark, wheres, schemas)
+
+
+def spark_counts(spark: Any, questions: list[tuple[Path, str]], schemas: dict[Path, str] | None = None) -> list[int]:
+    """The rows that Spark finds by each condition in a file, in one job.
+
+    A job of its own for each would take longer than all else in the suite. `schemas` are those of files that Spark
+    is not to look up.
+    """
     frames: dict[Path, Any] = {}
     answers = None
-    spark_types = {pa.int64(): "BIGINT", pa.string(): "STRING"}
-    for number, (path, column, value, arrow) in enumerate(questions):
+    for number, (path, where) in enumerate(questions):
         if path not in frames:
             reader = spark.read.option("parquet.filter.dictionary.enabled", "false")
-            asked = {name: kind for other, name, _, kind in questions if other == path}
-            if asked.keys() <= set(VALUES) and set(asked.values()) <= spark_types.keys():
-                # Told what there is, Spark reads files with other columns that it cannot read.
-                reader = reader.schema(", ".join(f"{name} {spark_types[kind]}" for name, kind in asked.items()))
+            if schemas and path in schemas:
+                reader = reader.schema(schemas[path])
             frames[path] = reader.parquet(str(path))
-        where = f"{_sql_column('spark', column)} = {literal('spark', value, arrow)}"
         found = frames[path].where(where).selectExpr(f"{number} AS number")
         answers = found if answers is None else answers.unionAll(found)
+    assert answers is not None
     counts = collections.Counter(row.number for row in answers.collect())
     return [counts[number] for number in range(len(questions))]
 
@@ -636,11 +679,11 @@ def _by_arrow(probe: Any, path: Path, column: str, value: Any, arrow: pa.DataTyp
             found = file.read_row_group(row_group, columns=[column])[top]
             if isinstance(value, int) and pa.types.is_temporal(found.type):
                 found = found.cast(pa.int64())  # Python's own types know no nanoseconds
-            count += sum(leaf == value for row in found.to_pylist() for leaf in _leaf_values(row, rest))
+            count += sum(leaf == value for row in found.to_pylist() for leaf in leaf_values(row, rest))
     return count
 
 
-def _sql_column(engine: str, column: str) -> str:
+def sql_column(engine: str, column: str) -> str:
     top, *rest = column.split(".")
     if engine == "datafusion":
         return f'"{top}"' + "".join(f"['{part}']" for part in rest)
@@ -757,9 +800,7 @@ class ArrowProbe:
         command = [compiler, "-std=c++20", f"-I{pa.get_include()}", str(source), "-o", str(program)]
         command += [str(library) for library in shared] + [f"-Wl,-rpath,{libraries}"]
         subprocess.run(command, check=True, capture_output=True, text=True)
-        self.process = subprocess.Popen(
-            [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+        self.process = LineProcess([str(program)])
 
     def __call__(self, path: Path, row_group: int, column: int, plain: bytes) -> str:
         """``maybe``, ``absent``, ``none`` (no filter) or an error's text."""
@@ -769,15 +810,7 @@ class ArrowProbe:
         return bytes.fromhex(self._ask("bitset", path, row_group, column, "-"))
 
     def _ask(self, *words: Any) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("\t".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().rstrip("\n")
+        return self.process.ask("\t".join(map(str, words)))
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
+        self.process.close()

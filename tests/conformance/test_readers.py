@@ -16,41 +16,12 @@ import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from haystack import Haystack
 
 import parquet_bloom
 
 COLUMNS = [name for name in peers.VALUES if name not in ("bool", "nothing", *peers.NESTED)] + ["st.a", "st.b.c"]
 ENGINES = [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in peers.READERS]
-
-
-class Haystack:
-    """A file with our filters, the same with cleared filters, and needles that stand in one row group each."""
-
-    def __init__(self, folder: Path, name: str, columns: list[str], **options: Any):
-        plain = folder / f"{name}-plain.parquet"
-        tops = list(dict.fromkeys(column.split(".")[0] for column in columns))
-        pq.write_table(peers.arrow_table(tops), plain, row_group_size=peers.DISTINCT, use_dictionary=False, **options)
-        self.path = folder / f"{name}.parquet"
-        parquet_bloom.embed(plain, columns, output=self.path)
-        self.cleared = peers.with_zeroed_filters(self.path, folder / f"{name}-cleared.parquet")
-        rows = {top: peers.column_rows(top) for top in tops}
-        self.file = peers.PeerFile("pyarrow", name, self.path, rows, "parquet_bloom.embed")
-
-    def needle(self, column: str) -> tuple[Any, int, pa.DataType]:
-        """A value that every reader takes (finite, no zero, no extreme), and how many rows hold it."""
-        values = [value for group in range(peers.GROUPS) for value in self.file.values(group, column)]
-        common = peers.VALUES[column.split(".")[0]].always if "." not in column else [0, 7, "", -(2**31), 2**31 - 1]
-        arrow = self.file.array(0, column).type
-        value = next(
-            value
-            for value in values
-            if value is not None
-            and value not in [item for item in common if item is not None]
-            and not (isinstance(value, float) and (math.isnan(value) or math.isinf(value) or value == 0))
-            and not (pa.types.is_timestamp(arrow) and isinstance(value, int) and value % 1000)
-            and not (isinstance(value, str) and (len(value) > 60 or value == "\U0010fffd"))
-        )
-        return value, values.count(value), arrow
 
 
 @pytest.fixture(scope="module")

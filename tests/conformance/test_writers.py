@@ -222,7 +222,7 @@ def test_whole_rows_come_back(name, peer_file):
     found = parquet_bloom.read_table(file.path, [(column, "=", value)])
     expected = pq.read_table(file.path)
     pieces = [expected.slice(i, 1) for i, row in enumerate(rows) if row == value]
-    assert bits_of(found) == bits_of(pa.concat_tables(pieces))
+    assert peers.bits_of(found) == peers.bits_of(pa.concat_tables(pieces))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -250,16 +250,6 @@ def without_filters(footer: oracle.Struct) -> oracle.Struct:
     return footer
 
 
-def bits_of(table: pa.Table) -> list[Any]:
-    """A table's columns as what compares by bits: NaN equals itself, and zeros differ by their sign."""
-    widths = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
-    columns = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        whole = column.combine_chunks()
-        columns.append((name, whole.view(widths[whole.type]) if whole.type in widths else whole))
-    return columns
-
-
 def assert_only_filters_changed(before: Any, after: Any) -> None:
     old, new = before.read_bytes(), after.read_bytes()
     start = oracle.footer_start(old)
@@ -267,7 +257,7 @@ def assert_only_filters_changed(before: Any, after: Any) -> None:
     assert without_filters(oracle.read_footer(after)) == without_filters(oracle.read_footer(before))
     old_table, new_table = pq.read_table(before), pq.read_table(after)
     assert new_table.schema.equals(old_table.schema, check_metadata=True)
-    assert bits_of(new_table) == bits_of(old_table)
+    assert peers.bits_of(new_table) == peers.bits_of(old_table)
 
 
 @pytest.mark.parametrize("name", BY_PEERS)
@@ -323,7 +313,7 @@ def test_replacing_builds_all_filters_anew(name, peer_file, plain_file, tmp_path
     # Old filters at the tail are gone; those between row groups (DataFusion's) stay as dead bytes.
     kept_start = max(end for end in data_ends(file.path))
     assert replaced.read_bytes()[:kept_start] == file.path.read_bytes()[:kept_start]
-    assert bits_of(pq.read_table(replaced)) == bits_of(pq.read_table(file.path))
+    assert peers.bits_of(pq.read_table(replaced)) == peers.bits_of(pq.read_table(file.path))
     problems = {chunk.column for chunk in parquet_bloom.verify(replaced, data=True).problems}
     assert problems <= NOT_EMBEDDED
 
@@ -351,5 +341,5 @@ def test_written_tables_carry_the_same_filters(plain_file, tmp_path):
     theirs, ours = oracle.filters(embedded), oracle.filters(written)
     assert ours.keys() == theirs.keys()
     assert all(ours[key].bitset == theirs[key].bitset for key in theirs)
-    assert bits_of(pq.read_table(written)) == bits_of(table)
+    assert peers.bits_of(pq.read_table(written)) == peers.bits_of(table)
     assert parquet_bloom.verify(written, data=True).ok

@@ -1,48 +1,33 @@
 """A row that matches is never lost: random tables, writers, filters and predicates, against Python's own comparison.
 
-A seed decides everything, and a failure names it. `PARQUET_BLOOM_HUNT_SECONDS=600` goes on with new seeds for so long;
-`PARQUET_BLOOM_HUNT_SEED` is the first.
+A seed decides everything, and a failure names it; `hunting` says how to go on for longer.
 """
 
 from __future__ import annotations
 
 import collections
-import decimal
 import math
-import os
 import random
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import datafusion
-import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import random_files
+from hunting import seeds
 from peers import VALUES, arrow_array
+from random_files import NESTED
+from random_predicates import literal_form
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import And, Node, Or, parse, tree
 
-FIRST_SEED = int(os.environ.get("PARQUET_BLOOM_HUNT_SEED", "0"))
-SECONDS = float(os.environ.get("PARQUET_BLOOM_HUNT_SECONDS", "0"))
 TABLES = 60  # of the default suite
-
-NESTED = {"li", "ma", "ls", "st"}
-# What a writer takes; DataFusion and DuckDB get what they do not change on the way.
-DUCKDB = [
-    *("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "d4", "d9", "d18", "d38", "date", "time_us"),
-    *("ts_us", "tz_us", "ts_ns", "str", "large_str", "bin", "uuid", "bool", "nothing"),
-]
-DATAFUSION = [name for name in DUCKDB if name != "uuid"] + ["flba", "time_ms", "time_ns", "ts_ms", "view_str"]
-POLARS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "d9", "d18", "d38", "date", "str", "bin"]
-INT96 = [f"{kind}_{unit}" for kind in ("ts", "tz") for unit in ("s", "ms", "us", "ns")]
 
 
 @dataclass
@@ -99,10 +84,9 @@ def draw_rows(rng: random.Random, kind: str, count: int) -> list[Any]:
 
 def make_file(rng: random.Random, folder: Path, kinds: list[str] | None = None) -> File:
     writer = rng.choice(["pyarrow"] * 5 + ["duckdb", "datafusion", "polars"])
-    known = {"duckdb": DUCKDB, "datafusion": DATAFUSION, "polars": POLARS}.get(writer, list(VALUES))
+    known = random_files.KINDS[writer]
     kinds = kinds or rng.sample(known, min(len(known), rng.randint(2, 7)))
     kinds = [kind for kind in kinds if kind in known]
-    int96 = writer == "pyarrow" and rng.random() < 0.25
     count = rng.choice([0, 1, 2, 7, 40, 200, 200])
     columns = {kind: Column(kind, kind, draw_rows(rng, kind, count)) for kind in kinds}
     table = pa.table(
@@ -110,109 +94,8 @@ def make_file(rng: random.Random, folder: Path, kinds: list[str] | None = None) 
     )
     path = folder / f"{rng.randrange(2**60):x}.parquet"
     group = rng.choice([1, 3, 17, 50, 1000]) if count < 100 else rng.choice([10, 23, 64, 1000])
-    options = globals()[f"_write_{writer}"](rng, table, path, group, int96)
+    options = getattr(random_files, f"by_{writer}")(rng, table, path, group)
     return File(path, columns, {n: n for n in range(count)}, f"{writer} {options}")
-
-
-def _write_pyarrow(rng: random.Random, table: pa.Table, path: Path, group: int, int96: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "version": rng.choice(["1.0", "2.4", "2.6"]),
-        "data_page_version": rng.choice(["1.0", "2.0"]),
-        "compression": rng.choice(["none", "snappy", "zstd", "gzip", "lz4", "brotli"]),
-        "use_dictionary": rng.choice([True, False]),
-        "write_statistics": rng.choice([True, False]),
-        "write_page_index": rng.choice([True, False]),
-        "data_page_size": rng.choice([100, 1 << 20]),
-        "store_schema": rng.choice([True, False]),
-        "use_deprecated_int96_timestamps": int96,
-        "store_decimal_as_integer": rng.choice([True, False]),
-        "use_content_defined_chunking": rng.random() < 0.1,
-    }
-    if any(pa.types.is_temporal(field.type) and "ns" in str(field.type) for field in table.schema):
-        options["version"] = "2.6"  # the older ones have no nanoseconds
-    if rng.random() < 0.4:
-        leaves = _leaves(table)
-        options["bloom_filter_options"] = {
-            leaf: {"ndv": rng.choice([1, 50, 1000]), "fpp": rng.choice([0.5, 0.01])}
-            for leaf in rng.sample(leaves, rng.randint(0, len(leaves)))
-        }
-    pq.write_table(table, path, row_group_size=group, **options)
-    return options
-
-
-def _leaves(table: pa.Table) -> list[str]:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.slice(0, 0), sink)
-    schema = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    return [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type != "BOOLEAN"]
-
-
-def _write_duckdb(rng: random.Random, table: pa.Table, path: Path, group: int, int96: bool) -> dict[str, Any]:
-    options = {
-        "ROW_GROUP_SIZE": group,
-        "COMPRESSION": rng.choice(["snappy", "zstd", "gzip", "uncompressed"]),
-        "PARQUET_VERSION": rng.choice(["V1", "V2"]),
-        "DICTIONARY_SIZE_LIMIT": rng.choice([0, 1000, 100_000]),
-    }
-    with duckdb.connect() as connection:
-        connection.register("made", table)
-        connection.execute("SET threads=1; SET TimeZone='UTC'")
-        said = ", ".join(f"{key} '{value}'" for key, value in options.items())
-        connection.execute(f"COPY (SELECT * FROM made) TO '{path}' (FORMAT parquet, {said})")
-    return options
-
-
-def _write_datafusion(rng: random.Random, table: pa.Table, path: Path, group: int, int96: bool) -> dict[str, Any]:
-    options = datafusion.ParquetWriterOptions(
-        max_row_group_size=group,
-        bloom_filter_on_write=rng.random() < 0.7,
-        bloom_filter_fpp=rng.choice([0.1, 0.01]),
-        bloom_filter_ndv=rng.choice([10, 1000]),
-        dictionary_enabled=rng.choice([True, False]),
-        statistics_enabled=rng.choice(["none", "chunk", "page"]),
-    )
-    context = datafusion.SessionContext()
-    context.from_arrow(table).write_parquet_with_options(str(path), options)
-    if not path.exists() and table.num_rows == 0:
-        pq.write_table(table, path)
-    return {"group": group}
-
-
-def _write_polars(rng: random.Random, table: pa.Table, path: Path, group: int, int96: bool) -> dict[str, Any]:
-    options = {
-        "compression": rng.choice(["snappy", "zstd", "uncompressed"]),
-        "row_group_size": group,
-        "statistics": rng.choice([True, False, "full"]),
-    }
-    pl.from_arrow(table).write_parquet(path, **options)
-    return options
-
-
-def readable(file: File) -> bool:
-    """Whether pyarrow reads the file: of DuckDB's delta-encoded integers it does not read all."""
-    try:
-        pq.read_table(file.path)
-    except OSError:
-        assert "'PARQUET_VERSION': 'V2'" in file.story
-        return False
-    return True
-
-
-def embed(rng: random.Random, path: Path) -> str:
-    """Some of the columns get filters of ours; what was there before stays, or is built anew."""
-    told = ""
-    for _ in range(rng.choice([0, 1, 1, 1, 2])):
-        with parquet_bloom.open(path) as file:
-            leaves = [leaf.name for leaf in file.leaves if leaf.physical != "BOOLEAN" and leaf.name != "row"]
-        if not leaves:
-            return told
-        chosen = {name: rng.choice([0.3, 0.01, 0.001]) for name in rng.sample(leaves, rng.randint(1, len(leaves)))}
-        replace, powers = rng.random() < 0.5, rng.random() < 0.8
-        parquet_bloom.embed(path, chosen, replace=replace, power_of_two=powers)
-        told += f"; embed({chosen}, {replace=}, {powers=})"
-    report = parquet_bloom.verify(path, data=True)
-    assert report.ok, [str(problem) for problem in report.problems]
-    return told
 
 
 # ------------------------------------------------------------------------------------------------ the predicates
@@ -263,26 +146,6 @@ def draw_literal(rng: random.Random, column: Column) -> Any:
     return VALUES[column.kind].draw(rng)
 
 
-def literal_form(rng: random.Random, column: Column, value: Any) -> Any:
-    """The same value as callers write it: Python's, NumPy's, Arrow's."""
-    arrow = column.arrow
-    if value is None:
-        return None
-    if isinstance(value, int) and pa.types.is_temporal(arrow):
-        return pa.scalar(value, pa.int64()).cast(arrow)
-    if rng.random() < 0.3:
-        if isinstance(value, uuid.UUID):
-            return str(value)
-        if pa.types.is_dictionary(arrow) or isinstance(arrow, pa.BaseExtensionType):
-            return value
-        if isinstance(value, float) and math.isnan(value):
-            return np.float64(value)
-        return pa.scalar(value, arrow)
-    if rng.random() < 0.2 and pa.types.is_integer(arrow):
-        return rng.choice([np.dtype(arrow.to_pandas_dtype()).type(value), decimal.Decimal(value)])
-    return value
-
-
 Match = Callable[[int], bool | None]  # a row's number -> true, false or null
 
 
@@ -293,7 +156,7 @@ def draw_leaf(rng: random.Random, columns: list[Column]) -> tuple[tuple[str, str
     choice = rng.random()
     if choice < 0.6:
         value = draw_literal(rng, column)
-        form = literal_form(rng, column, value)
+        form = literal_form(rng, column.arrow, value)
         if choice < 0.3 or column.kind == "bool":  # values of TRUE and FALSE have no order
             return (column.name, rng.choice(["=", "=="]), form), lambda i: equal(rows[i], value)
         if choice < 0.35:
@@ -307,7 +170,7 @@ def draw_leaf(rng: random.Random, columns: list[Column]) -> tuple[tuple[str, str
         operator = rng.choice(list(comparisons))
         return (column.name, operator, form), comparisons[operator]
     values = [draw_literal(rng, column) for _ in range(rng.choice([0, 1, 2, 5, 30]))]
-    forms = [literal_form(rng, column, value) for value in values]
+    forms = [literal_form(rng, column.arrow, value) for value in values]
     if choice < 0.9:
         return (column.name, "in", forms), lambda i: any_true([equal(rows[i], value) for value in values])
     return (column.name, "not in", forms), lambda i: inverted(any_true([equal(rows[i], value) for value in values]))
@@ -380,10 +243,10 @@ def check(file: File, where: Any, match: Match, tally: Tally) -> None:
 def hunt(seed: int, folder: Path, tally: Tally) -> None:
     rng = random.Random(seed)
     file = make_file(rng, folder)
-    if not readable(file):
+    if not random_files.readable(file.path, file.story):
         return
     try:
-        file.story += embed(rng, file.path)
+        file.story += random_files.embed(rng, file.path)
         columns = [column for column in file.columns.values() if column.kind not in NESTED]
         st = file.columns.get("st")
         if st:
@@ -431,12 +294,11 @@ def check_elements(rng: random.Random, file: File, column: Column, tally: Tally)
 
 def test_no_row_is_lost(tmp_path):
     tally = Tally()
-    deadline = time.monotonic() + SECONDS
-    seed = FIRST_SEED
-    while seed < FIRST_SEED + TABLES or time.monotonic() < deadline:
+    tables = 0
+    for seed in seeds(TABLES):
         hunt(seed, tmp_path, tally)
-        seed += 1
-    print(f"{seed - FIRST_SEED} tables, {tally}")
+        tables += 1
+    print(f"{tables} tables, {tally}")
     # That nothing is lost would also hold if nothing was skipped. (Not every column has a filter or statistics.)
     assert tally.refused < 0.02 * tally.predicates
     assert tally.skipped > 0.6 * tally.without_match
