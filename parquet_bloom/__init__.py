@@ -4,6 +4,7 @@ from . import errors
 from .core.sizing import fpp_for, size_for
 from .file.embed import EmbedReport, embed
 from .file.footer_cache import FooterCache
+from .file.footer_store import DiskFooterCache
 from .file.probing import Probed, probe
 from .file.reader import BloomFile, ChunkFilter, open
 from .file.verify import VerifyReport, verify
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BloomFile",
     "ChunkFilter",
+    "DiskFooterCache",
     "EmbedReport",
     "FooterCache",
     "Probed",

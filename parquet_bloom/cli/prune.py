@@ -66,7 +66,8 @@ def prune(
 ) -> int:
     """Say which files and row groups can hold a row that matches, and what rules out the others.
 
-    Decided from statistics and Bloom filters alone. What is doubtful is read, and the doubt is told.
+    Decided from statistics and Bloom filters alone, and from folders named like day=2026-01-31: files that these rule
+    out are not opened, and are one row. What is doubtful is read, and the doubt is told.
     """
     node = parse(where, dialect)
     files = [file.path for file in find_files(paths, output)]
@@ -84,6 +85,9 @@ def prune(
                 cache=None,  # it would be gone with the process
             )
         for file in report.files:
+            if file.unopened:
+                whole = RowGroupDecision(-1, False, frozenset({"partition"}), file.unopened)
+                rows.add(_row(file.path, whole) | {"row_group": None, "num_rows": None})
             for decision in file.row_groups:
                 rows.add(_row(file.path, decision))
         rows.facts |= {"where": report.where, "totals": _totals(report)}
@@ -108,6 +112,7 @@ def _totals(report: PruneReport) -> dict[str, Any]:
     return {
         "files": report.total_files,
         "selected_files": report.selected_files,
+        "unopened_files": report.unopened_files,
         "row_groups": report.total_row_groups,
         "selected_row_groups": report.selected_row_groups,
         "skipped_by": report.skipped_by,

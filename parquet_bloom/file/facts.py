@@ -13,11 +13,12 @@ from ..errors import BrokenFilterError, MalformedFooterError
 from ..hashing import physical
 from ..hashing.physical import ColumnType, Domain
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
-from ..metadata.footer import Footer, Leaf, Statistics
+from ..metadata.footer import Leaf, Statistics
 from ..predicate.evidence import ColumnEvidence, Evidence, Holds
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
+    from .footer_cache import CachedFooter
     from .reader import BloomFile, ChunkFilter
 
 UNREAD = -1
@@ -56,15 +57,16 @@ class ColumnFacts:
         self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
         self.problems: list[str | None] = [None] * file.num_row_groups
 
-    def take_head(self, footer: Footer, row_group: int, data: bytes, data_start: int) -> bool:
+    def take_head(self, known: CachedFooter, row_group: int, data: bytes, data_start: int) -> bool:
         """Know what the header of a filter says, which stands in some bytes of the file; False if it is not so simple.
 
         Parameters
         ----------
+        known : what is remembered of the file; the header will be.
         data, data_start : bytes of the file, and where in it they begin.
         """
         place = self._places[row_group]
-        if place is None or not footer.filters_apart or place[0] < data_start:
+        if place is None or not known.footer.filters_apart or place[0] < data_start:
             return False
         begin, length = place[0] - data_start, place[1]
         try:
@@ -73,6 +75,7 @@ class ColumnFacts:
             return False
         if header.problem or header.header_bytes + header.num_bytes != length:
             return False
+        known.heads[place[0]] = data[begin : begin + header.header_bytes]
         self.starts[row_group] = place[0] + header.header_bytes
         self.num_bytes[row_group] = header.num_bytes
         return True

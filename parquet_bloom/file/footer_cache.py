@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from ..metadata.filter_header import MAX_HEADER_BYTES
 from ..metadata.footer import Footer
-from ..storage import FileIdentity, RemoteIdentity
+from ..storage import FileIdentity, RemoteIdentity, Source
 from .facts import ColumnFacts, FileFacts
 
 DEFAULT_BYTES = 256 * 1024 * 1024
@@ -105,7 +105,7 @@ class FooterCache:
             self._entries.move_to_end(identity)
             return self._entries[identity].known
 
-    def last_at(self, paths: Iterable[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+    def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         """What is known of the local files that stood at some paths when they were opened last.
 
         Whether they still do is for the caller to find out.
@@ -124,7 +124,7 @@ class FooterCache:
     def put(self, identity: Hashable, known: CachedFooter, path: str | None = None) -> None:
         """Remember a file, if its identity tells it from each other one, and the path that led to it."""
         num_bytes = known.num_bytes
-        if num_bytes > self.max_bytes or not _distinct(identity):
+        if num_bytes > self.max_bytes or not distinct(identity):
             return
         with self._lock:
             if identity in self._entries:
@@ -142,6 +142,17 @@ class FooterCache:
         if entry.path is not None and self._at.get(entry.path) == identity:
             del self._at[entry.path]
 
+    def find(self, source: Source) -> CachedFooter | None:
+        """What is known of an opened file."""
+        return self.get(source.identity)
+
+    def keep(self, source: Source, known: CachedFooter) -> None:
+        """Remember an opened file."""
+        self.put(source.identity, known, source.name)
+
+    def flush(self) -> None:
+        """Write down what is kept elsewhere than in memory, where a cache does that; called when a query is done."""
+
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
@@ -150,10 +161,12 @@ class FooterCache:
             self._num_bytes = 0
 
 
-def _distinct(identity: Hashable) -> bool:
+def distinct(identity: Hashable) -> bool:
+    """Whether an identity tells a file from each other one, and from what it will be after a change."""
     if isinstance(identity, FileIdentity):
         return identity.changed_ns < time.time_ns() - SETTLED_NS
-    return isinstance(identity, RemoteIdentity) and identity.etag is not None
+    # A weak etag stands for all objects that mean the same, not for the same bytes.
+    return isinstance(identity, RemoteIdentity) and identity.etag is not None and identity.etag[:2] != b"W/"
 
 
 FOOTERS = FooterCache()

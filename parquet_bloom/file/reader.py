@@ -262,11 +262,11 @@ class BloomFile:
         self.source = source
         self.path = source.name
         if known is None and cache is not None:
-            known = cache.get(source.identity)
+            known = cache.find(source)
         if known is None:
             known = CachedFooter(read_footer(source))
             if cache is not None:
-                cache.put(source.identity, known, source.name)
+                cache.keep(source, known)
         self.known = known
         self.footer: Footer = known.footer
         self._heads = known.heads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,21 +11,30 @@ from numpy.typing import NDArray
 from ..file.facts import FileFacts
 from ..file.probing import probe_any, probe_hashes
 from ..file.reader import BloomFile, ChunkFilter
-from ..predicate.decide import Answer, Decider, Question
+from ..predicate.decide import POSSIBLE, Answer, Decider, Question
 from ..predicate.evidence import ColumnEvidence, Evidence
 from .report import RowGroupDecision
 
 Ask = Callable[[list[Question]], Sequence[Answer]]
 
 
+def columns_of(decider: Decider | Literal[True]) -> list[str]:
+    """The columns that a predicate looks at; none if it is true."""
+    return [] if decider is True else decider.columns
+
+
 def judge(
-    files: Sequence[FileFacts], decider: Decider, ask: Ask | None, others: Mapping[str, Evidence | None] | None = None
+    files: Sequence[FileFacts],
+    decider: Decider | Literal[True],
+    ask: Ask | None,
+    others: Mapping[str, Evidence | None] | None = None,
 ) -> NDArray[np.int32]:
     """Judge all row groups of files of one layout.
 
     Parameters
     ----------
     files : their facts.
+    decider : the predicate, or True for one that holds for every row.
     ask : see `Decider.decide_all`; the places are the files' row groups, one file's behind the other's.
     others : what is known of columns of the predicate that the facts are not about, the same in all row groups.
 
@@ -33,6 +43,8 @@ def judge(
     The number of each row group's verdict.
     """
     count = sum(len(facts.num_rows) for facts in files)
+    if decider is True:
+        return np.zeros(count, np.int32)
     columns: dict[str, ColumnEvidence | None] = {}
     for name, one in (others or {}).items():
         columns[name] = None if one is None else ColumnEvidence.of(one.column_type, [one]).at(np.zeros(count, np.intp))
@@ -89,10 +101,17 @@ def has_broken_filter(file: BloomFile, facts: FileFacts, row_groups: Sequence[in
 
 
 class Decisions:
-    """Makes decisions of verdicts; equal ones are one object, since a lake has many."""
+    """Makes decisions of verdicts; equal ones are one object, since a lake has many.
 
-    def __init__(self, decider: Decider):
+    Parameters
+    ----------
+    decider : who gave the verdicts; True for a predicate that holds for every row.
+    doubts : about whatever is read.
+    """
+
+    def __init__(self, decider: Decider | Literal[True], doubts: tuple[str, ...] = ()):
         self._decider = decider
+        self._doubts = doubts
         self._known: dict[tuple[object, ...], tuple[RowGroupDecision, ...]] = {}
 
     def of(self, facts: FileFacts, verdicts: NDArray[np.int32]) -> tuple[RowGroupDecision, ...]:
@@ -109,6 +128,6 @@ class Decisions:
     def _decision(self, number: int, row_group: int, num_rows: int | None, doubts: tuple[str, ...]) -> RowGroupDecision:
         if num_rows is None:
             return RowGroupDecision(row_group, False, frozenset({"empty"}), "it has no rows")
-        verdict = self._decider.verdict(number)
-        found = verdict.doubts + doubts if verdict.possible else ()
+        verdict = POSSIBLE if self._decider is True else self._decider.verdict(number)
+        found = verdict.doubts + doubts + self._doubts if verdict.possible else ()
         return RowGroupDecision(row_group, verdict.possible, verdict.by, verdict.reason, found, num_rows)

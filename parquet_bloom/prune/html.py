@@ -27,15 +27,17 @@ def table(report: PruneReport) -> str:
         f"{report.selected_row_groups:,}",
         f"{report.total_row_groups:,}",
         f"{num_rows:,}",
-        _causes(report.skipped_by),
+        ", ".join(filter(None, [_causes(report.skipped_by), _unopened(report.unopened_files)])),
         f"{len({doubt[:2] for doubt in report.doubts}):,} row groups" if report.doubts else "",
     ]
-    caption = f"<caption><code>{_text(report.where)}</code></caption>"
+    caption = f"<caption><code>{_text(report.where)}</code> {_text(str(report))}</caption>"
     body = f"<tbody>{''.join(rows)}</tbody><tfoot>{_row('th', totals)}</tfoot>"
     return f"<table>{caption}<thead>{_row('th', list(_HEAD))}</thead>{body}</table>"
 
 
 def _cells(file: FileDecision) -> list[str]:
+    if file.unopened:
+        return [file.path, "0", "", "0", f"not opened: {file.unopened}", ""]
     doubts = file.doubts
     more = [f"{len(doubts) - _DOUBTS:,} more"] if len(doubts) > _DOUBTS else []
     return [
@@ -46,6 +48,10 @@ def _cells(file: FileDecision) -> list[str]:
         _causes(file.skipped_by),
         "; ".join(doubts[:_DOUBTS] + more),
     ]
+
+
+def _unopened(count: int) -> str:
+    return f"not opened: {count:,} file{'' if count == 1 else 's'}" if count else ""
 
 
 def _causes(skipped_by: dict[str, int]) -> str:

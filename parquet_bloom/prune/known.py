@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from ..metadata.footer import TAIL_BYTES
 from ..predicate.decide import Answer, Decider, Question
 from ..storage import ClosedSource, FileIdentity, read_ends, visit
 from ..threads import in_order
-from .evidence import judge
+from .evidence import columns_of, judge
 
 MANY_KEYS = 64
 """A filter that is asked for more keys is not visited for single blocks."""
@@ -56,13 +56,18 @@ class _Known(NamedTuple):
 
 
 def judge_local(
-    paths: Sequence[str], decider: Decider, cache: FooterCache | None, ignore_case: bool, threads: int
+    paths: Sequence[str],
+    decider: Decider | Literal[True],
+    cache: FooterCache | None,
+    ignore_case: bool,
+    threads: int,
 ) -> dict[int, Judged]:
     """Judge those of some local files that can be judged without a closer look.
 
     Parameters
     ----------
     paths : the files.
+    decider : the predicate; True for one that holds for every row.
     cache : footers that are known, and to which those read now are added.
     threads : how many visit files at a time, at most.
 
@@ -70,7 +75,7 @@ def judge_local(
     -------
     {place in `paths`: what was found}; the others must be looked at one by one.
     """
-    names = tuple(decider.columns)
+    names = tuple(columns_of(decider))
     known = cache.last_at(paths) if cache is not None else [None] * len(paths)
     files: list[_Known] = []
     for place, found in enumerate(known):
@@ -132,10 +137,12 @@ class _Visit:
         self._ends = np.cumsum(counts)  # of each file's places among those of all
         self._is_same: NDArray[np.bool_] | None = None
         self._usable = np.ones(len(files), np.bool_)
+        ends = [file.identity.size if file.end is None else file.end.size - len(file.end.end) for file in files]
+        self._kept_from = np.array(ends, np.int64)
         self._requests = np.zeros(len(files), np.int64)
         self._bytes = np.zeros(len(files), np.int64)
 
-    def judge(self, decider: Decider) -> dict[int, Judged]:
+    def judge(self, decider: Decider | Literal[True]) -> dict[int, Judged]:
         verdicts = judge([file.facts for file in self._files], decider, self._ask)
         if self._is_same is None:
             self._visit(np.empty(0, np.intp), np.empty(0, np.int64), BLOCK_BYTES)
@@ -207,9 +214,12 @@ class _Visit:
                 row_group = place - int(self._ends[number]) + len(file.facts.num_rows)
                 column = file.facts.columns[question.column]
                 assert column is not None
-                end = file.end
-                known = end is not None and column.take_head(file.known.footer, row_group, *end.kept)
-                if not known and column.filter_offset(row_group) >= 0:
+                offset = column.filter_offset(row_group)
+                head = file.known.heads.get(offset)
+                known = head is not None and column.take_head(file.known, row_group, head, offset)
+                if not known and file.end is not None:
+                    known = column.take_head(file.known, row_group, *file.end.kept)
+                if not known and offset >= 0:
                     wanted.append((number, row_group, column))
         if not wanted:
             return
@@ -217,10 +227,25 @@ class _Visit:
         offsets = np.array([column.filter_offset(row_group) for _, row_group, column in wanted], np.int64)
         heads = self._visit(of_head, offsets, _HEAD_BYTES)
         for (number, row_group, column), offset, head in zip(wanted, offsets.tolist(), heads, strict=True):
-            column.take_head(self._files[number].known.footer, row_group, head.tobytes(), offset)
+            column.take_head(self._files[number].known, row_group, head.tobytes(), offset)
 
     def _visit(self, of_range: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
         """Read ranges, given by their file and offset, and see which files are still the same."""
+        data = np.empty((len(offsets), length), np.uint8)
+        far = np.ones(len(offsets), np.bool_)
+        near = self._kept_from[of_range] <= offsets  # they came with the file's end
+        for at in np.flatnonzero(near).tolist():
+            end = self._files[of_range[at]].end
+            assert end is not None
+            begin = int(offsets[at]) - end.size
+            piece = end.end[begin : begin + length or None]
+            if len(piece) == length:
+                data[at] = np.frombuffer(piece, np.uint8)
+                far[at] = False
+        data[far] = self._visit_far(of_range[far], offsets[far], length)
+        return data
+
+    def _visit_far(self, of_range: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
         order = np.lexsort((offsets, of_range))
         counts = np.bincount(of_range, minlength=len(self._files))
         self._requests += counts

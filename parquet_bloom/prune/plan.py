@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.facts import facts_of
@@ -16,8 +16,9 @@ from ..predicate import parse
 from ..predicate.decide import Decider
 from ..storage import Entry, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
-from .evidence import Decisions, ask_file, judge
-from .known import Judged, judge_local
+from .evidence import Decisions, ask_file, columns_of, judge
+from .known import judge_local
+from .partitions import Partitions, Residuals
 from .report import FileDecision, PruneReport
 
 _REMOTE_THREADS = 16
@@ -38,6 +39,7 @@ def prune(
     on_error: Callable[[ParquetBloomError], None] | None = None,
     threads: int | None = None,
     cache: FooterCache | None = FOOTERS,
+    partitioning: Literal["hive"] | None = "hive",
 ) -> PruneReport:
     """Find the row groups that can hold a row that matches, from statistics and Bloom filters alone.
 
@@ -63,6 +65,9 @@ def prune(
         visited by as many as there are processors.
     cache : footers that are known, and to which those read now are added; None for none. The one that is used when
         nothing is said is shared by all calls of the process and takes 256 MiB at most.
+    partitioning : "hive" takes folders `name=value` of the files' paths as columns, int64, date32 or string, if all
+        files have them: files that they rule out are not opened. A file's own column of such a name is not looked at,
+        as in Spark, DuckDB and polars. None takes them as mere names.
 
     Returns
     -------
@@ -85,9 +90,10 @@ def prune(
     filesystem = file_system(filesystem, storage_options)
     entries = list_entries(paths, filesystem)
     files = [entry.path for entry in entries]
-    report = PruneReport(str(decider.node), filesystem=filesystem)
+    report = PruneReport(str(decider.node), filesystem=filesystem, partitions=partitions_of(files, partitioning))
     missing = set(decider.columns)
-    looks = _Looker(decider, filesystem, ignore_case, cache, threads).look(entries)
+    left = report.partitions.left_of(decider.node, timezone, ignore_case=ignore_case, strict=False)
+    looks = _Looker(Deciders(decider, left, timezone), filesystem, ignore_case, cache, threads).look(entries)
     for done, found in enumerate(looks):
         report.requests += found.requests
         report.bytes_read += found.bytes_read
@@ -101,11 +107,43 @@ def prune(
             on_error(found.error)
         if progress:
             progress(done + 1, len(files))
+    if cache is not None:
+        cache.flush()
     unknown = [name for name in sorted(missing) if report.files and not any(f"{name}=" in path for path in files)]
     if unknown:
         several = f" in any of {len(files):,} files" if len(files) > 1 else ""
         raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=unknown[0])
     return report
+
+
+def partitions_of(files: Sequence[str], partitioning: str | None) -> Partitions:
+    """The columns that the folders of files give; `partitioning` as `prune` takes it."""
+    if partitioning not in ("hive", None):
+        raise ParquetBloomError(f"partitioning is 'hive' or None, not {partitioning!r}")
+    return Partitions(files if partitioning else ())
+
+
+class Deciders:
+    """The decider of each file: what its folders have left of a predicate.
+
+    Attributes
+    ----------
+    residuals : what they have left.
+    """
+
+    def __init__(self, decider: Decider, residuals: Residuals, timezone: str):
+        self.residuals = residuals
+        self._timezone = timezone
+        self._known = {id(decider.node): decider}
+
+    def of(self, path: str) -> Decider | bool:
+        """True where every row of the file matches, False where none does."""
+        left = self.residuals.of(path)
+        if isinstance(left, bool):
+            return left
+        if id(left) not in self._known:
+            self._known.setdefault(id(left), Decider(left, self._timezone))
+        return self._known[id(left)]
 
 
 @dataclass(slots=True)
@@ -123,14 +161,14 @@ class _Looker:
     """Looks at files: at local ones many at a time, at the others, and where anything is odd, one by one."""
 
     def __init__(
-        self, decider: Decider, filesystem: Any, ignore_case: bool, cache: FooterCache | None, threads: int | None
+        self, deciders: Deciders, filesystem: Any, ignore_case: bool, cache: FooterCache | None, threads: int | None
     ):
-        self._decider = decider
+        self._deciders = deciders
         self._filesystem = filesystem
         self._ignore_case = ignore_case
         self._cache = cache
         self._threads = threads
-        self._decisions = Decisions(decider)
+        self._decisions: dict[int, Decisions] = {}
 
     def look(self, files: Sequence[Entry]) -> Iterator[_Look]:
         """Look at files, in their order."""
@@ -143,17 +181,39 @@ class _Looker:
         threads = self._threads or 1
         for start in range(0, len(files), _TOGETHER):
             some = files[start : start + _TOGETHER]
-            paths = [entry.path for entry in some]
-            known = judge_local(paths, self._decider, self._cache, self._ignore_case, self._threads or processors())
-            left = [entry for place, entry in enumerate(some) if place not in known]
+            looks = self._judged(some)
+            left = [entry for place, entry in enumerate(some) if place not in looks]
             # To hand over a file to a thread takes as long as to look at one that is in memory: they go by several.
             with closing(self._look_at_all(left, threads, max(1, min(_RUN, -(-len(left) // threads))))) as others:
-                for place, path in enumerate(paths):
-                    yield self._known(path, known[place]) if place in known else next(others)
+                for place in range(len(some)):
+                    yield looks[place] if place in looks else next(others)
 
-    def _known(self, path: str, judged: Judged) -> _Look:
-        decision = FileDecision(path, self._decisions.of(judged.facts, judged.verdicts))
-        return _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
+    def _judged(self, files: list[Entry]) -> dict[int, _Look]:
+        """Looks at those local files that can be judged together, by their places."""
+        of_deciders: dict[int, tuple[Decider | Literal[True], list[int]]] = {}
+        looks: dict[int, _Look] = {}
+        for place, entry in enumerate(files):
+            decider = self._deciders.of(entry.path)
+            if decider is False:
+                looks[place] = self._unopened(entry.path)
+            else:
+                of_deciders.setdefault(id(decider), (decider, []))[1].append(place)
+        threads = self._threads or processors()
+        for decider, places in of_deciders.values():
+            paths = [files[place].path for place in places]
+            decisions = self._decisions_of(decider)
+            for number, judged in judge_local(paths, decider, self._cache, self._ignore_case, threads).items():
+                decision = FileDecision(paths[number], decisions.of(judged.facts, judged.verdicts))
+                looks[places[number]] = _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
+        return looks
+
+    def _unopened(self, path: str) -> _Look:
+        """A file whose folders rule it out."""
+        return _Look((), FileDecision(path, (), self._deciders.residuals.told(path)))
+
+    def _decisions_of(self, decider: Decider | Literal[True]) -> Decisions:
+        doubts = tuple(self._deciders.residuals.doubts)
+        return self._decisions.get(id(decider)) or self._decisions.setdefault(id(decider), Decisions(decider, doubts))
 
     def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[_Look, None, None]:
         """Look at files one by one, by threads that are handed so many at a time."""
@@ -167,15 +227,18 @@ class _Looker:
         return [self._look_at(entry) for entry in files]
 
     def _look_at(self, entry: Entry) -> _Look:
+        decider = self._deciders.of(entry.path)
+        if decider is False:
+            return self._unopened(entry.path)
         found = _Look()
         try:
             with open_source(entry.path, self._filesystem, entry) as source:
                 try:
                     file = BloomFile(source, self._cache)
-                    facts = facts_of(file, self._decider.columns, self._ignore_case)
+                    facts = facts_of(file, columns_of(decider), self._ignore_case)
                     found.missing = facts.missing
-                    verdicts = judge([facts], self._decider, ask_file(file, facts))
-                    found.decision = FileDecision(entry.path, self._decisions.of(facts, verdicts))
+                    verdicts = judge([facts], decider, ask_file(file, facts))
+                    found.decision = FileDecision(entry.path, self._decisions_of(decider).of(facts, verdicts))
                 finally:
                     found.requests, found.bytes_read = source.requests, source.bytes_read
         except ParquetBloomError as error:

@@ -7,32 +7,45 @@ groups; what is read is filtered by polars itself, by the whole predicate, so wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError, UnreadableColumnError
+from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import open
 from ..predicate.tree import Node
 from ..storage import file_system, list_files
 from . import polars_predicate
-from .plan import prune
-from .schemas import promoted, reading, unified
+from .partitions import Partitions
+from .plan import partitions_of, prune
+from .schemas import metadata_of, promoted, reader_of, reading, unified
 
 
-def scan_polars(paths: Any, *, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None) -> Any:
+def scan_polars(
+    paths: Any,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    timezone: str = "UTC",
+    cache: FooterCache | None = FOOTERS,
+    partitioning: Literal["hive"] | None = "hive",
+) -> Any:
     """Parquet files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
 
     Parameters
     ----------
     paths : a file, a folder, or a list of them; listed, and their footers read for the schema, at once.
-    filesystem, storage_options : as in `prune`.
+    filesystem, storage_options, timezone, cache, partitioning : as in `prune`. With a cache the footers are read once,
+        for schema and filters.
 
     Returns
     -------
     polars.LazyFrame
-        The rows of all files in file order; columns of files that differ are promoted as in `read_table`. Filters,
+        The rows of all files in file order; columns of files that differ are promoted as in `read_table`, which has
+        those in the names of folders in the same place. Filters,
         projections and leading slices reach the files; every filter that polars pushes down is applied, whole, to what
         is read, and those that are understood (comparisons of a bare column with literals, under `&`, `|`, `~`)
         choose the row groups beforehand.
@@ -47,7 +60,9 @@ def scan_polars(paths: Any, *, filesystem: Any = None, storage_options: Mapping[
     files = list_files(paths, filesystem)
     if not files:
         raise ParquetBloomError("there are no files to scan")
-    source = _Source(pl, files, filesystem)
+    partitions = partitions_of(files, partitioning)
+    options = {"timezone": timezone, "cache": cache, "partitioning": partitioning}
+    source = _Source(pl, files, filesystem, partitions, options)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
 
 
@@ -68,27 +83,30 @@ class _Source:
     dtypes : polars' schema of the rows.
     """
 
-    def __init__(self, pl: Any, files: list[str], filesystem: Any):
+    def __init__(self, pl: Any, files: list[str], filesystem: Any, partitions: Partitions, options: dict[str, Any]):
         self._pl = pl
         self._files = files
         self._filesystem = filesystem
+        self._partitions = partitions
+        self._options = options  # of `prune`
+        self._open = partial(open, filesystem=filesystem, cache=options["cache"])
         schemas = []
         odd: set[str] = set()
         for path in files:
-            with open(path, filesystem) as file, reading(file):
-                schemas.append(pq.ParquetFile(file.source.arrow_file()).schema_arrow)
+            with self._open(path) as file, reading(file):
+                schemas.append(pq.ParquetFile(pa.BufferReader(b""), metadata=metadata_of(file)).schema_arrow)
                 # pyarrow turns INT96 into nanoseconds and wraps what does not fit.
                 odd.update(leaf.path[0] for leaf in file.leaves if leaf.physical == "INT96")
-        self._schema = unified(schemas)
+        own = unified(schemas)
+        self._schema = partitions.joined(own.empty_table()).schema
         names = self._schema.names
         if len({*names}) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise UnreadableColumnError("polars takes no two columns of one name", column=twice)
         self.dtypes = pl.from_arrow(self._schema.empty_table()).schema
         for schema in {*schemas}:
-            odd.update(
-                field.name for field in schema if not _same_values(field.type, self._schema.field(field.name).type)
-            )
+            odd.update(field.name for field in schema if not _same_values(field.type, own.field(field.name).type))
+        odd.difference_update(partitions.schema.names)  # what stands in the files does not count
         # Columns whose values polars sees as every file has them. Of a name with a dot a file may have a struct's leaf.
         self._plain = {f.name for f in self._schema if _comparable(f.type) and "." not in f.name} - odd
 
@@ -104,11 +122,11 @@ class _Source:
         node = None if whole else polars_predicate.translate(self._pl, predicate, self.dtypes, self._plain)
         alone = not whole and 0 < len(needed) < len(columns)  # the predicate's columns first: perhaps nothing matches
         left = 0 if self._never(predicate, needed) else n_rows
-        for reader, row_group in self._row_groups(node) if left != 0 else ():
-            if alone and self._read(reader, row_group, needed, predicate).is_empty():
+        for path, reader, row_group in self._row_groups(node) if left != 0 else ():
+            if alone and self._read(path, reader, row_group, needed, predicate).is_empty():
                 continue
             rows = reader.metadata.row_group(row_group).num_rows
-            yield self._read(reader, row_group, columns, predicate, left).select(names)
+            yield self._read(path, reader, row_group, columns, predicate, left).select(names)
             if left is not None:
                 left -= min(left, rows)
                 if left == 0:
@@ -122,21 +140,30 @@ class _Source:
         values = self._pl.select(predicate).to_series()
         return len(values) == 1 and not values[0]
 
-    def _row_groups(self, node: Node | None) -> Iterator[tuple[pq.ParquetFile, int]]:
-        """The row groups to read: all of them without a predicate."""
-        selected = None if node is None else prune(self._files, node, filesystem=self._filesystem).selected
+    def _row_groups(self, node: Node | None) -> Iterator[tuple[str, pq.ParquetFile, int]]:
+        """The row groups to read, each with its file: all of them without a predicate."""
+        selected = None
+        if node is not None:
+            selected = prune(self._files, node, filesystem=self._filesystem, **self._options).selected
         for path in self._files if selected is None else selected:
-            with open(path, self._filesystem) as file:
+            with self._open(path) as file:
                 with reading(file):
-                    reader = pq.ParquetFile(file.source.arrow_file())
+                    reader = reader_of(file)
                 for row_group in range(reader.num_row_groups) if selected is None else selected[path]:
-                    yield reader, row_group
+                    yield path, reader, row_group
 
     def _read(
-        self, reader: pq.ParquetFile, row_group: int, columns: list[str], predicate: Any, num_rows: int | None = None
+        self,
+        path: str,
+        reader: pq.ParquetFile,
+        row_group: int,
+        columns: list[str],
+        predicate: Any,
+        num_rows: int | None = None,
     ) -> Any:
         """The rows of a row group, or the first of them, that the predicate lets through."""
-        table = reader.read_row_group(row_group, columns)
+        table = reader.read_row_group(row_group, self._partitions.in_files(columns) or reader.schema_arrow.names[:1])
+        table = self._partitions.joined(table, path, columns)
         schema = pa.schema([self._schema.field(name) for name in columns])
         frame = self._pl.from_arrow(promoted(table.select([n for n in columns if n in table.column_names]), schema))
         frame = frame if num_rows is None else frame.head(num_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from ..predicate.decide import Decider
 from ..predicate.evaluate import StoredColumn, mask
 from ..predicate.tree import Node
 from ..storage import file_system
+from .partitions import Partitions, Residuals
 from .plan import prune
 from .report import FileDecision, PruneReport
 from .row_group import RowGroupRows
@@ -33,6 +34,7 @@ def read_table(
     timezone: str = "UTC",
     dialect: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    partitioning: Literal["hive"] | None = "hive",
 ) -> pa.Table:
     """Read the rows that match a predicate, opening only row groups that can hold one.
 
@@ -41,13 +43,14 @@ def read_table(
     paths : a file, a folder, or a list of them.
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all.
-    filesystem, storage_options, timezone, dialect, progress : as in `prune`.
+    filesystem, storage_options, timezone, dialect, progress, partitioning : as in `prune`.
 
     Returns
     -------
     pyarrow.Table
         Columns as `pyarrow.parquet.read_table` gives them, rows in file order. Files whose columns differ are joined as
-        `pyarrow.concat_tables(promote_options="permissive")` does.
+        `pyarrow.concat_tables(promote_options="permissive")` does. Columns that stand in the names of folders come
+        behind the files' own (int64, date32 or string), or in the place of a file's column of the same name.
 
     Raises
     ------
@@ -58,7 +61,8 @@ def read_table(
     """
     filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
-    report = prune(paths, node, filesystem=filesystem, timezone=timezone, progress=progress)
+    options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
+    report = prune(paths, node, filesystem=filesystem, **options)
     return read_selected(report, node, columns, filesystem=filesystem, timezone=timezone)
 
 
@@ -73,12 +77,13 @@ def iter_batches(
     timezone: str = "UTC",
     dialect: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    partitioning: Literal["hive"] | None = "hive",
 ) -> pa.RecordBatchReader:
     """Read the rows that match a predicate a batch at a time: no more than one row group is in memory.
 
     Parameters
     ----------
-    paths, where, columns, filesystem, storage_options, timezone, dialect, progress : as in `read_table`.
+    paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning : as in `read_table`.
     batch_size : rows of a batch at most; a batch holds rows of one row group, and none is empty.
 
     Returns
@@ -96,16 +101,20 @@ def iter_batches(
         raise ParquetBloomError(f"a batch of {batch_size} rows cannot be: at least 1")
     filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
-    report = prune(paths, node, filesystem=filesystem, timezone=timezone, progress=progress)
+    options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
+    report = prune(paths, node, filesystem=filesystem, **options)
     decisions = _opened(report)
     if not decisions:
         return pa.RecordBatchReader.from_batches(pa.schema([]), [])
-    schema = unified(schemas_of([decision.path for decision in decisions], filesystem, columns))
+    rows = _Rows(node, columns, timezone, report.partitions)
+    own = report.partitions.in_files(columns)
+    schema = unified(schemas_of([decision.path for decision in decisions], filesystem, own))
+    schema = report.partitions.joined(schema.empty_table(), columns=columns).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for decision in decisions:
             with open(decision.path, filesystem) as file:
-                for table in _matches(file, decision.selected, node, columns, timezone):
+                for table in rows.matches(file, decision.selected):
                     yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
@@ -120,10 +129,11 @@ def read_selected(
     timezone: str = "UTC",
 ) -> pa.Table:
     """The matching rows of the row groups that a report has selected; see `read_table`."""
+    rows = _Rows(node, columns, timezone, report.partitions)
     tables: list[pa.Table] = []
     for decision in _opened(report):
         with open(decision.path, filesystem) as file:
-            tables.append(_read_file(file, decision.selected, node, columns, timezone))
+            tables.append(pa.concat_tables([rows.none(file), *rows.matches(file, decision.selected)]))
     try:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as error:
@@ -135,29 +145,45 @@ def _opened(report: PruneReport) -> list[FileDecision]:
     return [decision for decision in report.files if decision.selected] or report.files[:1]
 
 
-def _read_file(
-    file: BloomFile, row_groups: list[int], node: Node, columns: Sequence[str] | None, timezone: str
-) -> pa.Table:
-    with reading(file):
-        empty = chosen(pq.ParquetFile(file.source.arrow_file()), columns, file.path).empty_table()
-    return pa.concat_tables([empty, *_matches(file, row_groups, node, columns, timezone)])
+class _Rows:
+    """The rows that match a predicate, file by file: what the folders say is theirs, the rest is the files'."""
 
+    def __init__(self, node: Node, columns: Sequence[str] | None, timezone: str, partitions: Partitions):
+        self._columns = columns
+        self._timezone = timezone
+        self._partitions = partitions
+        self._left: Residuals = partitions.left_of(node, timezone)
 
-def _matches(
-    file: BloomFile, row_groups: list[int], node: Node, columns: Sequence[str] | None, timezone: str
-) -> Iterator[pa.Table]:
-    """The matching rows of each row group that has any."""
-    with reading(file):
-        reader = pq.ParquetFile(file.source.arrow_file())
-        names = None if columns is None else list(columns)
-        schema = chosen(reader, columns, file.path)
-    decider = Decider(node, timezone)
-    for row_group in row_groups:
+    def none(self, file: BloomFile) -> pa.Table:
+        """No rows, of the columns that a file has."""
         with reading(file):
-            rows = RowGroupRows(file, reader, row_group, decider)
-            table = rows.matching(_mask(file, rows, node, timezone), names, schema)
-        if table.num_rows:
-            yield table
+            empty = chosen(pq.ParquetFile(file.source.arrow_file()), self._names(None), file.path).empty_table()
+        return self._partitions.joined(empty, columns=self._columns)
+
+    def matches(self, file: BloomFile, row_groups: list[int]) -> Iterator[pa.Table]:
+        """The matching rows of each row group that has any."""
+        left = self._left.of(file.path)
+        if left is False:
+            return
+        with reading(file):
+            reader = pq.ParquetFile(file.source.arrow_file())
+            names = self._names(reader)
+            schema = chosen(reader, names, file.path)
+        decider = None if left is True else Decider(left, self._timezone)
+        for row_group in row_groups:
+            with reading(file):
+                if decider is None:
+                    table = reader.read_row_group(row_group, names)
+                else:
+                    rows = RowGroupRows(file, reader, row_group, decider)
+                    table = rows.matching(_mask(file, rows, decider.node, self._timezone), names, schema)
+            if table.num_rows:
+                yield self._partitions.joined(table, file.path, self._columns)
+
+    def _names(self, reader: pq.ParquetFile | None) -> list[str] | None:
+        """What a file is read for: of a result of partition columns alone any column, for the number of its rows."""
+        names = self._partitions.in_files(self._columns)
+        return names if names != [] or reader is None else reader.schema_arrow.names[:1]
 
 
 def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str) -> pa.ChunkedArray:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..errors import printable
 from .handover import dataset
 from .html import table
+from .partitions import Partitions
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,18 @@ class RowGroupDecision:
 
 @dataclass(frozen=True)
 class FileDecision:
-    """The row groups of one file."""
+    """The row groups of one file.
+
+    Attributes
+    ----------
+    path : as listed.
+    row_groups : a decision each; none for a file that was not opened.
+    unopened : why the file was not opened: its folders rule it out. Empty if it was.
+    """
 
     path: str
     row_groups: tuple[RowGroupDecision, ...]
+    unopened: str = ""
 
     @property
     def selected(self) -> list[int]:
@@ -80,6 +89,7 @@ class PruneReport:
     requests : ranges of files asked of the file system, those read as one counted once; listing is not, and opening
         only where it is a request to an object store.
     bytes_read : bytes that came upon them.
+    partitions : the columns that the files' folders give.
     """
 
     where: str
@@ -87,6 +97,7 @@ class PruneReport:
     filesystem: Any = field(default=None, compare=False, repr=False)
     requests: int = field(default=0, compare=False)
     bytes_read: int = field(default=0, compare=False)
+    partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
 
     @property
     def selected(self) -> Selection:
@@ -102,6 +113,11 @@ class PruneReport:
         return sum(bool(file.selected) for file in self.files)
 
     @property
+    def unopened_files(self) -> int:
+        """Files that their folders rule out; how many row groups they have is not known, and they are not counted."""
+        return sum(bool(file.unopened) for file in self.files)
+
+    @property
     def total_row_groups(self) -> int:
         return sum(len(file.row_groups) for file in self.files)
 
@@ -111,7 +127,7 @@ class PruneReport:
 
     @property
     def skipped(self) -> list[tuple[str, int, str]]:
-        """(path, row group, reason) of each row group that is not read."""
+        """(path, row group, reason) of each row group that is not read, of files that were opened."""
         return [(file.path, d.row_group, d.reason) for file in self.files for d in file.row_groups if not d.read]
 
     @property
@@ -147,13 +163,14 @@ class PruneReport:
         -------
         pyarrow.dataset.Dataset
             A fragment a file, in the report's order. Types differ between files as far as pyarrow's datasets allow.
+            Partition columns stand behind the files' own.
 
         Raises
         ------
         UnreadableColumnError
             The files' columns fit into no one schema.
         """
-        return dataset([file.path for file in self.files], self.selected, self.filesystem, schema)
+        return dataset([file.path for file in self.files], self.selected, self.filesystem, schema, self.partitions)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Tell for each row group whether it is read, what ruled it out, and what was doubtful.
@@ -166,7 +183,7 @@ class PruneReport:
         lines = [printable(self.where), str(self), *self._causes()]
         shown = self.notable(max_files)
         for file in shown:
-            lines += ["", f"{printable(file.path)}: {_of(len(file.selected), len(file.row_groups), 'row group')} read"]
+            lines += ["", f"{printable(file.path)}: {_told(file)}"]
             runs = list(_runs(file.row_groups))
             lines += [f"  {line}" for line in runs[:max_lines]]
             if len(runs) > max_lines:
@@ -190,7 +207,12 @@ class PruneReport:
 
     def __str__(self) -> str:
         files = _of(self.selected_files, self.total_files, "file")
-        return f"read {files}, {_of(self.selected_row_groups, self.total_row_groups, 'row group')}"
+        told = [f"read {files}, {_of(self.selected_row_groups, self.total_row_groups, 'row group')}"]
+        if self.unopened_files:
+            told.append(f"{_count(self.unopened_files, 'file')} in other partitions")
+        if self.requests:
+            told.append(f"{_count(self.requests, 'request')}, {size(self.bytes_read)}")
+        return "; ".join(told)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -199,6 +221,24 @@ class PruneReport:
 
 def _of(count: int, total: int, unit: str) -> str:
     return f"{count:,} of {total:,} {unit}{'' if total == 1 else 's'}"
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def size(num_bytes: int) -> str:
+    """A number of bytes for people, in units of 1,000."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if num_bytes >= factor:
+            return f"{num_bytes / factor:,.{1 if num_bytes < 10 * factor else 0}f} {unit}"
+    return _count(num_bytes, "byte")
+
+
+def _told(file: FileDecision) -> str:
+    if file.unopened:
+        return f"not opened: {printable(file.unopened)}"
+    return f"{_of(len(file.selected), len(file.row_groups), 'row group')} read"
 
 
 def _runs(decisions: tuple[RowGroupDecision, ...]) -> Iterator[str]:

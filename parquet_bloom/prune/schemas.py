@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from ..file.reader import BloomFile, open
+from ..metadata.footer import MAGIC, TAIL_BYTES
 from ..threads import in_order, processors
 
 _THREADS = 8  # footers on remote storage come late, not slowly
@@ -26,6 +27,18 @@ def reading(file: BloomFile) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableColumnError(f"cannot be read: {str(error).splitlines()[0]}", path=file.path) from error
+
+
+def metadata_of(file: BloomFile) -> pq.FileMetaData:
+    """What pyarrow makes of a file's footer, which is not read again for it."""
+    footer = file.footer.data
+    tail = len(footer).to_bytes(TAIL_BYTES - len(MAGIC), "little") + MAGIC
+    return pq.read_metadata(pa.BufferReader(b"".join([MAGIC, footer, tail])))
+
+
+def reader_of(file: BloomFile) -> pq.ParquetFile:
+    """A file for pyarrow to read, which does not read the footer again for it."""
+    return pq.ParquetFile(file.source.arrow_file(), metadata=metadata_of(file))
 
 
 def schema_of(path: str, filesystem: Any = None, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -9,12 +9,14 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
 from . import location, object_arrow, s3_rewrite
-from .known import ClosedSource, read_ends, visit
+from .known import ClosedSource, look_at, read_ends, visit
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
+from .mounts import keeps_change_times
 from .object_place import file_system, is_store, is_url, place_of
 from .object_rewrite import ObjectRewrite
 from .object_store import ObjectSource
+from .record_store import RecordStore
 from .remote import RemoteRewrite
 from .remote_source import RemoteIdentity, RemoteSource
 from .rewrite import Rewrite
@@ -26,6 +28,7 @@ __all__ = [
     "ClosedSource",
     "Entry",
     "FileIdentity",
+    "RecordStore",
     "RemoteIdentity",
     "Rewrite",
     "Source",
@@ -34,9 +37,11 @@ __all__ = [
     "file_system",
     "is_local",
     "is_url",
+    "keeps_change_times",
     "leftovers",
     "list_entries",
     "list_files",
+    "look_at",
     "managed_table",
     "open_source",
     "read_ends",

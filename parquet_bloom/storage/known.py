@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NoReturn
 
@@ -86,6 +87,17 @@ class ClosedSource(Source):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def look_at(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
+    """Which regular file stands at each path; None where there is none. Nothing is read."""
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            yield None
+        else:
+            yield ClosedSource(path, FileIdentity.of(status)) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_ends(paths: Sequence[str], length: int) -> list[ClosedSource | None]:

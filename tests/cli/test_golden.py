@@ -88,9 +88,9 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
         "row_groups",
         {
             "file": str,
-            "row_group": int,
+            "row_group": (int, None),
             "read": bool,
-            "num_rows": int,
+            "num_rows": (int, None),
             "by": list,
             "reason": (str, None),
             "doubts": list,
@@ -104,6 +104,7 @@ TOTALS = {
     "prune": {
         "files",
         "selected_files",
+        "unopened_files",
         "row_groups",
         "selected_row_groups",
         "skipped_by",

@@ -26,6 +26,19 @@ def test_rows_are_those_of_the_report(lake, run):
     assert document["where"] == "id IN (4250, 100)"
 
 
+def test_files_that_their_folders_rule_out_are_a_row_each(lake, run):
+    document = json.loads(run("prune", "lake", "--where", "by = 'spark' AND id = 4250", "--json").out)
+    unopened = [row for row in document["row_groups"] if row["by"] == ["partition"]]
+    assert len(unopened) == document["totals"]["unopened_files"] == 4
+    assert {(row["row_group"], row["num_rows"], row["read"]) for row in unopened} == {(None, None, False)}
+    assert unopened[0]["reason"] == "its folder says by is datafusion"
+    assert document["totals"]["requests"] == 1
+    lines = run("prune", "lake", "--where", "by = 'nobody'").out.splitlines()
+    assert len(lines) == 6
+    assert lines[1].split()[:5] == ["lake/by=datafusion/part-0.parquet", "-", "skip", "-", "partition"]
+    assert run("prune", "lake", "--where", "by = 'nobody'").code == 1
+
+
 def test_exit_codes(lake, run):
     assert run("prune", "lake", "--where", "id = 4250").code == 0
     assert run("prune", "lake", "--where", "id = -1").code == 1

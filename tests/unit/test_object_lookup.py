@@ -162,7 +162,8 @@ WHERE = f"key IN ({FOUND}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
 
 def expected() -> pa.Table:
     whole = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
-    return whole.filter(pc.is_in(whole["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
+    found = whole.filter(pc.is_in(whole["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
+    return found.append_column("part", pa.array([number % 3 for number in found["number"].to_pylist()]))
 
 
 def test_read_table(lake: str, options: dict[str, Any]) -> None:

@@ -146,14 +146,14 @@ def test_reports(path):
     assert report.selected == {path: [2]}
     assert report.selected["elsewhere"] == []
     assert report.doubts == []
-    assert str(report) == "read 1 of 1 file, 1 of 4 row groups"
+    assert str(report).startswith("read 1 of 1 file, 1 of 4 row groups; ")
     assert report.where
     (file,) = report.files
     assert [decision.read for decision in file.row_groups] == [False, False, True, False]
     assert {decision.num_rows for decision in file.row_groups} == {100}
     nothing = parquet_bloom.prune(path, f"key = {ABSENT_KEY}")
     assert nothing.selected == {}
-    assert str(nothing) == "read 0 of 1 file, 0 of 4 row groups"
+    assert str(nothing).startswith("read 0 of 1 file, 0 of 4 row groups; 1 request, ")
 
 
 @pytest.mark.parametrize("where", [f"key = {KEYS[SOME]}", f"key IN ({', '.join(map(str, KEYS[::97]))})", "sorted = 5"])

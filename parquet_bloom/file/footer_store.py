@@ -1,0 +1,207 @@
+"""Footers kept on disk, so that another process, or this one tomorrow, does not read them from their files again."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from ..core.xxh64 import hash_one
+from ..errors import ParquetBloomError
+from ..metadata.footer import TAIL_BYTES, Footer
+from ..storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, look_at
+from .footer_cache import DEFAULT_BYTES, CachedFooter, FooterCache, distinct
+
+DISK_BYTES = 1 << 30
+
+_NAME = "footers-1.sqlite"  # 1: how records are laid out
+_CHECKSUM = struct.Struct("<Q")
+_HEAD = struct.Struct("<IIQI")  # bytes of the identity, of the footer; where it starts; how many filters' headers
+_MANY = 512  # footers that are written together
+_UNDER_WAY = 64  # of them the latest, whose filters' headers may still be read
+
+
+class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", None]):
+    """Footers and filter headers in memory, and behind that in a folder that many processes may share.
+
+    A local file is known again by its real path, inode, size and times (to the nanosecond), not by its device, whose
+    number may be another after a reboot. The time of its last change of any kind decides: no program can set it, so
+    that a file that was replaced or written to is another one whatever its size and modification time are. Files of
+    file systems that keep no such time (FAT, FUSE, SMB) stay in memory only. Objects are known again by path, size and
+    etag; without an etag, or with a weak one, they are not kept at all.
+
+    Each record has a checksum over the footer and what file it is of. One that does not fit, or cannot be decoded, is
+    not believed, and the footer is read from its file. A folder that cannot be used costs speed, never an error: the
+    logger `parquet_bloom.storage` says so once.
+
+    Parameters
+    ----------
+    path : the folder; made if need be, for this user alone, since footers hold smallest and largest values. It must
+        not be writable for others. On a network file system it serves the processes of one host.
+    disk_bytes : what its file may take, about; footers used least recently are dropped first.
+    max_bytes : memory that the footers in front of it may take, by estimate.
+
+    Notes
+    -----
+    May be used by many threads and processes, and passed to other processes. `prune` writes when it is done; else
+    footers are written some hundred at a time, and by `flush` or `close`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, disk_bytes: int = DISK_BYTES, max_bytes: int = DEFAULT_BYTES
+    ) -> None:
+        super().__init__(max_bytes)
+        self.path = os.path.abspath(os.fsdecode(path))
+        self.disk_bytes = disk_bytes
+        self._store = RecordStore(self.path, _NAME, disk_bytes)
+        # Files looked at since the last flush: what is known of each, and of how many headers the disk knows (-1: it
+        # does not have the footer). Headers are read after the footer was kept.
+        self._seen: dict[Hashable, tuple[_Place, CachedFooter, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<DiskFooterCache {self.path!r}: {len(self):,} footers in memory>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.path, self.disk_bytes, self.max_bytes)
+
+    def find(self, source: Source) -> CachedFooter | None:
+        identity = source.identity
+        known = self.get(identity)
+        if known is not None and identity in self._seen:
+            return known
+        place = _place_of(source)
+        if place is None:
+            return known
+        if known is None:
+            known = _decoded(self._store.get(place.number), place.identity, source.size)
+            if known is None:
+                return None
+            super().keep(source, known)
+        self._see(identity, place, known, len(known.heads))
+        return known
+
+    def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+        """What is known of the local files that stand at some paths."""
+        found = super().last_at(paths)
+        for number, source in enumerate(look_at(paths)):
+            known = None if found[number] is not None or source is None else self.find(source)
+            if source is not None and known is not None:
+                found[number] = source.identity, known
+        return found
+
+    def keep(self, source: Source, known: CachedFooter) -> None:
+        super().keep(source, known)
+        place = _place_of(source)
+        if place is not None and distinct(source.identity):
+            self._see(source.identity, place, known, -1)
+
+    def _see(self, identity: Hashable, place: _Place, known: CachedFooter, num_heads: int) -> None:
+        with self._lock:
+            self._seen[identity] = place, known, num_heads
+            many = len(self._seen) >= _MANY
+        if many:
+            self._write(_UNDER_WAY)
+
+    def flush(self) -> None:
+        self._write(0)
+
+    def _write(self, left: int) -> None:
+        """Write what the disk does not know yet, but for the latest files."""
+        with self._lock:
+            chosen = list(self._seen)[: max(0, len(self._seen) - left)]
+            seen = [self._seen.pop(identity) for identity in chosen]
+        records = [
+            (place.number, _encoded(place.identity, known))
+            for place, known, num_heads in seen
+            if len(known.heads) > num_heads
+        ]
+        self._store.put([(number, record) for number, record in records if len(record) <= self.disk_bytes // 4])
+
+    def clear(self) -> None:
+        """Forget all, on disk too."""
+        super().clear()
+        with self._lock:
+            self._seen.clear()
+        self._store.clear()
+
+    def close(self) -> None:
+        """Write what is not yet written, and let go of the file; a later use opens it again."""
+        self.flush()
+        self._store.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _again(kind: type[DiskFooterCache], path: str, disk_bytes: int, max_bytes: int) -> DiskFooterCache:
+    return kind(path, disk_bytes=disk_bytes, max_bytes=max_bytes)
+
+
+class _Place(NamedTuple):
+    """Where a file's record stands, by the file's path, so that a new state of the file takes the place of the old one.
+
+    Attributes
+    ----------
+    number : of the record.
+    identity : the file's path and state.
+    """
+
+    number: int
+    identity: bytes
+
+
+def _place_of(source: Source) -> _Place | None:
+    """None for a file that is not kept on disk."""
+    identity = source.identity
+    if isinstance(identity, FileIdentity) and source.path is not None:
+        if not keeps_change_times(source.path, identity.device):
+            return None
+        name, state = os.fsencode(source.path), f"file {identity[1:]}"
+    elif isinstance(identity, RemoteIdentity) and distinct(identity):
+        name, state = os.fsencode(identity.path), f"{identity.filesystem} {identity.size} {identity.etag!r}"
+    else:
+        return None
+    return _Place(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
+
+
+def _encoded(identity: bytes, known: CachedFooter) -> bytes:
+    heads = dict(known.heads)  # other threads may add to them
+    places = _places(len(heads)).pack(*heads, *map(len, heads.values()))
+    footer = known.footer
+    head = _HEAD.pack(len(identity), len(footer.data), footer.start, len(heads))
+    body = b"".join([head, identity, footer.data, places, *heads.values()])
+    return _CHECKSUM.pack(hash_one(body)) + body
+
+
+def _places(num_heads: int) -> struct.Struct:
+    """Offsets of headers in their file, and their lengths."""
+    return struct.Struct(f"<{num_heads}Q{num_heads}H")
+
+
+def _decoded(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
+    """What a record holds of a file of some size; None where it is of another one, or not what was written."""
+    if record is None or len(record) < _CHECKSUM.size + _HEAD.size:
+        return None
+    body = memoryview(record)[_CHECKSUM.size :]
+    if hash_one(body) != _CHECKSUM.unpack_from(record)[0]:
+        return None
+    identity_bytes, footer_bytes, start, num_heads = _HEAD.unpack_from(body)
+    at_footer = _HEAD.size + identity_bytes
+    at_places = at_footer + footer_bytes
+    if body[_HEAD.size : at_footer] != identity or start + footer_bytes + TAIL_BYTES != size:
+        return None
+    heads = {}
+    try:
+        footer = Footer(bytes(body[at_footer:at_places]), start)
+        if num_heads:
+            places = _places(num_heads)
+            end = at_places + places.size
+            found = places.unpack_from(body, at_places)
+            for offset, length in zip(found[:num_heads], found[num_heads:], strict=True):
+                heads[offset] = bytes(body[end : end + length])
+                end += length
+    except (ParquetBloomError, struct.error):
+        return None
+    return CachedFooter(footer, heads)
