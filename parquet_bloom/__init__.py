@@ -15,6 +15,7 @@ from .prune.plan import prune
 from .prune.polars import scan_polars
 from .prune.read import iter_batches, read_table
 from .prune.report import PruneReport
+from .prune.row_ranges import row_ranges
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ __all__ = [
     "probe",
     "prune",
     "read_table",
+    "row_ranges",
     "scan_polars",
     "size_for",
     "verify",

@@ -8,8 +8,11 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from ..metadata.filter_header import MAX_HEADER_BYTES
 from ..metadata.footer import Footer
+from ..metadata.page_index import KnownPages
 from ..storage import FileIdentity, RemoteIdentity, Source
 from .facts import ColumnFacts, FileFacts
 
@@ -22,6 +25,7 @@ two), and a change within the same tick would not show in its times."""
 _FIXED_BYTES = 4096  # of Python's objects, a footer
 _LEAF_BYTES = 4096  # a column: its part of the schema, and what is made of it
 _CHUNK_BYTES = 256  # a column chunk: its facts
+_PAGES_BYTES = 256  # a column chunk whose page index was looked for
 _HEAD_BYTES = MAX_HEADER_BYTES + 160  # a filter: its header, and its places in tables
 
 
@@ -35,12 +39,18 @@ class CachedFooter:
     heads : {offset: the bytes that stand there} of filters' headers that were read.
     columns : {number of the leaf: facts} of columns that were asked for.
     views : {(names, whether their case is ignored): facts} of what predicates looked at.
+    pages : {(row group, leaf's number): what is known of its pages}; None where the page index cannot be used.
+    schema : the Arrow schema, as pyarrow reads it, once it was asked for.
+    stored_schemas : {columns: what the writer kept of their Arrow types, as key "ARROW:schema" has it}, of a few.
     """
 
     footer: Footer
     heads: dict[int, bytes] = field(default_factory=dict)
     columns: dict[int, ColumnFacts] = field(default_factory=dict)
     views: dict[tuple[tuple[str, ...], bool], FileFacts] = field(default_factory=dict)
+    pages: dict[tuple[int, int], KnownPages | None] = field(default_factory=dict)
+    schema: pa.Schema | None = None
+    stored_schemas: dict[tuple[str, ...], bytes] = field(default_factory=dict)
 
     @property
     def num_bytes(self) -> int:
@@ -50,7 +60,8 @@ class CachedFooter:
         columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
         tables = footer.chunks.nbytes + footer.row_groups.nbytes
         of_chunks = len(footer.chunks) * _CHUNK_BYTES + num_filters * _HEAD_BYTES
-        return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + of_chunks
+        pages = sum(_PAGES_BYTES + (known.num_bytes if known else 0) for known in list(self.pages.values()))
+        return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + of_chunks + pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +135,13 @@ class FooterCache:
     def put(self, identity: Hashable, known: CachedFooter, path: str | None = None) -> None:
         """Remember a file, if its identity tells it from each other one, and the path that led to it."""
         num_bytes = known.num_bytes
-        if num_bytes > self.max_bytes or not distinct(identity):
+        if not distinct(identity):
             return
         with self._lock:
             if identity in self._entries:
                 self._forget(identity)
+            if num_bytes > self.max_bytes:
+                return
             self._num_bytes += num_bytes
             self._entries[identity] = _Entry(known, num_bytes, path)
             if path is not None and isinstance(identity, FileIdentity):

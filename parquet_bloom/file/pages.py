@@ -1,8 +1,8 @@
 """Some pages of a column chunk instead of all: found by its page index, decoded by pyarrow.
 
 pyarrow reads whole column chunks. So the dictionary page and the data pages that hold the rows wanted are fetched, and
-put into a Parquet file in memory that has nothing else. Whatever is odd about a column is no error here: it is left to
-be read whole.
+put into a Parquet file in memory that has nothing else; where few rows of them are wanted, new pages that hold these
+alone. Whatever is odd about a column is no error here: it is left to be read whole.
 """
 
 from __future__ import annotations
@@ -10,32 +10,28 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ..errors import MalformedFooterError, ParquetBloomError
-from ..metadata.footer import Leaf
-from ..metadata.page_index import (
-    MAX_INDEX_BYTES,
-    ColumnIndex,
-    OffsetIndex,
-    read_column_index,
-    read_offset_index,
-    read_page_header,
-)
+from ..errors import MalformedFooterError
+from ..metadata.footer import ColumnPages, Leaf
+from ..metadata.page_index import KnownPages, OffsetIndex, read_page_header
+from . import page_lookup
+from .page_lookup import PageLookup
+from .page_rows import RowsOfPage, Unsupported, plain_page, unpacked_page
 from .reader import BloomFile
 
-SMALL_BYTES = 64 * 1024
-"""A column chunk of fewer bytes is read whole: that costs less than to choose among its pages."""
+FEW = 16
+"""If no more than one in so many of the pages' rows is wanted, these rows are taken out before anything is decoded."""
 
-WORTHWHILE = 0.5
-"""A column chunk is read whole if the pages wanted, the dictionary's included, have a larger share of its bytes."""
+SMALL_DICTIONARY = 64 * 1024
+"""Dictionary pages of no more bytes are fetched with the data pages, larger ones only if these make use of them."""
 
-_HEADER_BYTES = 512  # of a page that is not read: more than its header takes, unless it repeats long statistics
+_FEW_SCHEMAS = 8  # of column choices that are kept with a footer
 
 Rows = NDArray[np.int64]
 
@@ -46,51 +42,75 @@ class _Plan:
 
     Attributes
     ----------
-    leaf, index : the column, and its pages.
-    start : where the chunk begins; up to the first data page it is the dictionary's.
+    leaf, known : the column, and its pages.
     pages : numbers of the data pages wanted, ascending.
+    ends : how many of the rows wanted are in these pages up to each of them, itself included.
     """
 
     leaf: Leaf
-    index: OffsetIndex
-    start: int
+    known: KnownPages
     pages: NDArray[np.int64]
+    ends: NDArray[np.int64]
 
     @property
-    def dictionary_bytes(self) -> int:
-        return int(self.index.offsets[0]) - self.start
+    def index(self) -> OffsetIndex:
+        return self.known.index
 
     @property
-    def num_bytes(self) -> int:
-        return self.dictionary_bytes + int(self.index.sizes[self.pages].sum())
+    def dictionary(self) -> tuple[int, int]:
+        """Range of the file that is the dictionary page; of length 0 if there is none."""
+        return self.known.start, int(self.index.offsets[0]) - self.known.start
 
     @property
     def num_rows(self) -> int:
-        return int(np.diff(self.index.rows)[self.pages].sum())
+        return int(self.index.counts[self.pages].sum())
 
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of the file that are the pages, as (offset, length); those that follow one another are one range."""
         index, spans = self.index, []
+        if len(self.pages) == 1:
+            page = self.pages[0]
+            return [(int(index.offsets[page]), int(index.sizes[page]))]
         for run in np.split(self.pages, np.flatnonzero(np.diff(self.pages) > 1) + 1):
             begin, last = int(index.offsets[run[0]]), int(run[-1])
             spans.append((begin, int(index.offsets[last] + index.sizes[last]) - begin))
         return spans
 
-    def split(self, pages: memoryview) -> list[memoryview]:
+    def split(self, data: memoryview) -> list[memoryview]:
         """The pages, of all their bytes."""
+        if len(self.pages) == 1:
+            return [data]
         ends = np.cumsum(self.index.sizes[self.pages]).tolist()
-        return [pages[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        return [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
+    @cached_property
     def unread(self) -> NDArray[np.int64]:
-        """The pages in front of the last one wanted that are not wanted themselves."""
-        return np.setdiff1d(np.arange(self.pages[-1]), self.pages)
+        """The pages in front of the last one wanted that are neither wanted themselves nor confirmed."""
+        if self.known.confirmed >= self.pages[-1]:
+            return self.pages[:0]
+        front = np.arange(self.known.confirmed, self.pages[-1])
+        return np.setdiff1d(front, self.pages, assume_unique=True)
 
     def positions(self, rows: Rows) -> Rows:
-        """Where rows of the row group stand among those of the pages wanted."""
-        counts = np.diff(self.index.rows)[self.pages]
+        """Where rows of the row group, those that the plan was made for, stand among those of the pages wanted."""
+        counts = self.index.counts[self.pages]
         before = np.cumsum(counts) - counts
-        number = np.searchsorted(self.pages, self.index.pages_of(rows))
-        return rows - self.index.rows[self.pages[number]] + before[number]
+        return rows + np.repeat(before - self.index.rows[self.pages], np.diff(self.ends, prepend=0))
+
+    def by_page(self, rows: Rows) -> list[Rows]:
+        """The same rows, page by page, counted from the page's first one."""
+        ends, firsts = self.ends.tolist(), self.index.rows[self.pages].tolist()
+        begins = [0, *ends[:-1]]
+        return [rows[begin:end] - first for begin, end, first in zip(begins, ends, firsts, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fetched:
+    """The bytes of a plan: the dictionary page, or nothing where the pages make no use of it, and the data pages."""
+
+    plan: _Plan
+    dictionary: memoryview
+    pages: memoryview
 
 
 class RowGroupPages:
@@ -107,88 +127,16 @@ class RowGroupPages:
         self._file = file
         self._schema = schema
         self._row_group = row_group
-        self._num_rows = file.footer.num_rows_of(row_group)
-        self._found: dict[int, OffsetIndex | None] = {}
-        self._confirmed: set[int] = set()
+        self._lookup = PageLookup(file, row_group)
 
-    # ---------------------------------------------------------------------------------------------------- indexes
+    def bounds(self, leaves: Iterable[Leaf]) -> dict[int, KnownPages]:
+        """The pages of those leaves of which both indexes are usable, by the leaf's number; `bounds` are there."""
+        found = self._lookup.find(leaves, bounds=True)
+        return self._lookup.confirm({leaf: known for leaf, known in found.items() if known.bounds is not None})
 
-    def column_indexes(self, leaves: Iterable[Leaf]) -> dict[int, tuple[OffsetIndex, ColumnIndex]]:
-        """Both indexes of those leaves that have usable ones, by the leaf's number."""
-        leaves = list(leaves)
-        spans = {leaf.index: self._index_span(leaf, "column_index") for leaf in leaves}
-        wanted = [leaf for leaf in leaves if spans[leaf.index]]
-        self._locate(wanted)
-        self._confirm(wanted)
-        wanted = [leaf for leaf in wanted if self._found[leaf.index] is not None]
-        data = self._file.source.read_ranges([span for leaf in wanted if (span := spans[leaf.index])])
-        usable = {}
-        for leaf, encoded in zip(wanted, data, strict=True):
-            index = self._found[leaf.index]
-            assert index is not None
-            try:
-                usable[leaf.index] = index, read_column_index(encoded, index)
-            except MalformedFooterError:
-                continue
-        return usable
-
-    def _locate(self, leaves: Iterable[Leaf]) -> None:
-        """Read the OffsetIndexes of some leaves, all at once."""
-        new = [leaf for leaf in leaves if leaf.index not in self._found]
-        spans = {leaf.index: self._index_span(leaf, "offset_index") for leaf in new}
-        self._found.update(dict.fromkeys(spans))
-        wanted = [leaf for leaf in new if spans[leaf.index]]
-        data = self._file.source.read_ranges([span for leaf in wanted if (span := spans[leaf.index])])
-        for leaf, encoded in zip(wanted, data, strict=True):
-            try:
-                index = read_offset_index(encoded, self._num_rows)
-            except MalformedFooterError:
-                continue
-            if self._fits(leaf, index):
-                self._found[leaf.index] = index
-
-    def _confirm(self, leaves: Iterable[Leaf]) -> None:
-        """Drop indexes that the headers of their pages contradict: by wrong rows, wrong pages would be ruled out."""
-        source = self._file.source
-        indexes = [(leaf.index, index) for leaf in leaves if (index := self._found[leaf.index]) is not None]
-        ranges = [span for _, index in indexes for span in _heads(index, range(index.num_pages))]
-        heads = iter(source.read_ranges(ranges))
-        for number, index in indexes:
-            pages = range(index.num_pages)
-            if _agree(index, pages, [next(heads) for _ in pages]):
-                self._confirmed.add(number)
-            else:
-                self._found[number] = None
-
-    def _index_span(self, leaf: Leaf, kind: str) -> tuple[int, int] | None:
-        """Where an index of a chunk stands, as (offset, length); None if it has none that could be used."""
-        file = self._file
-        # Elsewhere than on a local file it would cost a request a page to confirm an index; none is believed unseen.
-        if leaf.repeated or file.footer.encrypted or file.source.path is None:
-            return None
-        try:
-            record = file.record(self._row_group, leaf)
-        except ParquetBloomError:  # the footer contradicts itself: who reads the chunk whole will say so
-            return None
-        offset, length = int(record[f"{kind}_offset"]), int(record[f"{kind}_length"])
-        inside = offset > 0 and 0 < length <= min(MAX_INDEX_BYTES, file.footer.start - offset)
-        if not inside or record["external"] or record["encrypted"] or record["num_values"] != self._num_rows:
-            return None
-        return (offset, length) if int(record["compressed_size"]) >= SMALL_BYTES else None
-
-    def _start(self, leaf: Leaf) -> int:
-        record = self._file.record(self._row_group, leaf)
-        dictionary, data = int(record["dictionary_page_offset"]), int(record["data_page_offset"])
-        return dictionary if 0 < dictionary < data else data
-
-    def _fits(self, leaf: Leaf, index: OffsetIndex) -> bool:
-        """Whether the pages are those of the chunk: from a dictionary, or from its beginning, up to its end."""
-        record, start = self._file.record(self._row_group, leaf), self._start(leaf)
-        first, end = int(index.offsets[0]), int(index.offsets[-1] + index.sizes[-1])
-        whole = start + int(record["compressed_size"])
-        return 0 < start <= first and end == whole <= self._file.footer.start
-
-    # ------------------------------------------------------------------------------------------------------ pages
+    def give_up(self, leaf: Leaf, problem: str) -> None:
+        """Use the page index of a column no more, for a reason that the log tells."""
+        self._lookup.give_up(leaf.index, problem)
 
     @cached_property
     def _flat(self) -> dict[str, Leaf]:
@@ -220,108 +168,130 @@ class RowGroupPages:
         StorageError, TruncatedFileError
         """
         leaves = [self._flat[name] for name in dict.fromkeys(names) if name in self._flat]
-        self._locate(leaves)
-        plans = [plan for leaf in leaves if (plan := self._plan(leaf, rows)) is not None]
-        found = {}
-        for plan, pages in zip(plans, self._fetch(plans), strict=True):
-            column = self._decode(plan, *pages) if pages is not None else None
-            if column is not None:
-                found[plan.leaf.path[0]] = take_rows(column, plan.positions(rows))
+        if not len(rows):
+            return {}
+        known = self._lookup.find(leaves)
+        plans = [self._plan(leaf, known[leaf.index], rows) for leaf in leaves if leaf.index in known]
+        fetched = self._fetch([plan for plan in plans if plan is not None])
+        found = self._few([one for one in fetched if len(rows) * FEW <= one.plan.num_rows], rows)
+        for one in fetched:
+            plan = one.plan
+            if plan.leaf.path[0] not in found:
+                column = self._decode([self._whole(one)], plan.num_rows)
+                if len(rows) < plan.num_rows:
+                    column = {name: take_rows(values, plan.positions(rows)) for name, values in column.items()}
+                found |= column
         return found
 
-    def _plan(self, leaf: Leaf, rows: Rows) -> _Plan | None:
-        index = self._found[leaf.index]
-        if index is None or not len(rows):
-            return None
-        plan = _Plan(leaf, index, self._start(leaf), np.unique(index.pages_of(rows)))
-        total = plan.dictionary_bytes + int(index.sizes.sum())
-        return plan if plan.num_bytes <= WORTHWHILE * total else None
+    def _plan(self, leaf: Leaf, known: KnownPages, rows: Rows) -> _Plan | None:
+        index = known.index
+        if len(rows) == 1:
+            plan = _Plan(leaf, known, index.pages_of(rows), np.ones(1, np.int64))
+        else:
+            counts = np.diff(np.searchsorted(rows, index.rows))
+            pages = np.flatnonzero(counts)
+            plan = _Plan(leaf, known, pages, np.cumsum(counts[pages]))
+        total = plan.dictionary[1] + index.num_bytes
+        # Requests count where the file is not local; of a local one the heads take next to nothing.
+        heads = zip(*known.heads(plan.unread), strict=True) if self._file.source.path is None else ()
+        price = self._lookup.price([plan.dictionary, *plan.spans(), *heads])
+        return plan if price <= page_lookup.WORTHWHILE * total else None
 
-    def _fetch(self, plans: list[_Plan]) -> list[tuple[memoryview, memoryview] | None]:
-        """The dictionary page and the data pages of each plan; None where the index lies about them.
+    def _fetch(self, plans: list[_Plan]) -> list[_Fetched]:
+        """What is read for each plan; plans whose index lies are left out.
 
-        The dictionary is empty where the pages make no use of it: writers give one up when it becomes large, and so
-        it is fetched after the pages.
+        Dictionaries that the pages make no use of are not fetched if they are large: writers give one up then.
 
-        Of a local file the headers of the pages in front are looked at as well: an index that gives them too many rows
-        and others too few would give the pages wanted the wrong ones. Elsewhere that would cost a request each.
+        The headers of the pages in front are looked at as well, unless they were before: an index that gives them too
+        many rows and others too few would give the pages wanted the wrong ones.
         """
-        ranges, counts = [], []
+        parts = []
         for plan in plans:
-            spans = plan.spans()
-            ranges += spans
-            counts.append(len(spans))
-            if self._in_doubt(plan):
-                ranges += _heads(plan.index, plan.unread().tolist())
-        data, place, number = self._gather(ranges), 0, 0
-        fetched: list[memoryview | None] = []
-        dictionaries = []
-        for plan, count in zip(plans, counts, strict=True):
-            size = sum(length for _, length in ranges[number : number + count])
-            pages, place, number = data[place : place + size], place + size, number + count
-            unread, heads = plan.unread().tolist() if self._in_doubt(plan) else [], []
-            for _, length in ranges[number : number + len(unread)]:
-                heads.append(data[place : place + length])
-                place, number = place + length, number + 1
-            wanted = plan.split(pages)
-            agree = _agree(plan.index, unread, heads) and _agree(plan.index, plan.pages.tolist(), wanted)
-            fetched.append(pages if agree else None)
-            used = agree and any(read_page_header(page).needs_dictionary for page in wanted)
-            dictionaries.append((plan.start, plan.dictionary_bytes if used else 0))
-        data, place = self._gather(dictionaries), 0
-        found: list[tuple[memoryview, memoryview] | None] = []
-        for page, (_, size) in zip(fetched, dictionaries, strict=True):
-            dictionary, place = data[place : place + size], place + size
-            found.append((dictionary, page) if page is not None and _is_dictionary(dictionary) else None)
-        return found
+            early = plan.dictionary if plan.dictionary[1] <= SMALL_DICTIONARY else (plan.known.start, 0)
+            parts.append(_ranges([*plan.spans(), early]))
+        doubtful = [plan for plan in plans if len(plan.unread)]
+        data = self._lookup.gather(parts + [plan.known.heads(plan.unread) for plan in doubtful])
+        heads = dict(zip(doubtful, data[len(plans) :], strict=True))
+        fetched, late = [], []
+        for plan, came in zip(plans, data, strict=False):
+            known, sizes = plan.known, plan.index.sizes[plan.pages]
+            num_bytes = int(sizes.sum())
+            pages, dictionary = came[:num_bytes], came[num_bytes:]
+            agrees = known.agree(plan.pages, pages, sizes)
+            if plan in heads:
+                agrees = agrees and known.agree(plan.unread, heads[plan], known.heads(plan.unread)[1])
+            if not agrees:
+                self._lookup.give_up(plan.leaf.index)
+                continue
+            known.confirmed = max(known.confirmed, int(plan.pages[-1]) + 1)
+            used = any(read_page_header(page).needs_dictionary for page in plan.split(pages.data))
+            late.append(plan.dictionary if used and not len(dictionary) else (known.start, 0))
+            fetched.append(_Fetched(plan, dictionary.data if used else memoryview(b""), pages.data))
+        missing = self._lookup.gather([_ranges([span]) for span in late]) if any(size for _, size in late) else []
+        for number, dictionary in enumerate(missing):
+            if len(dictionary):
+                fetched[number] = _Fetched(fetched[number].plan, dictionary.data, fetched[number].pages)
+        return [one for one in fetched if _is_dictionary(one.dictionary)]
 
-    def _gather(self, ranges: list[tuple[int, int]]) -> memoryview:
-        offsets, lengths = np.array(ranges, np.int64).reshape(-1, 2).T
-        return self._file.source.gather(offsets, lengths).data
+    def _few(self, fetched: list[_Fetched], rows: Rows) -> dict[str, pa.ChunkedArray]:
+        """Columns made of pages that have nothing but the rows wanted, as far as that can be had."""
+        columns = []
+        for one in fetched:
+            plan = one.plan
+            parts = map(RowsOfPage, plan.split(one.pages), plan.by_page(rows))
+            try:
+                page = plain_page(plan.leaf, plan.known.codec, one.dictionary, list(parts))
+            except Unsupported:
+                continue
+            columns.append(ColumnPages(plan.leaf, b"", page, plain=True))
+        return self._decode(columns, len(rows)) if columns else {}
 
-    def _in_doubt(self, plan: _Plan) -> bool:
-        return plan.leaf.index not in self._confirmed
-
-    def _decode(self, plan: _Plan, dictionary: memoryview, pages: memoryview) -> pa.ChunkedArray | None:
-        """The values of the pages, of the whole column's type; None if pyarrow makes something else of them."""
-        leaf, name = plan.leaf, plan.leaf.path[0]
+    @staticmethod
+    def _whole(fetched: _Fetched) -> ColumnPages:
+        """Whole pages of a column, decompressed where that takes less time here than in pyarrow."""
+        plan = fetched.plan
+        dictionary, pages = fetched.dictionary, plan.split(fetched.pages)
         try:
-            encoded = self._file.footer.column_file(
-                self._row_group, leaf, dictionary, pages, plan.num_rows, self._arrow_schema(name)
-            )
+            packed = [*pages, dictionary] if len(dictionary) else pages
+            unpacked = [unpacked_page(page, plan.known.codec) for page in packed]
+        except Unsupported:
+            return ColumnPages(plan.leaf, dictionary, fetched.pages)
+        dictionary = memoryview(unpacked.pop() if len(dictionary) else b"")
+        return ColumnPages(plan.leaf, dictionary, b"".join(unpacked), plain=True)
+
+    def _decode(self, columns: Sequence[ColumnPages], num_rows: int) -> dict[str, pa.ChunkedArray]:
+        """The values of the pages, of the whole columns' types; nothing if pyarrow makes something else of them."""
+        names = [column.leaf.path[0] for column in columns]
+        expected = [self._schema.field(name) for name in names]
+        try:
+            encoded = self._file.footer.columns_file(self._row_group, columns, num_rows, self._arrow_schema(names))
             table = pq.ParquetFile(pa.BufferReader(encoded), pre_buffer=False).read(use_threads=False)
         except (pa.ArrowException, OSError, ValueError):  # reading it whole tells what is wrong, if anything is
-            return None
-        same = table.num_columns == 1 and table.schema.field(0).equals(self._schema.field(name), check_metadata=True)
-        return table.column(0) if same and table.num_rows == plan.num_rows else None
+            return {}
+        same = table.schema.names == names and table.num_rows == num_rows
+        same = same and all(map(partial(pa.Field.equals, check_metadata=True), table.schema, expected))
+        return dict(zip(names, table.columns, strict=True)) if same else {}
 
-    def _arrow_schema(self, name: str) -> bytes | None:
-        """What the file keeps of the column's Arrow type, as key "ARROW:schema" has it."""
+    def _arrow_schema(self, names: Sequence[str]) -> bytes | None:
+        """What the file keeps of the Arrow types of some columns, as key "ARROW:schema" has it."""
         stored = self._file.footer.key_value_metadata.get(b"ARROW:schema")
         if stored is None:
             return None
-        whole = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
-        field = whole.field(self._schema.get_field_index(name))
-        return base64.b64encode(pa.schema([field]).serialize().to_pybytes())
+        known = self._file.known.stored_schemas
+        found = known.get(tuple(names))
+        if found is None:
+            whole = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
+            fields = [whole.field(self._schema.get_field_index(name)) for name in names]
+            found = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
+            if len(known) >= _FEW_SCHEMAS:
+                known.clear()
+            known[tuple(names)] = found
+        return found
 
 
-def _heads(index: OffsetIndex, pages: Iterable[int]) -> list[tuple[int, int]]:
-    """Ranges of the file that hold the headers of some pages."""
-    spans = list(zip(index.offsets.tolist(), np.minimum(index.sizes, _HEADER_BYTES).tolist(), strict=True))
-    return [spans[page] for page in pages]
-
-
-def _agree(index: OffsetIndex, pages: Sequence[int], heads: Iterable[bytes | memoryview]) -> bool:
-    """Whether data pages say of themselves what the index says of them."""
-    counts, sizes = np.diff(index.rows).tolist(), index.sizes.tolist()
-    try:
-        for page, head in zip(pages, heads, strict=True):
-            header = read_page_header(head)
-            if header.is_dictionary or header.num_bytes != sizes[page] or header.num_values != counts[page]:
-                return False
-    except MalformedFooterError:
-        return False
-    return True
+def _ranges(spans: Sequence[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    offsets, lengths = np.array(spans, np.int64).reshape(-1, 2).T
+    return offsets, lengths
 
 
 def _is_dictionary(page: memoryview) -> bool:
@@ -335,13 +305,31 @@ def _is_dictionary(page: memoryview) -> bool:
 
 def take_rows(data: pa.Table | pa.ChunkedArray, rows: Rows) -> pa.Table | pa.ChunkedArray:
     """Rows of a table or column by their positions, ascending; of every type."""
+    if isinstance(data, pa.Table):
+        columns = [take_rows(column, rows) for column in data.columns]
+        return pa.Table.from_arrays(columns, schema=data.schema) if columns else data.slice(0, len(rows))
+    if len(rows) == len(data):
+        return data
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and len(rows) * FEW > len(data):
+        return data.slice(int(rows[0]), len(rows))
+    ends = np.cumsum([len(chunk) for chunk in data.chunks])
+    parts = np.split(rows, np.searchsorted(rows, ends[:-1])) if data.num_chunks else []
+    # Chunk by chunk: `take` would join them first.
+    taken = [
+        _take_of_chunk(chunk, part - (end - len(chunk)))
+        for chunk, part, end in zip(data.chunks, parts, ends, strict=True)
+        if len(part)
+    ]
+    return pa.chunked_array(taken, data.type)
+
+
+def _take_of_chunk(chunk: pa.Array, rows: Rows) -> pa.Array:
     try:
-        mask = np.zeros(len(data), bool)
+        if len(rows) * FEW <= len(chunk):
+            return chunk.take(pa.array(rows))
+        mask = np.zeros(len(chunk), bool)
         mask[rows] = True
-        return data.filter(pa.array(mask))  # `take` would join the chunks first
+        return chunk.filter(pa.array(mask))
     except pa.ArrowNotImplementedError:  # pyarrow takes no rows out of some types, views of strings among them
         runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-        parts = [data.slice(int(run[0]), len(run)) for run in runs if len(run)] or [data.slice(0, 0)]
-        if isinstance(data, pa.Table):
-            return pa.concat_tables(parts)
-        return pa.chunked_array([chunk for part in parts for chunk in part.chunks], data.type)
+        return pa.concat_arrays([chunk.slice(int(run[0]), len(run)) for run in runs])

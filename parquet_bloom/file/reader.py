@@ -269,12 +269,18 @@ class BloomFile:
                 cache.keep(source, known)
         self.known = known
         self.footer: Footer = known.footer
+        self._cache = cache
         self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
         self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
 
     def close(self) -> None:
         self.source.close()
+
+    def remember(self) -> None:
+        """Have the cache, if there is one, count anew what is known of the file: it has become more."""
+        if self._cache is not None:
+            self._cache.keep(self.source, self.known)
 
     def __enter__(self) -> Self:
         return self

@@ -672,39 +672,108 @@ def read_page_locations(const uint8_t[::1] index not None, uint64_t limit):
     return found
 
 
-def read_page_header_fields(const uint8_t[::1] data not None):
-    """What a page's header says: (page type, bytes of the header, bytes behind it, number of values, encoding).
+cdef struct Page:
+    int64_t kind           # 0 data, 2 dictionary, 3 data of version 2
+    int64_t header_bytes
+    int64_t size           # behind the header
+    int64_t num_values
+    int64_t encoding
+    int64_t unpacked       # size when decompressed
+    int64_t level_encoding # of the definition levels
+    int64_t repeat_bytes   # of version 2: levels in front of the values, never compressed
+    int64_t level_bytes
+    bint compressed        # of version 2: whether its values are
 
-    -1 stands for what it does not say. The last two are those of the struct that goes with the page type.
 
-    Raises
-    ------
-    MalformedFooterError
-    """
-    cdef Cursor cursor = Cursor(data)
+cdef int _read_page(Cursor cursor, Page* page) except -1:
     cdef Field field, inner
-    cdef int64_t kind = -1, size = -1, described = -1, values = -1, encoding = -1
+    cdef int64_t described = -1, value
+    cdef Py_ssize_t start = cursor.pos
+    page.kind = page.size = page.num_values = page.encoding = page.unpacked = page.level_encoding = -1
+    page.repeat_bytes = page.level_bytes = -1
+    page.compressed = True
     field.id = 0
     while cursor.next_field(&field):
-        if (field.id == 1 or field.id == 3) and _is_int(field.type):
+        if 1 <= field.id <= 3 and _is_int(field.type):
+            value = cursor.integer()
             if field.id == 1:
-                kind = cursor.integer()
+                page.kind = value
+            elif field.id == 2:
+                page.unpacked = value
             else:
-                size = cursor.integer()
+                page.size = value
         elif (field.id == 5 or field.id == 7 or field.id == 8) and field.type == STRUCT:
             if described >= 0:
                 cursor.fail("a page is described twice")
             described = field.id
             inner.id = 0
             while cursor.next_field(&inner):
-                if inner.id == 1 and _is_int(inner.type):
-                    values = cursor.integer()
-                elif inner.id == (4 if described == 8 else 2) and _is_int(inner.type):
-                    encoding = cursor.integer()
-                else:
+                if described == 8 and inner.id == 7 and (inner.type == TRUE or inner.type == FALSE):
+                    page.compressed = inner.type == TRUE
+                elif not _is_int(inner.type):
                     cursor.skip(inner.type, 2)
+                else:
+                    value = cursor.integer()
+                    if inner.id == 1:
+                        page.num_values = value
+                    elif inner.id == (4 if described == 8 else 2):
+                        page.encoding = value
+                    elif described == 5 and inner.id == 3:
+                        page.level_encoding = value
+                    elif described == 8 and inner.id == 5:
+                        page.level_bytes = value
+                    elif described == 8 and inner.id == 6:
+                        page.repeat_bytes = value
         else:
             cursor.skip(field.type, 1)
-    if not (kind == 0 and described == 5 or kind == 2 and described == 7 or kind == 3 and described == 8):
-        cursor.fail(f"there is no page of type {kind}")
-    return kind, cursor.pos, size, values, encoding
+    if not (page.kind == 0 and described == 5 or page.kind == 2 and described == 7
+            or page.kind == 3 and described == 8):
+        cursor.fail(f"there is no page of type {page.kind}")
+    page.header_bytes = cursor.pos - start
+    return 0
+
+
+def read_page_header_fields(const uint8_t[::1] data not None):
+    """What a page's header says, as a dict of the names in the C struct above.
+
+    -1 stands for what it does not say.
+
+    Raises
+    ------
+    MalformedFooterError
+    """
+    cdef Page page
+    _read_page(Cursor(data), &page)
+    return page
+
+
+def pages_agree(
+    const uint8_t[::1] heads not None, const int64_t[::1] lengths not None, const int64_t[::1] sizes not None,
+    const int64_t[::1] counts not None
+):
+    """Whether pages are data pages of so many bytes (header included) and values each.
+
+    Parameters
+    ----------
+    heads, lengths : what each page begins with, enough of it for its header, one behind the other; and their lengths.
+    sizes, counts : bytes and values of each page.
+    """
+    cdef Cursor cursor = Cursor(heads)
+    cdef Py_ssize_t whole = cursor.end, at = 0, i
+    cdef Page page
+    if not lengths.shape[0] == sizes.shape[0] == counts.shape[0]:
+        raise ValueError("lengths, sizes and counts must be of one length")
+    for i in range(lengths.shape[0]):
+        if not 0 <= lengths[i] <= whole - at:
+            raise ValueError("the lengths reach behind the bytes")
+        cursor.pos, cursor.end = at, at + lengths[i]
+        at += lengths[i]
+        try:
+            _read_page(cursor, &page)
+        except MalformedFooterError:
+            return False
+        if page.kind == 2 or page.num_values != counts[i] or page.size != sizes[i] - page.header_bytes:
+            return False
+        if page.num_values < 0 or page.size < 0:
+            return False
+    return True

@@ -7,10 +7,10 @@ asked for, and `Footer.splice` writes fields 14 and 15 of chosen column chunks a
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+_UNCOMPRESSED = 0  # the codec
 _ANY_NAME = b"x"  # of a column that is shown to pyarrow, which decodes names: the file's may be no text
 _SCHEMAS = 64  # that are remembered: the files of a lake have few
 _MAX_DEPTH = 256  # of nested columns: more than any reader takes
@@ -91,6 +92,11 @@ class Leaf:
         """The path as column chunks have it: a list of names."""
         return write_struct([(1, LIST, (BINARY, [node[4] for node in self.nodes]))])[1:-1]
 
+    @property
+    def required(self) -> bool:
+        """Whether a column directly below the root has no nulls by its schema, and so no levels in its pages."""
+        return len(self.nodes) == 1 and _repetition(self.nodes[0]) == _REQUIRED
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -101,6 +107,22 @@ class Statistics:
     max_value: bytes | None
     legacy_min: bytes | None
     legacy_max: bytes | None
+
+
+class ColumnPages(NamedTuple):
+    """Some pages of a column, as `Footer.columns_file` takes them.
+
+    Attributes
+    ----------
+    leaf : the column.
+    dictionary, pages : its dictionary page, or nothing, and data pages.
+    plain : whether the pages are not compressed, whatever the footer says.
+    """
+
+    leaf: Leaf
+    dictionary: bytes | memoryview
+    pages: bytes | memoryview
+    plain: bool = False
 
 
 @lru_cache(maxsize=_SCHEMAS)
@@ -367,6 +389,10 @@ class Footer:
         spans = [np.stack([start, start + size], axis=1)[(start > 0) & (size > 0)] for start, size in ranges]
         return np.concatenate(spans)
 
+    def codec(self, record: np.void) -> int | None:
+        """The number of the codec that a column chunk is compressed by, given by its record."""
+        return _of_type(read_struct(self.data, int(record["meta_start"]))[0].get(4), int)
+
     # ------------------------------------------------------------------------------------------------- writing
 
     def splice(self, filters: Mapping[tuple[int, int], tuple[int, int] | None]) -> bytes:
@@ -413,38 +439,34 @@ class Footer:
         groups = [self._physical_row_group(number, leaf) for number in range(self.num_row_groups)]
         return self._small_file([], elements, self.num_rows, groups, [])
 
-    def column_file(
-        self,
-        row_group: int,
-        leaf: Leaf,
-        dictionary: bytes | memoryview,
-        pages: bytes | memoryview,
-        num_rows: int,
-        arrow_schema: bytes | None,
+    def columns_file(
+        self, row_group: int, columns: Sequence[ColumnPages], num_rows: int, arrow_schema: bytes | None
     ) -> bytes:
-        """A Parquet file of one row group that holds some pages of a column which stands directly below the root.
+        """A Parquet file of one row group that holds some pages of columns which stand directly below the root.
 
         Parameters
         ----------
-        dictionary, pages : the dictionary page, or nothing, and data pages, as they stand in this file.
-        num_rows : rows of the data pages.
-        arrow_schema : what key "ARROW:schema" is to say of the one column; None for nothing.
+        columns : the pages, of `num_rows` rows each.
+        arrow_schema : what key "ARROW:schema" is to say of these columns; None for nothing.
         """
-        start, size = len(MAGIC), len(dictionary) + len(pages)
-        changed = {
-            5: num_rows,
-            6: size,
-            7: size,
-            9: start + len(dictionary),
-            11: start if len(dictionary) else None,
-        }
-        meta = self._meta_fields(row_group, leaf, [leaf.nodes[-1][4]], changed)
-        chunk = [(2, I64, start), (3, STRUCT, meta)]
-        group = [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, num_rows)]
+        place, pages, chunks = len(MAGIC), [], []
+        for leaf, dictionary, data, plain in columns:
+            size = len(dictionary) + len(data)
+            changed = {
+                5: num_rows,
+                6: size,
+                7: size,
+                9: place + len(dictionary),
+                11: place if len(dictionary) else None,
+            }
+            meta = self._meta_fields(row_group, leaf, [leaf.nodes[-1][4]], changed, _UNCOMPRESSED if plain else None)
+            chunks.append([(2, I64, place), (3, STRUCT, meta)])
+            pages += [dictionary, data]
+            place += size
+        group = [(1, LIST, (STRUCT, chunks)), (2, I64, place - len(MAGIC)), (3, I64, num_rows)]
         pairs = [] if arrow_schema is None else [[(1, BINARY, b"ARROW:schema"), (2, BINARY, arrow_schema)]]
-        return self._small_file(
-            [dictionary, pages], [_root(), self._leaf_elements[leaf.index]], num_rows, [group], pairs
-        )
+        elements = [_root(len(columns)), *(self._leaf_elements[column.leaf.index] for column in columns)]
+        return self._small_file(pages, elements, num_rows, [group], pairs)
 
     @cached_property
     def _leaf_elements(self) -> list[bytes]:
@@ -488,10 +510,18 @@ class Footer:
         return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, self.num_rows_of(row_group))]
 
     def _meta_fields(
-        self, row_group: int, leaf: Leaf, path: list[bytes], changed: Mapping[int, int | None]
+        self,
+        row_group: int,
+        leaf: Leaf,
+        path: list[bytes],
+        changed: Mapping[int, int | None],
+        codec: int | None = None,
     ) -> list[tuple[int, int, Any]]:
         """The ColumnMetaData of a chunk, as far as a reader needs it, with another path and some numbers changed."""
-        found = read_struct(self.data, int(self.chunk(row_group, leaf)["meta_start"]))[0]
+        if codec is None:
+            found = read_struct(self.data, int(self.chunk(row_group, leaf)["meta_start"]))[0]
+        else:  # nothing is left to be looked up
+            found = {1: PHYSICAL_TYPES.index(leaf.physical), 2: [], 4: codec}
         numbers = {number: _of_type(found.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
         encodings = [encoding for encoding in _of_type(found.get(2), list) or [] if isinstance(encoding, int)]
         wanted = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
@@ -510,6 +540,6 @@ class Footer:
         return meta
 
 
-def _root() -> list[tuple[int, int, Any]]:
-    """The schema's first element, above one column."""
-    return [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]
+def _root(num_columns: int = 1) -> list[tuple[int, int, Any]]:
+    """The schema's first element, above so many columns."""
+    return [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, num_columns)]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError
-from .compact import read_page_header_fields, read_page_locations, read_struct
+from .compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
 from .footer import Statistics
 
 MAX_INDEX_BYTES = 1 << 20
@@ -24,8 +25,11 @@ they save; and what a hostile one makes us allocate is a small multiple of its b
 MAX_PAGES = 4096
 """Of a column chunk with more pages the index is not used: they are too small to be worth choosing among."""
 
-_DICTIONARY_PAGE = 2
-_PLAIN_DICTIONARY, _RLE_DICTIONARY = 2, 8
+HEAD_BYTES = 512
+"""Read of a page for its header alone: more than it takes, unless it repeats long statistics."""
+
+_DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
+PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,16 @@ class OffsetIndex:
     @property
     def num_pages(self) -> int:
         return len(self.offsets)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Bytes of all pages."""
+        return int(self.sizes.sum())
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The rows of each page."""
+        return np.diff(self.rows)
 
     def pages_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The page of each row."""
@@ -76,6 +90,50 @@ class ColumnIndex:
         return Statistics(null_count, self.min_values[page], self.max_values[page], None, None)
 
 
+@dataclass(eq=False)
+class KnownPages:
+    """What has been read of a column chunk's page index, and how far it is confirmed.
+
+    Attributes
+    ----------
+    index : where the pages stand.
+    start : where the chunk begins; up to the first data page it is the dictionary's.
+    codec : number of the codec that its pages are compressed by.
+    num_bytes : memory that this takes, by estimate.
+    confirmed : so many pages, from the first one on, say the same of themselves in their headers.
+    bounds : what is known of their values; None where there is nothing, or nothing was asked for yet.
+    bounds_read : whether it was asked for.
+    told : what was made of the bounds by who asked for them.
+    """
+
+    index: OffsetIndex
+    start: int
+    codec: int | None
+    num_bytes: int
+    confirmed: int = 0
+    bounds: ColumnIndex | None = None
+    bounds_read: bool = False
+    told: Any = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether all pages are."""
+        return self.confirmed == self.index.num_pages
+
+    def heads(self, pages: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ranges of the file that hold the headers of some pages: offsets and lengths."""
+        return self.index.offsets[pages], np.minimum(self.index.sizes[pages], HEAD_BYTES)
+
+    def agree(self, pages: NDArray[np.int64], data: NDArray[np.uint8], lengths: NDArray[np.int64]) -> bool:
+        """Whether data pages say of themselves what the index says of them.
+
+        Parameters
+        ----------
+        data, lengths : what each of the pages begins with, one behind the other.
+        """
+        return pages_agree(data, lengths, self.index.sizes[pages], self.index.counts[pages])
+
+
 class PageHeader(NamedTuple):
     """The header in front of a page.
 
@@ -85,12 +143,26 @@ class PageHeader(NamedTuple):
     num_values : its values, nulls included.
     num_bytes : the page's bytes in the file, header included.
     needs_dictionary : whether its values are numbers of a dictionary's entries.
+    version : 1 or 2, of a data page.
+    header_bytes : the header's own bytes.
+    unpacked_bytes : bytes behind the header when decompressed, levels included; -1 where it does not say.
+    encoding, level_encoding : numbers of the values' encoding and, in version 1, of the definition levels'.
+    repeat_bytes, level_bytes : bytes of the levels that stand uncompressed in front of the values in version 2.
+    compressed : whether what is behind the header (in version 2: the values) is compressed by the column's codec.
     """
 
     is_dictionary: bool
     num_values: int
     num_bytes: int
     needs_dictionary: bool
+    version: int = 1
+    header_bytes: int = 0
+    unpacked_bytes: int = -1
+    encoding: int = -1
+    level_encoding: int = -1
+    repeat_bytes: int = -1
+    level_bytes: int = -1
+    compressed: bool = True
 
 
 def read_offset_index(data: bytes, num_rows: int) -> OffsetIndex:
@@ -141,11 +213,24 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
     MalformedFooterError
         There is none, it does not end within `data`, or is neither a data page's nor a dictionary's.
     """
-    kind, header_bytes, size, num_values, encoding = read_page_header_fields(data)
-    if size < 0 or num_values < 0:
+    found = read_page_header_fields(data)
+    kind, size, encoding = found["kind"], found["size"], found["encoding"]
+    if size < 0 or found["num_values"] < 0:
         raise MalformedFooterError("page index: there is no page where it says")
-    needs_dictionary = encoding in (_PLAIN_DICTIONARY, _RLE_DICTIONARY)
-    return PageHeader(kind == _DICTIONARY_PAGE, num_values, header_bytes + size, needs_dictionary)
+    return PageHeader(
+        is_dictionary=kind == _DICTIONARY_PAGE,
+        num_values=found["num_values"],
+        num_bytes=found["header_bytes"] + size,
+        needs_dictionary=encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY),
+        version=2 if kind == _DATA_PAGE_V2 else 1,
+        header_bytes=found["header_bytes"],
+        unpacked_bytes=found["unpacked"],
+        encoding=encoding,
+        level_encoding=found["level_encoding"],
+        repeat_bytes=found["repeat_bytes"],
+        level_bytes=found["level_bytes"],
+        compressed=bool(found["compressed"]),
+    )
 
 
 def _list(found: dict[int, Any], number: int, kind: type) -> list[Any]:

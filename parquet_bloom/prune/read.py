@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.columns import find_leaves
+from ..file.footer_cache import FOOTERS
 from ..file.reader import BloomFile, open
 from ..file.values import ColumnReader, in_nanoseconds
 from ..predicate import parse, tree
@@ -21,7 +22,7 @@ from .partitions import Partitions, Residuals
 from .plan import prune
 from .report import FileDecision, PruneReport
 from .row_group import RowGroupRows
-from .schemas import chosen, misfit, promoted, reading, schemas_of, unified
+from .schemas import chosen, misfit, promoted, reader_of, reading, schema_in, schemas_of, unified
 
 
 def read_table(
@@ -113,7 +114,7 @@ def iter_batches(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for decision in decisions:
-            with open(decision.path, filesystem) as file:
+            with open(decision.path, filesystem, cache=FOOTERS) as file:
                 for table in rows.matches(file, decision.selected):
                     yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
 
@@ -132,8 +133,8 @@ def read_selected(
     rows = _Rows(node, columns, timezone, report.partitions)
     tables: list[pa.Table] = []
     for decision in _opened(report):
-        with open(decision.path, filesystem) as file:
-            tables.append(pa.concat_tables([rows.none(file), *rows.matches(file, decision.selected)]))
+        with open(decision.path, filesystem, cache=FOOTERS) as file:
+            tables.append(rows.table(file, decision.selected))
     try:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as error:
@@ -153,12 +154,16 @@ class _Rows:
         self._timezone = timezone
         self._partitions = partitions
         self._left: Residuals = partitions.left_of(node, timezone)
+        self._deciders: dict[int, Decider] = {}
 
-    def none(self, file: BloomFile) -> pa.Table:
-        """No rows, of the columns that a file has."""
-        with reading(file):
-            empty = chosen(pq.ParquetFile(file.source.arrow_file()), self._names(None), file.path).empty_table()
-        return self._partitions.joined(empty, columns=self._columns)
+    def table(self, file: BloomFile, row_groups: list[int]) -> pa.Table:
+        """The matching rows of a file, of the columns that it has."""
+        tables = list(self.matches(file, row_groups))
+        if not tables:
+            with reading(file):
+                empty = chosen(file, self._partitions.in_files(self._columns)).empty_table()
+            return self._partitions.joined(empty, columns=self._columns)
+        return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
     def matches(self, file: BloomFile, row_groups: list[int]) -> Iterator[pa.Table]:
         """The matching rows of each row group that has any."""
@@ -166,24 +171,27 @@ class _Rows:
         if left is False:
             return
         with reading(file):
-            reader = pq.ParquetFile(file.source.arrow_file())
-            names = self._names(reader)
-            schema = chosen(reader, names, file.path)
-        decider = None if left is True else Decider(left, self._timezone)
+            schema = schema_in(file)
+            names = self._partitions.in_files(self._columns)
+            if names == []:  # of partition columns alone: any column tells the number of rows
+                names = schema.names[:1]
+            result = chosen(file, names)
+        reader = cache(lambda: reader_of(file))
         for row_group in row_groups:
             with reading(file):
-                if decider is None:
-                    table = reader.read_row_group(row_group, names)
+                if left is True:
+                    table = reader().read_row_group(row_group, names)
                 else:
-                    rows = RowGroupRows(file, reader, row_group, decider)
-                    table = rows.matching(_mask(file, rows, decider.node, self._timezone), names, schema)
+                    rows = RowGroupRows(file, schema, reader, row_group, self._decider(left))
+                    table = rows.matching(_mask(file, rows, left, self._timezone), names, result)
             if table.num_rows:
                 yield self._partitions.joined(table, file.path, self._columns)
 
-    def _names(self, reader: pq.ParquetFile | None) -> list[str] | None:
-        """What a file is read for: of a result of partition columns alone any column, for the number of its rows."""
-        names = self._partitions.in_files(self._columns)
-        return names if names != [] or reader is None else reader.schema_arrow.names[:1]
+    def _decider(self, node: Node) -> Decider:
+        """One for all files of which the folders leave the same predicate."""
+        if id(node) not in self._deciders:
+            self._deciders[id(node)] = Decider(node, self._timezone)
+        return self._deciders[id(node)]
 
 
 def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str) -> pa.ChunkedArray:

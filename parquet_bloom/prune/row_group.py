@@ -6,26 +6,17 @@ hold a match. Columns that cannot be read by pages, or of which most is wanted, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
-from ..file.columns import find_leaves, type_of
-from ..file.facts import bounds
 from ..file.pages import RowGroupPages, Rows, take_rows
 from ..file.reader import BloomFile
-from ..metadata.footer import Leaf
-from ..metadata.page_index import ColumnIndex, OffsetIndex
-from ..predicate import tree
 from ..predicate.decide import Decider
-from ..predicate.evidence import Evidence
-
-MANY_LITERALS = 1000
-"""A predicate with more literals is not held against pages: to prepare it again costs more than the pages do."""
+from .page_choice import rows_left
 
 
 class RowGroupRows:
@@ -33,7 +24,8 @@ class RowGroupRows:
 
     Parameters
     ----------
-    file, reader : the file, and pyarrow's reader of it.
+    file, schema : the file, and its Arrow schema.
+    reader : gives pyarrow's reader of it, once something has to be read whole.
     row_group : which.
     decider : the predicate.
 
@@ -42,57 +34,23 @@ class RowGroupRows:
     row_group : as given.
     """
 
-    def __init__(self, file: BloomFile, reader: pq.ParquetFile, row_group: int, decider: Decider):
+    def __init__(
+        self,
+        file: BloomFile,
+        schema: pa.Schema,
+        reader: Callable[[], pq.ParquetFile],
+        row_group: int,
+        decider: Decider,
+    ):
         self.row_group = row_group
-        self._file = file
         self._reader = reader
         self._num_rows = file.footer.num_rows_of(row_group)
-        self._pages = RowGroupPages(file, reader.schema_arrow, row_group)
+        self._pages = RowGroupPages(file, schema, row_group)
         self._held: dict[str, pa.ChunkedArray] = {}  # columns that were read for the predicate, in the rows left
-        self._rows = self._left(decider)
-
-    def _left(self, decider: Decider) -> Rows | None:
-        """The rows that pages leave, ascending; None for all of them."""
-        if sum(len(leaf.literals) for leaf in tree.leaves(decider.node)) > MANY_LITERALS:
-            return None
-        leaves: dict[str, Leaf] = {}
-        for name in decider.columns:
-            found = find_leaves(self._file.leaves, name)
-            if len(found) == 1:
-                leaves[name] = found[0]
-        indexes = self._pages.column_indexes(leaves.values())
-        if not indexes:
-            return None
-        # Between two of these rows no column goes from one page to the next.
-        borders = np.unique(np.concatenate([index.rows for index, _ in indexes.values()]))
-        starts = borders[:-1]
-        evidence: dict[str, list[Evidence | None]] = {}
-        for name in decider.columns:
-            leaf = leaves.get(name)
-            if leaf is not None and leaf.index in indexes:
-                index, values = indexes[leaf.index]
-                pages = self._evidence(leaf, index, values)
-                evidence[name] = [pages[page] for page in index.pages_of(starts).tolist()]
-            else:
-                evidence[name] = [None if leaf is None else Evidence(type_of(leaf))] * len(starts)
-        possible = [
-            decider.decide({name: told[number] for name, told in evidence.items()}).possible
-            for number in range(len(starts))
-        ]
-        if all(possible):
-            return None
-        return np.flatnonzero(np.repeat(possible, np.diff(borders)))
-
-    def _evidence(self, leaf: Leaf, index: OffsetIndex, values: ColumnIndex) -> list[Evidence | None]:
-        """What the index tells of each page."""
-        column_type, type_ordered = type_of(leaf), leaf.index in self._file.footer.type_ordered
-        found: list[Evidence | None] = []
-        for page in range(index.num_pages):
-            if values.null_pages[page]:
-                found.append(Evidence(column_type, has_values=False))
-            else:
-                found.append(Evidence(column_type, None, *bounds(values.statistics(page), column_type, type_ordered)))
-        return found
+        left = rows_left(file, row_group, self._pages, decider)
+        self._rows: Rows | None = None  # that are left, ascending; None for all of them
+        if left is not None:
+            self._rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in left.tolist())])
 
     def of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Of a column that was read whole, the rows that are left."""
@@ -107,13 +65,13 @@ class RowGroupRows:
     def read(self, names: Sequence[str]) -> pa.Table:
         """Some columns (or dotted leaves, as in `pyarrow.parquet`) in the rows that are left, in any order."""
         if self._rows is None:
-            table = self._reader.read_row_group(self.row_group, list(names))
+            table = self._reader().read_row_group(self.row_group, list(names))
         else:
             found = self._pages.read(names, self._rows)
             others = [name for name in names if name not in found]
             columns = dict(found)
             if others:
-                whole = self._reader.read_row_group(self.row_group, others)
+                whole = self._reader().read_row_group(self.row_group, others)
                 whole = self._some_of(whole, self._rows, self._num_rows)
                 columns |= dict(zip(whole.schema.names, whole.columns, strict=True))
             table = pa.table(columns)
@@ -129,7 +87,7 @@ class RowGroupRows:
         names : what `pyarrow.parquet` is to read; None for all columns.
         schema : of the result, as `pyarrow.parquet` gives it for these names.
         """
-        chosen = np.flatnonzero(pc.fill_null(mask, False).to_numpy())
+        chosen = _true(mask)
         if not len(chosen):  # the other columns need not be read
             return schema.empty_table()
         rows = chosen if self._rows is None else self._rows[chosen]
@@ -140,10 +98,29 @@ class RowGroupRows:
             return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
         asked = others if names is None else [name for name in names if name not in found]
         num_rows = len(mask) if self._rows is None else self._num_rows
-        whole = self._reader.read_row_group(self.row_group, asked)
+        whole = self._reader().read_row_group(self.row_group, asked)
         if whole.schema.names != others:  # a name stands for more than its own column
-            whole = self._reader.read_row_group(self.row_group, None if names is None else list(names))
+            whole = self._reader().read_row_group(self.row_group, None if names is None else list(names))
             return self._some_of(whole, rows, num_rows)
         rest = iter(self._some_of(whole, rows, num_rows).columns)
         columns = [found[name] if name in found else next(rest) for name in schema.names]
         return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _true(mask: pa.ChunkedArray) -> Rows:
+    """Where a mask is true, and not null. Of the many bits that are not, eight are passed over at a time."""
+    found, start = [np.arange(0)], 0
+    for chunk in mask.chunks:
+        if not len(chunk):
+            continue
+        validity, values = chunk.buffers()
+        first, end = chunk.offset // 8, -(-(chunk.offset + len(chunk)) // 8)
+        bits = np.frombuffer(values, np.uint8)[first:end]
+        if validity is not None:
+            bits = bits & np.frombuffer(validity, np.uint8)[first:end]
+        some = np.flatnonzero(bits)
+        set_bits = np.flatnonzero(np.unpackbits(bits[some], bitorder="little"))
+        rows = some[set_bits >> 3] * 8 + (set_bits & 7) - chunk.offset % 8
+        found.append(rows[(rows >= 0) & (rows < len(chunk))] + start)
+        start += len(chunk)
+    return np.concatenate(found)

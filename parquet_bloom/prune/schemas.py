@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
+from ..file.footer_cache import FOOTERS
 from ..file.reader import BloomFile, open
 from ..metadata.footer import MAGIC, TAIL_BYTES
 from ..threads import in_order, processors
@@ -31,9 +32,7 @@ def reading(file: BloomFile) -> Iterator[None]:
 
 def metadata_of(file: BloomFile) -> pq.FileMetaData:
     """What pyarrow makes of a file's footer, which is not read again for it."""
-    footer = file.footer.data
-    tail = len(footer).to_bytes(TAIL_BYTES - len(MAGIC), "little") + MAGIC
-    return pq.read_metadata(pa.BufferReader(b"".join([MAGIC, footer, tail])))
+    return _footer_reader(file).metadata
 
 
 def reader_of(file: BloomFile) -> pq.ParquetFile:
@@ -43,18 +42,34 @@ def reader_of(file: BloomFile) -> pq.ParquetFile:
 
 def schema_of(path: str, filesystem: Any = None, columns: Sequence[str] | None = None) -> pa.Schema:
     """The schema that pyarrow gives a file's rows, or the chosen columns of them."""
-    with open(path, filesystem) as file, reading(file):
-        return chosen(pq.ParquetFile(file.source.arrow_file()), columns, path)
+    with open(path, filesystem, cache=FOOTERS) as file, reading(file):
+        return chosen(file, columns)
 
 
-def chosen(reader: pq.ParquetFile, columns: Sequence[str] | None, path: str) -> pa.Schema:
+def schema_in(file: BloomFile) -> pa.Schema:
+    """The schema that pyarrow gives a file's rows. Made of the footer that was read, and kept with it."""
+    if file.known.schema is None:
+        file.known.schema = _footer_reader(file).schema_arrow
+    return file.known.schema
+
+
+def chosen(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
     """The schema of chosen columns, top-level ones or dotted leaves; None for all."""
+    schema = schema_in(file)
     if columns is None:
-        return reader.schema_arrow
+        return schema
     for name in columns:
-        if name not in reader.schema_arrow.names and name.split(".")[0] not in reader.schema_arrow.names:
-            raise UnknownColumnError("no such column", path=path, column=name)
-    return reader.read_row_groups([], list(columns)).schema
+        if name not in schema.names and name.split(".")[0] not in schema.names:
+            raise UnknownColumnError("no such column", path=file.path, column=name)
+    return _footer_reader(file).read_row_groups([], list(columns)).schema
+
+
+def _footer_reader(file: BloomFile) -> pq.ParquetFile:
+    """A reader by pyarrow of the footer alone."""
+    data = file.footer.data
+    return pq.ParquetFile(
+        pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC)))
+    )
 
 
 def schemas_of(

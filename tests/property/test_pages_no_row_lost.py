@@ -1,16 +1,20 @@
 """The same random tables as in `test_no_row_lost`, with every column chunk read by pages, however small it is."""
 
+import pytest
 from property.test_no_row_lost import Tally, hunt
 
-from parquet_bloom.file import pages
+from parquet_bloom.file import page_lookup, pages
 
 FIRST_SEED = 1_000_000  # others than that test's
-TABLES = 40
+TABLES = 25
 
 
-def test_no_row_is_lost_by_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "SMALL_BYTES", 0)
-    monkeypatch.setattr(pages, "WORTHWHILE", 10.0)
+@pytest.mark.parametrize("few", [0, 1 << 40], ids=["rows", "pages"])
+def test_no_row_is_lost_by_pages(tmp_path, monkeypatch, few):
+    """By rows taken out of pages wherever that can be, and by whole pages."""
+    monkeypatch.setattr(pages, "FEW", few)
+    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
+    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     decoded = []
     original = pages.RowGroupPages.read
 
@@ -21,6 +25,6 @@ def test_no_row_is_lost_by_pages(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pages.RowGroupPages, "read", noted)
     tally = Tally()
-    for seed in range(FIRST_SEED, FIRST_SEED + TABLES):
+    for seed in range(FIRST_SEED + few % 7 * TABLES, FIRST_SEED + (few % 7 + 1) * TABLES):
         hunt(seed, tmp_path, tally)
     assert len(decoded) > TABLES  # that all were read whole would prove nothing

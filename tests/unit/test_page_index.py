@@ -6,39 +6,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from page_indexes import encode_bounds, encode_locations
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.metadata import page_index
-from parquet_bloom.metadata.compact import BINARY, I32, I64, LIST, STRUCT, TRUE, write_struct
+from parquet_bloom.metadata.compact import I32, I64, LIST, STRUCT, write_struct
 from parquet_bloom.metadata.page_index import read_column_index, read_offset_index, read_page_header
 
 PAGES = [(4, 10, 0), (14, 20, 100), (34, 5, 150)]
 
 
-def offset_index(pages, missing=None):
+def without_a_field(number):
     types = {1: I64, 2: I32, 3: I64}
-    items = [[(n, types[n], value) for n, value in zip((1, 2, 3), page, strict=True) if n != missing] for page in pages]
+    items = [[(n, types[n], value) for n, value in zip((1, 2, 3), page, strict=True) if n != number] for page in PAGES]
     return write_struct([(1, LIST, (STRUCT, items))])
 
 
-def bools(values):
-    """A field 1 with a list of booleans, which `write_struct` does not write."""
-    assert len(values) < 15
-    return bytes([0x19, len(values) << 4 | TRUE, *(1 if value else 2 for value in values)])
-
-
-def column_index(null_pages, low, high, null_counts=None):
-    rest = [(2, LIST, (BINARY, low)), (3, LIST, (BINARY, high)), (4, I32, 0)]
-    if null_counts is not None:
-        rest.append((5, LIST, (I64, null_counts)))
-    encoded = write_struct([(1, I32, 0), *rest])
-    assert encoded[:2] == b"\x15\x00"
-    return bools(null_pages) + encoded[2:]
-
-
 def test_an_offset_index() -> None:
-    index = read_offset_index(offset_index(PAGES), 200)
+    index = read_offset_index(encode_locations(PAGES), 200)
     assert index.offsets.tolist() == [4, 14, 34]
     assert index.sizes.tolist() == [10, 20, 5]
     assert index.rows.tolist() == [0, 100, 150, 200]
@@ -66,26 +52,26 @@ def test_an_offset_index() -> None:
 )
 def test_offset_indexes_that_are_not_believed(pages, num_rows) -> None:
     with pytest.raises(MalformedFooterError):
-        read_offset_index(offset_index(pages), num_rows)
+        read_offset_index(encode_locations(pages), num_rows)
 
 
 @pytest.mark.parametrize("missing", [1, 2, 3])
 def test_a_page_without_a_field(missing) -> None:
     with pytest.raises(MalformedFooterError):
-        read_offset_index(offset_index(PAGES, missing), 200)
+        read_offset_index(without_a_field(missing), 200)
 
 
 def test_a_column_index() -> None:
-    index = read_offset_index(offset_index(PAGES), 200)
+    index = read_offset_index(encode_locations(PAGES), 200)
     found = read_column_index(
-        column_index([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0]), index
+        encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0]), index
     )
     assert found.null_pages == [False, True, False]
     assert found.null_counts == [3, 50, 0]
     first, second = found.statistics(0), found.statistics(1)
     assert (first.min_value, first.max_value, first.null_count) == (b"a", b"b", 3)
     assert (second.min_value, second.max_value, second.null_count) == (None, None, 50)
-    assert read_column_index(column_index([False] * 3, [b""] * 3, [b""] * 3), index).null_counts is None
+    assert read_column_index(encode_bounds([False] * 3, [b""] * 3, [b""] * 3), index).null_counts is None
 
 
 @pytest.mark.parametrize(
@@ -102,13 +88,13 @@ def test_a_column_index() -> None:
     ],
 )
 def test_column_indexes_that_are_not_believed(parts) -> None:
-    index = read_offset_index(offset_index(PAGES), 200)
+    index = read_offset_index(encode_locations(PAGES), 200)
     with pytest.raises(MalformedFooterError):
-        read_column_index(column_index(*parts), index)
+        read_column_index(encode_bounds(*parts), index)
 
 
 def test_lists_of_another_type() -> None:
-    index = read_offset_index(offset_index(PAGES), 200)
+    index = read_offset_index(encode_locations(PAGES), 200)
     numbers = write_struct([(number, LIST, (I64, [0, 0, 0])) for number in (1, 2, 3)])
     for broken in (numbers, write_struct([(1, I32, 3)]), b"\x00"):
         with pytest.raises(MalformedFooterError):
@@ -119,8 +105,8 @@ def test_lists_of_another_type() -> None:
 
 def test_broken_bytes_end_in_the_named_error_or_in_a_consistent_index() -> None:
     rng = random.Random(4)
-    whole = offset_index(PAGES)
-    bounds = column_index([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0])
+    whole = encode_locations(PAGES)
+    bounds = encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0])
     good = read_offset_index(whole, 200)
     header = write_struct([(1, I32, 0), (2, I32, 9), (3, I32, 7), (5, STRUCT, [(1, I32, 3), (2, I32, 8)])])
     refused = 0
@@ -156,6 +142,7 @@ def test_page_headers() -> None:
     v2 = write_struct([(1, I32, 3), (3, I32, 0), (8, STRUCT, [(1, I32, 4), (2, I32, 0), (3, I32, 4), (4, I32, 0)])])
     assert read_page_header(v2).num_values == 4
     assert not read_page_header(v2).needs_dictionary
+    assert read_page_header(v2)[4:] == (2, len(v2), -1, 0, -1, -1, -1, True)
     for fields in (
         [(1, I32, 1), (3, I32, 0)],  # an index page
         [(1, I32, 0), (3, I32, -1), (5, STRUCT, [(1, I32, 3)])],

@@ -1,0 +1,6 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+def unpack_front(data: Any, size: int, wanted: int) -> NDArray[np.uint8]: ...

@@ -1,0 +1,104 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The front of what Snappy has compressed: who wants one value of a page need not unpack what is behind it.
+
+Source: format_description.txt of Snappy.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+import numpy as np
+
+cdef enum:
+    SLACK = 16  # bytes that may be written behind the end, so that short pieces are copied by one instruction
+
+
+cdef int64_t unpack(
+    const uint8_t* data, Py_ssize_t pos, Py_ssize_t end, uint8_t* out, int64_t size, int64_t wanted
+) noexcept nogil:
+    """Unpack until `wanted` of `size` bytes are there; how many are, or -1 where the bytes are no such thing."""
+    cdef int64_t done = 0, length, offset, i
+    cdef int more
+    cdef uint8_t tag
+    while done < wanted and pos < end:
+        tag = data[pos]
+        pos += 1
+        if tag & 3 == 0:
+            length = (tag >> 2) + 1
+            if length > 60:
+                more = <int>length - 60
+                if more > end - pos:
+                    return -1
+                length = 1
+                for i in range(more):
+                    length += <int64_t>data[pos + i] << (8 * i)
+                pos += more
+            if length > end - pos or length > size - done:
+                return -1
+            if length <= SLACK and end - pos >= SLACK:
+                memcpy(out + done, data + pos, SLACK)
+            else:
+                memcpy(out + done, data + pos, length)
+            pos += length
+            done += length
+            continue
+        more = 4 if tag & 3 == 3 else tag & 3
+        if more > end - pos:
+            return -1
+        length = (tag >> 2) + 1
+        if more == 1:
+            length = ((tag >> 2) & 7) + 4
+            offset = (<int64_t>(tag >> 5) << 8) | data[pos]
+        else:
+            offset = data[pos] | (<int64_t>data[pos + 1] << 8)
+            if more == 4:
+                offset |= (<int64_t>data[pos + 2] << 16) | (<int64_t>data[pos + 3] << 24)
+        pos += more
+        if offset == 0 or offset > done or length > size - done:
+            return -1
+        if offset >= SLACK:
+            i = 0
+            while i < length:
+                memcpy(out + done + i, out + done + i - offset, SLACK)
+                i += SLACK
+        else:  # it repeats what it has just written
+            for i in range(length):
+                out[done + i] = out[done + i - offset]
+        done += length
+    return done
+
+
+def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t wanted):
+    """At least the first `wanted` of the `size` bytes that were compressed, as a uint8 array; all that there are if fewer.
+
+    What is behind them is not looked at, and so may be broken.
+
+    Raises
+    ------
+    ValueError
+        The bytes do not begin as `size` compressed ones do.
+    """
+    cdef uint64_t announced = 0
+    cdef Py_ssize_t pos = 0
+    cdef int shift = 0
+    cdef int64_t done
+    cdef uint8_t[::1] out
+    if size < 0 or wanted < 0:
+        raise ValueError("a size is below 0")
+    while True:
+        if pos >= data.shape[0] or shift > 28:
+            raise ValueError("snappy: there is no size in front")
+        announced |= <uint64_t>(data[pos] & 0x7F) << shift
+        shift += 7
+        pos += 1
+        if data[pos - 1] < 0x80:
+            break
+    if announced != <uint64_t>size:
+        raise ValueError(f"snappy: {announced} bytes were compressed, not {size}")
+    found = np.empty(size + SLACK, np.uint8)
+    out = found
+    with nogil:
+        done = unpack(&data[0], pos, data.shape[0], &out[0], size, min(wanted, size))
+    if done < min(wanted, size):
+        raise ValueError("snappy: the bytes are broken")
+    return found[:done]

@@ -1,0 +1,234 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""What stands in a decompressed data page: runs of levels or dictionary numbers, and byte arrays one by one.
+
+Nothing here trusts the bytes: what a page lacks ends in MalformedFooterError.
+
+Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+import numpy as np
+
+from ..errors import MalformedFooterError
+
+cdef enum:
+    MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could ask for any amount of memory
+
+
+cdef int fail(str problem) except -1:
+    raise MalformedFooterError(f"page: {problem}")
+
+
+cdef struct Runs:
+    const uint8_t* data
+    Py_ssize_t pos
+    Py_ssize_t end
+    int width
+    # The run that `pos` is behind the header of:
+    bint packed
+    Py_ssize_t start     # of its bytes
+    Py_ssize_t length    # numbers that are there
+    uint32_t value       # that it repeats
+
+
+cdef int next_run(Runs* runs) except -1:
+    """Go to the next run of the hybrid of repeated and bit-packed numbers."""
+    cdef uint64_t header = 0, value = 0
+    cdef int shift = 0, i
+    cdef int value_bytes = (runs.width + 7) // 8
+    while True:
+        if runs.pos >= runs.end or shift > 35:
+            fail("it ends before its numbers do")
+        header |= <uint64_t>(runs.data[runs.pos] & 0x7F) << shift
+        shift += 7
+        runs.pos += 1
+        if runs.data[runs.pos - 1] < 0x80:
+            break
+    if header >> 1 == 0:
+        fail("a run of no numbers")
+    runs.packed = header & 1
+    runs.start = runs.pos
+    runs.length = header >> 1
+    if runs.packed:
+        runs.length *= 8
+        if runs.length * runs.width > (runs.end - runs.pos) * 8:  # some writers leave out what pads the last run
+            runs.length = (runs.end - runs.pos) * 8 // runs.width
+            runs.pos = runs.end
+        else:
+            runs.pos += runs.length // 8 * runs.width
+        return 0
+    if value_bytes > runs.end - runs.pos:
+        fail("a run is cut off")
+    for i in range(value_bytes):
+        value |= <uint64_t>runs.data[runs.pos + i] << (8 * i)
+    runs.pos += value_bytes
+    if value >> runs.width:
+        fail(f"a number has more than {runs.width} bits")
+    runs.value = <uint32_t>value
+    return 0
+
+
+cdef uint32_t packed_number(const Runs* runs, Py_ssize_t number) noexcept:
+    """A number of a bit-packed run, counted from 0: less than `length`."""
+    cdef Py_ssize_t bit = number * runs.width
+    cdef Py_ssize_t last = runs.start + (bit + runs.width - 1) // 8
+    cdef Py_ssize_t at = runs.start + bit // 8
+    cdef uint64_t bits = 0
+    cdef int shift = 0
+    while at <= last:
+        bits |= <uint64_t>runs.data[at] << shift
+        shift += 8
+        at += 1
+    return <uint32_t>((bits >> (bit & 7)) & (((<uint64_t>1) << runs.width) - 1))
+
+
+cdef Runs open_runs(const uint8_t[::1] data, int width) except *:
+    cdef Runs runs
+    if not 1 <= width <= 32:
+        fail(f"numbers of {width} bits")
+    runs.data = &data[0] if data.shape[0] else NULL
+    runs.pos = 0
+    runs.end = data.shape[0]
+    runs.width = width
+    runs.packed = False
+    runs.start = runs.length = 0
+    runs.value = 0
+    return runs
+
+
+cdef int require_ascending(const int64_t[::1] numbers, Py_ssize_t count) except -1:
+    cdef Py_ssize_t i
+    for i in range(numbers.shape[0]):
+        if numbers[i] < 0 or numbers[i] >= count or (i and numbers[i] < numbers[i - 1]):
+            fail(f"there is no ascending way to value {numbers[i]} of {count}")
+    return 0
+
+
+def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] numbers not None):
+    """Some of the numbers of `width` bits that stand in runs, as an int64 array.
+
+    Parameters
+    ----------
+    numbers : which, counted from 0, ascending.
+
+    Raises
+    ------
+    MalformedFooterError
+        There are not as many, or `width` is none that a page has.
+    """
+    cdef Runs runs
+    cdef Py_ssize_t i, before = 0  # numbers in front of the run
+    cdef int64_t[::1] out
+    found = np.zeros(numbers.shape[0], np.int64)
+    if width == 0 or numbers.shape[0] == 0:  # a dictionary of one entry has numbers of no bits
+        return found
+    out = found
+    require_ascending(numbers, MOST_VALUES)
+    runs = open_runs(data, width)
+    for i in range(numbers.shape[0]):
+        while numbers[i] >= before + runs.length:
+            before += runs.length
+            next_run(&runs)
+        out[i] = packed_number(&runs, numbers[i] - before) if runs.packed else runs.value
+    return found
+
+
+def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int64_t[::1] rows not None):
+    """Which values of a page some of its rows have, by definition levels of one bit.
+
+    Parameters
+    ----------
+    levels : a bit a row in runs: whether the row has a value.
+    count : rows of the page.
+    rows : which, counted from 0, ascending.
+
+    Returns
+    -------
+    (has_value, numbers) : a bool array of the rows' length; and for those of them that have a value its number among
+        the page's values, int64.
+
+    Raises
+    ------
+    MalformedFooterError
+        There are not as many levels.
+    """
+    cdef Runs runs = open_runs(levels, 1)
+    cdef Py_ssize_t i, row, seen = 0, found = 0  # rows looked at, and values among them
+    cdef Py_ssize_t before = 0  # rows in front of the run
+    cdef uint8_t[::1] out
+    cdef int64_t[::1] places
+    cdef bint here
+    require_ascending(rows, count)
+    has_value, numbers = np.zeros(rows.shape[0], np.uint8), np.empty(rows.shape[0], np.int64)
+    out, places = has_value, numbers
+    cdef Py_ssize_t num_found = 0
+    for i in range(rows.shape[0]):
+        while rows[i] >= before + runs.length:
+            found += count_values(&runs, seen - before, runs.length)
+            before += runs.length
+            seen = before
+            next_run(&runs)
+        row = rows[i]
+        found += count_values(&runs, seen - before, row - before)
+        seen = row
+        here = packed_number(&runs, row - before) if runs.packed else runs.value
+        if here:
+            out[i] = 1
+            places[num_found] = found
+            num_found += 1
+    return has_value.view(np.bool_), numbers[:num_found]
+
+
+cdef Py_ssize_t count_values(const Runs* runs, Py_ssize_t first, Py_ssize_t end) noexcept:
+    """How many bits of a run are set from one to before another."""
+    cdef Py_ssize_t total = 0, i
+    if not runs.packed:
+        return end - first if runs.value else 0
+    for i in range(first, end):
+        total += (runs.data[runs.start + i // 8] >> (i % 8)) & 1
+    return total
+
+
+def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] numbers not None):
+    """Some of the byte arrays that stand one behind the other, each behind its length, as bytes of the same form.
+
+    Parameters
+    ----------
+    numbers : which, counted from 0, in any order.
+
+    Raises
+    ------
+    MalformedFooterError
+        There are not as many.
+    """
+    cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i, value = 0
+    cdef int64_t[::1] order
+    cdef int64_t[::1] starts = np.empty(numbers.shape[0], np.int64)
+    cdef int64_t[::1] lengths = np.empty(numbers.shape[0], np.int64)
+    cdef uint32_t length = 0
+    cdef uint8_t[::1] out
+    order = np.argsort(numbers, kind="stable")
+    for i in range(numbers.shape[0]):
+        if numbers[order[i]] < value and not (i and numbers[order[i]] == numbers[order[i - 1]]):
+            fail(f"there is no value {numbers[order[i]]}")
+        while value <= numbers[order[i]]:
+            if end - pos < 4:
+                fail(f"there are {value} values, not {numbers[order[i]] + 1}")
+            memcpy(&length, &data[pos], 4)  # little-endian, as the processor is
+            if length > <uint64_t>(end - pos - 4):
+                fail(f"value {value} is cut off")
+            pos += 4 + <Py_ssize_t>length
+            value += 1
+        starts[order[i]] = pos - 4 - length
+        lengths[order[i]] = 4 + <int64_t>length
+        total += lengths[order[i]]
+    found = np.empty(total, np.uint8)
+    if total:
+        out = found
+        pos = 0
+        for i in range(numbers.shape[0]):
+            memcpy(&out[pos], &data[starts[i]], lengths[i])
+            pos += lengths[i]
+    return found.tobytes()

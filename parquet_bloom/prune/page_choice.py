@@ -1,0 +1,111 @@
+"""Which rows of a row group its pages' statistics leave for a predicate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..file.columns import type_of
+from ..file.facts import bounds, facts_of
+from ..file.pages import RowGroupPages
+from ..file.reader import BloomFile
+from ..hashing.physical import ColumnType, Domain
+from ..metadata.footer import Leaf
+from ..metadata.page_index import KnownPages
+from ..predicate import tree
+from ..predicate.decide import Decider
+from ..predicate.evidence import ColumnEvidence, Evidence
+
+MANY_LITERALS = 1000
+"""A predicate with more literals is not held against pages: to prepare it again costs more than the pages do."""
+
+RowRanges = NDArray[np.int64]
+"""(n, 2): ranges of rows [start, stop), ascending, none of which touches the next."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of the predicate whose pages are known: where they begin, and what is told of each."""
+
+    rows: NDArray[np.int64]
+    told: ColumnEvidence
+
+
+def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: Decider) -> RowRanges | None:
+    """The rows that pages leave; None for all of them."""
+    if sum(len(leaf.literals) for leaf in tree.leaves(decider.node)) > MANY_LITERALS:
+        return None
+    facts = facts_of(file, decider.columns)
+    leaves = {name: column.leaf for name, column in facts.columns.items() if column is not None}
+    known = pages.bounds(leaves.values())
+    columns: dict[str, _Column] = {}
+    for name, leaf in leaves.items():
+        if leaf.index not in known:
+            continue
+        told = _told(file, row_group, leaf, known[leaf.index])
+        if told is None:
+            pages.give_up(leaf, "it has other bounds than the column chunk")
+        else:
+            columns[name] = _Column(known[leaf.index].index.rows, told)
+    if not columns:
+        return None
+    # Between two of these rows no column goes from one page to the next.
+    borders = np.unique(np.concatenate([column.rows for column in columns.values()]))
+    count = len(borders) - 1
+    evidence: dict[str, ColumnEvidence | None] = dict.fromkeys(decider.columns)
+    for name, leaf in leaves.items():
+        if name in columns:
+            of_stretch = np.searchsorted(columns[name].rows, borders[:-1], "right") - 1
+            of_leaf = columns[name].told.at(of_stretch)
+        else:
+            of_leaf = ColumnEvidence.of(type_of(leaf), [Evidence(type_of(leaf))]).at(np.zeros(count, np.intp))
+        evidence[name] = of_leaf.holding(facts.holds[name])
+    possible = decider.possible(decider.decide_all(evidence, count))
+    if possible.all():
+        return None
+    changes = np.flatnonzero(np.diff(possible, prepend=False, append=False)).reshape(-1, 2)
+    return borders[changes]
+
+
+def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> ColumnEvidence | None:
+    """What the index tells of each page; None if it contradicts the column chunk's own statistics."""
+    if known.told is None:
+        type_ordered = leaf.index in file.footer.type_ordered
+        told = _tell(known, type_of(leaf), type_ordered)
+        statistics = file.footer.statistics(file.record(row_group, leaf))
+        if not _spans(told, *bounds(statistics, type_of(leaf), type_ordered)):
+            return None
+        known.told = ColumnEvidence.of(type_of(leaf), told)
+    assert isinstance(known.told, ColumnEvidence)
+    return known.told
+
+
+def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[Evidence]:
+    index = known.bounds
+    assert index is not None
+    told = []
+    counts = index.null_counts
+    for page in range(known.index.num_pages):
+        low, high = bounds(index.statistics(page), column_type, type_ordered)
+        # That a page is said to be null without a count of its nulls can be held against nothing.
+        has_values = None if counts is None else not index.null_pages[page]
+        has_nulls = None if counts is None else counts[page] > 0
+        told.append(Evidence(column_type, has_values, low, high, has_nulls=has_nulls))
+    return told
+
+
+def _spans(told: list[Evidence], low: Domain | None, high: Domain | None) -> bool:
+    """Whether the pages' bounds reach as far as those of the column chunk.
+
+    Only whole numbers are asked: bounds of others may be cut short, in one place and not in the other.
+    """
+    if not isinstance(low, int) or not isinstance(high, int):
+        return True
+    bounded = [page for page in told if page.has_values]
+    lows = [page.low for page in bounded if isinstance(page.low, int)]
+    highs = [page.high for page in bounded if isinstance(page.high, int)]
+    if not bounded or len(lows) < len(bounded) or len(highs) < len(bounded):
+        return bool(bounded) or all(page.has_values is not False for page in told)
+    return min(lows) <= low and max(highs) >= high

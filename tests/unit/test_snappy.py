@@ -1,0 +1,91 @@
+"""The front of what Snappy compressed is what was compressed, and broken bytes end in an error or in other bytes."""
+
+import random
+from contextlib import suppress
+
+import pyarrow as pa
+import pytest
+
+from parquet_bloom.core.snappy import unpack_front
+
+SNAPPY = pa.Codec("snappy")
+
+
+def compress(data):
+    return SNAPPY.compress(data, asbytes=True)
+
+
+def texts(rng):
+    """What makes long literals, near and far copies, and copies of what was just written."""
+    length = rng.choice([0, 1, 7, 60, 61, 300, 5000, 70_000])
+    yield rng.randbytes(length)
+    yield bytes(rng.choices(b"ab", k=length))
+    yield bytes(rng.choices(b"0123456789abcdef", k=length))
+    yield bytes([rng.randrange(256)]) * length
+    piece = rng.randbytes(rng.randrange(1, 40))
+    yield piece * (length // len(piece))
+
+
+def test_any_front() -> None:
+    rng = random.Random(1)
+    for _ in range(60):
+        for text in texts(rng):
+            packed = compress(text)
+            assert unpack_front(packed, len(text), len(text)).tobytes() == text
+            for wanted in (0, rng.randrange(len(text) + 1), len(text) + 100):
+                front = unpack_front(packed, len(text), wanted).tobytes()
+                assert len(front) >= min(wanted, len(text))
+                assert text.startswith(front)
+
+
+def test_copies_with_four_byte_offsets() -> None:
+    # A literal of 70,000 bytes, and a copy of 64 of them from 66,000 bytes back: no encoder of today writes one.
+    text = random.Random(2).randbytes(70_000)
+    size = 70_064
+    head = bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
+    literal = bytes([62 << 2]) + (len(text) - 1).to_bytes(3, "little") + text
+    packed = head + literal + bytes([63 << 2 | 3]) + (66_000).to_bytes(4, "little")
+    assert unpack_front(packed, size, size).tobytes() == text + text[4000:4064]
+    assert SNAPPY.decompress(packed, size, asbytes=True) == text + text[4000:4064]
+
+
+@pytest.mark.parametrize(
+    ("packed", "size"),
+    [
+        (b"", 0),
+        (b"\x80", 0),
+        (b"\x80\x80\x80\x80\x80\x01", 1 << 35),
+        (b"\x05\x10abcde", 4),  # of another size
+        (b"\x05\x10abcd", 5),  # a literal cut off
+        (b"\x05\xf0", 5),  # its length cut off
+        (b"\x05\x14abcdef", 5),  # more than there is room for
+        (b"\x05\x01\x01", 5),  # a copy from in front of the beginning
+        (b"\x05\x00a\x01\x00", 5),  # a copy from nowhere
+        (b"\x05\x00a\x02\x01", 5),  # a copy cut off
+        (b"\x05\x00a\x3e\x01\x00", 5),  # a copy of more than there is room for
+        (b"\x05\x00a", 5),
+    ],
+)
+def test_broken(packed, size) -> None:
+    with pytest.raises(ValueError, match="snappy"):
+        unpack_front(packed, size, max(size, 1))
+
+
+def test_broken_at_random() -> None:
+    rng = random.Random(3)
+    same_as_arrow = refused = 0
+    for _ in range(4000):
+        text = bytes(rng.choices(b"0123456789abcdef", k=rng.randrange(200)))
+        packed = bytearray(compress(text))
+        for _ in range(rng.randint(1, 3)):
+            packed[rng.randrange(len(packed))] = rng.randrange(256)
+        del packed[rng.choice([len(packed), rng.randrange(len(packed) + 1)]) :]
+        try:
+            found = unpack_front(bytes(packed), len(text), len(text)).tobytes()
+        except ValueError:
+            refused += 1
+            continue
+        assert len(found) == len(text)
+        with suppress(OSError, pa.ArrowException):  # it may object to what is behind the end
+            same_as_arrow += SNAPPY.decompress(bytes(packed), len(text), asbytes=True) == found
+    assert min(same_as_arrow, refused) > 300
