@@ -38,8 +38,9 @@ _HEAD_BYTES = 32  # more than the header of a filter takes
 
 
 class Judged(NamedTuple):
-    """A file that was judged: its facts, the number of each row group's verdict, and what was read for it."""
+    """A file that was judged: which, its facts, the number of each row group's verdict, and what was read for it."""
 
+    identity: FileIdentity
     facts: FileFacts
     verdicts: NDArray[np.int32]
     requests: int
@@ -155,7 +156,7 @@ class _Visit:
             if use:
                 if file.end is not None:
                     requests, num_bytes = requests + 1, num_bytes + len(file.end.end)
-                judged[file.place] = Judged(file.facts, of_file, requests, num_bytes)
+                judged[file.place] = Judged(file.identity, file.facts, of_file, requests, num_bytes)
         return judged
 
     def _ask(self, questions: list[Question]) -> list[Answer]:

@@ -203,7 +203,8 @@ class _Looker:
             paths = [files[place].path for place in places]
             decisions = self._decisions_of(decider)
             for number, judged in judge_local(paths, decider, self._cache, self._ignore_case, threads).items():
-                decision = FileDecision(paths[number], decisions.of(judged.facts, judged.verdicts))
+                row_groups = decisions.of(judged.facts, judged.verdicts)
+                decision = FileDecision(paths[number], row_groups, identity=judged.identity)
                 looks[places[number]] = _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
         return looks
 
@@ -238,7 +239,8 @@ class _Looker:
                     facts = facts_of(file, columns_of(decider), self._ignore_case)
                     found.missing = facts.missing
                     verdicts = judge([facts], decider, ask_file(file, facts))
-                    found.decision = FileDecision(entry.path, self._decisions_of(decider).of(facts, verdicts))
+                    row_groups = self._decisions_of(decider).of(facts, verdicts)
+                    found.decision = FileDecision(entry.path, row_groups, identity=source.identity)
                 finally:
                     found.requests, found.bytes_read = source.requests, source.bytes_read
         except ParquetBloomError as error:

@@ -21,6 +21,7 @@ from ..storage import file_system, list_files
 from . import polars_predicate
 from .partitions import Partitions
 from .plan import partitions_of, prune
+from .report import FileDecision
 from .schemas import metadata_of, promoted, reader_of, reading, unified
 
 
@@ -142,14 +143,15 @@ class _Source:
 
     def _row_groups(self, node: Node | None) -> Iterator[tuple[str, pq.ParquetFile, int]]:
         """The row groups to read, each with its file: all of them without a predicate."""
-        selected = None
+        selected: dict[str, FileDecision | None] = dict.fromkeys(self._files)
         if node is not None:
-            selected = prune(self._files, node, filesystem=self._filesystem, **self._options).selected
-        for path in self._files if selected is None else selected:
+            report = prune(self._files, node, filesystem=self._filesystem, **self._options)
+            selected = {decision.path: decision for decision in report.files if decision.selected}
+        for path, decision in selected.items():
             with self._open(path) as file:
                 with reading(file):
                     reader = reader_of(file)
-                for row_group in range(reader.num_row_groups) if selected is None else selected[path]:
+                for row_group in file.row_groups if decision is None else decision.selected_in(file):
                     yield path, reader, row_group
 
     def _read(

@@ -115,7 +115,7 @@ def iter_batches(
     def batches() -> Iterator[pa.RecordBatch]:
         for decision in decisions:
             with open(decision.path, filesystem, cache=FOOTERS) as file:
-                for table in rows.matches(file, decision.selected):
+                for table in rows.matches(file, decision.selected_in(file)):
                     yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
@@ -134,7 +134,7 @@ def read_selected(
     tables: list[pa.Table] = []
     for decision in _opened(report):
         with open(decision.path, filesystem, cache=FOOTERS) as file:
-            tables.append(rows.table(file, decision.selected))
+            tables.append(rows.table(file, decision.selected_in(file)))
     try:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import printable
+from ..file.reader import BloomFile
 from .handover import dataset
 from .html import table
 from .partitions import Partitions
@@ -47,16 +48,24 @@ class FileDecision:
     path : as listed.
     row_groups : a decision each; none for a file that was not opened.
     unopened : why the file was not opened: its folders rule it out. Empty if it was.
+    identity : which file it was (see `storage.Source`); None where that is not known.
     """
 
     path: str
     row_groups: tuple[RowGroupDecision, ...]
     unopened: str = ""
+    identity: Hashable = field(default=None, compare=False, repr=False)
 
     @property
     def selected(self) -> list[int]:
         """Ordinals of the row groups that are read."""
         return [decision.row_group for decision in self.row_groups if decision.read]
+
+    def selected_in(self, file: BloomFile) -> list[int]:
+        """What is read of the file as it is now: all of it, if it is not the one any more that was looked at."""
+        if self.identity is None or file.source.identity == self.identity:
+            return self.selected
+        return list(file.row_groups)
 
     @property
     def skipped_by(self) -> dict[str, int]:

@@ -48,14 +48,16 @@ def row_ranges(
     report = prune(paths, node, filesystem=filesystem, timezone=timezone, partitioning=partitioning)
     deciders = Deciders(Decider(node, timezone), report.partitions.left_of(node, timezone, strict=False), timezone)
     found: dict[str, dict[int, list[tuple[int, int]]]] = {}
-    for path, selected in report.selected.items():
-        decider = deciders.of(path)
-        with open(path, filesystem, cache=FOOTERS) as file, reading(file):
-            found[path] = {}
-            for row_group in selected:
+    for decision in report.files:
+        if not decision.selected:
+            continue
+        decider = deciders.of(decision.path)
+        with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
+            of_file = found[decision.path] = {}
+            for row_group in decision.selected_in(file):
                 left = None
                 if isinstance(decider, Decider):
                     left = rows_left(file, row_group, RowGroupPages(file, schema_in(file), row_group), decider)
                 whole = [(0, file.footer.num_rows_of(row_group))]
-                found[path][row_group] = whole if left is None else [(start, stop) for start, stop in left.tolist()]
+                of_file[row_group] = whole if left is None else [(start, stop) for start, stop in left.tolist()]
     return found

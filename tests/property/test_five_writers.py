@@ -7,6 +7,7 @@ and seed; `hunting` says how to go on for longer than the suite does.
 
 from __future__ import annotations
 
+import importlib
 import random
 import shutil
 import sys

@@ -1,13 +1,16 @@
 """Files that are known: visited for a few blocks, and judged as one that is looked at for the first time."""
 
 import errno
+import importlib
 import os
 import random
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -260,3 +263,36 @@ def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
     assert sum(found is not None for found in cache.last_at(paths)) == len(cache) < 13
     cache.clear()
     assert cache.last_at(paths) == [None] * 13
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_file_replaced_after_it_was_judged_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    """Its row groups are others: those chosen may not be the ones that hold the match."""
+    if cached:
+        monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    key = int(KEYS[10])
+    for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
+        pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
+        parquet_bloom.embed(target, ["key"])
+    reading, polars = (importlib.import_module(f"parquet_bloom.prune.{name}") for name in ("read", "polars"))
+    original = reading.prune
+
+    def then_replaced(*arguments: Any, **options: Any) -> Any:
+        report = original(*arguments, **options)
+        assert report.selected_row_groups < 5
+        shutil.copy(other, tmp_path / "new")
+        os.replace(tmp_path / "new", path)
+        return report
+
+    for module in (reading, polars):
+        monkeypatch.setattr(module, "prune", then_replaced)
+    assert parquet_bloom.read_table(path, f"key = {key}").num_rows == 1
+    pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
+    parquet_bloom.embed(path, ["key"])
+    assert parquet_bloom.iter_batches(path, f"key = {key}").read_all().num_rows == 1
+    pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
+    parquet_bloom.embed(path, ["key"])
+    assert parquet_bloom.scan_polars(path).filter(pl.col("key") == key).collect().height == 1
