@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ SETTLED_NS = 2_000_000_000
 """A file changed more recently is not cached: file systems' clocks tick every few milliseconds (some every second or
 two), and a change within the same tick would not show in its times."""
 
+_MAX_TOGETHER = 32
 _FIXED_BYTES = 4096  # of Python's objects, a footer
 _LEAF_BYTES = 4096  # a column: its part of the schema, and what is made of it
 _CHUNK_BYTES = 256  # a column chunk: its facts
@@ -29,7 +31,7 @@ _PAGES_BYTES = 256  # a column chunk whose page index was looked for
 _HEAD_BYTES = MAX_HEADER_BYTES + 160  # a filter: its header, and its places in tables
 
 
-@dataclass
+@dataclass(eq=False)
 class CachedFooter:
     """What a footer cache holds of a file.
 
@@ -95,6 +97,7 @@ class FooterCache:
         self._num_bytes = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._at: dict[str, FileIdentity] = {}
+        self._together: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -166,9 +169,26 @@ class FooterCache:
     def flush(self) -> None:
         """Write down what is kept elsewhere than in memory, where a cache does that; called when a query is done."""
 
+    def together(self, key: Hashable) -> Any:
+        """What `keep_together` has of a key; None if nothing."""
+        with self._lock:
+            if key not in self._together:
+                return None
+            self._together.move_to_end(key)
+            return self._together[key]
+
+    def keep_together(self, key: Hashable, made: Any) -> None:
+        """Remember what was made of many files together, of a few keys."""
+        with self._lock:
+            self._together[key] = made
+            self._together.move_to_end(key)
+            while len(self._together) > _MAX_TOGETHER:
+                self._together.popitem(last=False)
+
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
+            self._together.clear()
             self._entries.clear()
             self._at.clear()
             self._num_bytes = 0

@@ -23,35 +23,41 @@ def columns_of(decider: Decider | Literal[True]) -> list[str]:
     return [] if decider is True else decider.columns
 
 
+def columns_together(files: Sequence[FileFacts]) -> dict[str, ColumnEvidence | None]:
+    """The evidence on each column in all row groups of files of one layout, one file's behind the other's."""
+    columns: dict[str, ColumnEvidence | None] = {}
+    for name in files[0].columns:
+        found = [of_file.evidence for facts in files if (of_file := facts.columns[name]) is not None]
+        columns[name] = ColumnEvidence.joined(found).holding(files[0].holds[name]) if found else None
+    return columns
+
+
 def judge(
-    files: Sequence[FileFacts],
+    facts: FileFacts,
     decider: Decider | Literal[True],
     ask: Ask | None,
     others: Mapping[str, Evidence | None] | None = None,
 ) -> NDArray[np.int32]:
-    """Judge all row groups of files of one layout.
+    """Judge all row groups of a file.
 
     Parameters
     ----------
-    files : their facts.
+    facts : its facts.
     decider : the predicate, or True for one that holds for every row.
-    ask : see `Decider.decide_all`; the places are the files' row groups, one file's behind the other's.
+    ask : see `Decider.decide_all`; the places are the file's row groups.
     others : what is known of columns of the predicate that the facts are not about, the same in all row groups.
 
     Returns
     -------
     The number of each row group's verdict.
     """
-    count = sum(len(facts.num_rows) for facts in files)
+    count = len(facts.num_rows)
     if decider is True:
         return np.zeros(count, np.int32)
     columns: dict[str, ColumnEvidence | None] = {}
     for name, one in (others or {}).items():
         columns[name] = None if one is None else ColumnEvidence.of(one.column_type, [one]).at(np.zeros(count, np.intp))
-    for name in files[0].columns:
-        found = [of_file.evidence for facts in files if (of_file := facts.columns[name]) is not None]
-        columns[name] = ColumnEvidence.joined(found).holding(files[0].holds[name]) if found else None
-    return decider.decide_all(columns, count, ask)
+    return decider.decide_all(columns | columns_together([facts]), count, ask)
 
 
 def ask_file(file: BloomFile, facts: FileFacts) -> Ask:

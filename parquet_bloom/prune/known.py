@@ -8,7 +8,7 @@ looked at one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,9 +22,10 @@ from ..file.footer_cache import CachedFooter, FooterCache
 from ..file.reader import BloomFile
 from ..metadata.footer import TAIL_BYTES
 from ..predicate.decide import Answer, Decider, Question
-from ..storage import ClosedSource, FileIdentity, read_ends, visit
+from ..predicate.evidence import ColumnEvidence
+from ..storage import ClosedSource, FileIdentity, KnownFiles, read_ends
 from ..threads import in_order
-from .evidence import columns_of, judge
+from .evidence import columns_of, columns_together
 
 MANY_KEYS = 64
 """A filter that is asked for more keys is not visited for single blocks."""
@@ -77,7 +78,36 @@ def judge_local(
     {place in `paths`: what was found}; the others must be looked at one by one.
     """
     names = tuple(columns_of(decider))
-    known = cache.last_at(paths) if cache is not None else [None] * len(paths)
+    known: list[tuple[FileIdentity, CachedFooter] | None] = [None] * len(paths)
+    if cache is not None:
+        known = cache.last_at(paths)
+    key = (names, ignore_case, len(paths), paths[0] if paths else "")
+    together: _Together | None = cache.together(key) if cache is not None else None
+    if together is None or together.known != known or together.paths != paths:
+        together = _Together(list(paths), known, _batches(paths, known, names, cache, ignore_case))
+        if cache is not None and None not in known:
+            cache.keep_together(key, together)
+    judged: dict[int, Judged] = {}
+    for batch in together.batches:
+        judged.update(_Visit(batch, threads).judge(decider))
+    return judged
+
+
+class _Together(NamedTuple):
+    """What was made of some files: valid as long as the same is known of them."""
+
+    paths: list[str]
+    known: list[tuple[FileIdentity, CachedFooter] | None]
+    batches: list[_Batch]
+
+
+def _batches(
+    paths: Sequence[str],
+    known: list[tuple[FileIdentity, CachedFooter] | None],
+    names: tuple[str, ...],
+    cache: FooterCache | None,
+    ignore_case: bool,
+) -> list[_Batch]:
     files: list[_Known] = []
     for place, found in enumerate(known):
         if found is not None:
@@ -90,13 +120,10 @@ def judge_local(
                 files.append(_Known(place, paths[place], identity, footer, facts, None))
     unknown = [place for place, found in enumerate(known) if found is None]
     files += _first_looks(unknown, paths, names, cache, ignore_case)
-    together: dict[int, list[_Known]] = {}
+    of_layout: dict[int, list[_Known]] = {}
     for one in files:
-        together.setdefault(one.facts.layout, []).append(one)
-    judged: dict[int, Judged] = {}
-    for group in together.values():
-        judged.update(_Visit(group, threads).judge(decider))
-    return judged
+        of_layout.setdefault(one.facts.layout, []).append(one)
+    return [_Batch(some) for some in of_layout.values()]
 
 
 def _facts(file: BloomFile, names: tuple[str, ...], ignore_case: bool) -> FileFacts | None:
@@ -128,31 +155,73 @@ def _first_looks(
         length = min(max(_SHORTEST_END, -(-longest * 5 // 4 // _PAGE) * _PAGE), _LONGEST_END)
 
 
-class _Visit:
-    """Files of one layout, judged and visited."""
+class _Batch:
+    """Files of one layout, and what is known of all of them together.
 
-    def __init__(self, files: list[_Known], threads: int):
-        self._files = files
-        self._threads = max(1, min(threads, len(files) // _FILES_A_THREAD))
-        counts = np.array([len(file.facts.num_rows) for file in files], np.intp)
-        self._ends = np.cumsum(counts)  # of each file's places among those of all
-        self._is_same: NDArray[np.bool_] | None = None
-        self._usable = np.ones(len(files), np.bool_)
+    Attributes
+    ----------
+    files, places : the files, and their places in the list that was asked for.
+    ends : where each file's row groups end among those of all.
+    known : the files as they are visited.
+    kept_from : int64, where the bytes of each file's end begin that are in memory.
+    """
+
+    def __init__(self, files: list[_Known]):
+        self.files = files
+        self.ends = np.cumsum([len(file.facts.num_rows) for file in files])
+        self.known = KnownFiles([file.path for file in files], [file.identity for file in files])
         ends = [file.identity.size if file.end is None else file.end.size - len(file.end.end) for file in files]
-        self._kept_from = np.array(ends, np.int64)
-        self._requests = np.zeros(len(files), np.int64)
-        self._bytes = np.zeros(len(files), np.int64)
+        self.kept_from = np.array(ends, np.int64)
+        self._filters: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]] = {}
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnEvidence | None]:
+        return columns_together([file.facts for file in self.files])
+
+    def filters(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]:
+        """Starts and sizes of a column's filters in all row groups; and problems, none at all if none has one."""
+        found = self._filters.get(name)
+        if found is None:
+            columns = [column for file in self.files if (column := file.facts.columns[name]) is not None]
+            num_bytes = np.concatenate([column.num_bytes for column in columns])  # before the starts: see `ColumnFacts`
+            problems = [] if num_bytes.all() else [problem for column in columns for problem in column.problems]
+            found = np.concatenate([column.starts for column in columns]), num_bytes, problems
+            self._filters[name] = found
+        return found
+
+    def forget_filters(self, name: str) -> None:
+        """Put together anew what is known of them: it has become more."""
+        self._filters.pop(name, None)
+
+
+class _Visit:
+    """A visit to the files of a batch."""
+
+    def __init__(self, batch: _Batch, threads: int):
+        self._batch = batch
+        self._files = batch.files
+        self._ends = batch.ends
+        self._threads = max(1, min(threads, len(batch.files) // _FILES_A_THREAD))
+        self._is_same: NDArray[np.bool_] | None = None
+        self._usable = np.ones(len(batch.files), np.bool_)
+        self._requests = np.zeros(len(batch.files), np.int64)
+        self._bytes = np.zeros(len(batch.files), np.int64)
 
     def judge(self, decider: Decider | Literal[True]) -> dict[int, Judged]:
-        verdicts = judge([file.facts for file in self._files], decider, self._ask)
+        count = int(self._ends[-1])
+        verdicts = np.zeros(count, np.int32)
+        if decider is not True:
+            verdicts = decider.decide_all(self._batch.columns, count, self._ask)
         if self._is_same is None:
             self._visit(np.empty(0, np.intp), np.empty(0, np.int64), BLOCK_BYTES)
         assert self._is_same is not None
         usable = (self._usable & self._is_same).tolist()
-        of_files = np.split(verdicts, self._ends[:-1])
-        cost = zip(self._requests.tolist(), self._bytes.tolist(), strict=True)
-        judged = {}
-        for file, of_file, use, (requests, num_bytes) in zip(self._files, of_files, usable, cost, strict=True):
+        found = zip(
+            self._files, self._ends.tolist(), usable, self._requests.tolist(), self._bytes.tolist(), strict=True
+        )
+        judged, start = {}, 0
+        for file, end, use, requests, num_bytes in found:
+            of_file, start = verdicts[start:end], end
             if use:
                 if file.end is not None:
                     requests, num_bytes = requests + 1, num_bytes + len(file.end.end)
@@ -166,9 +235,10 @@ class _Visit:
         files, offsets = [], []
         for number, question in enumerate(questions):
             of_place = np.searchsorted(self._ends, question.places, "right")
-            starts, num_bytes, problems = self._filters(question)
-            if any(problems):
-                answers[number] = Answer(answers[number].maybe, problems)
+            starts, num_bytes, problems = self._batch.filters(question.column)
+            starts, num_bytes = starts[question.places], num_bytes[question.places]
+            if problems:
+                answers[number] = Answer(answers[number].maybe, [problems[at] for at in question.places.tolist()])
             members = np.flatnonzero(num_bytes > 0)
             if len(question.hashes) > MANY_KEYS:
                 self._usable[of_place] = False
@@ -192,24 +262,14 @@ class _Visit:
             done += numbers.size
         return answers
 
-    def _filters(self, question: Question) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]:
-        """Starts, sizes and problems of the filters of a question's places."""
-        found = [file.facts.columns[question.column] for file in self._files]
-        columns = [of_file for of_file in found if of_file is not None]
-        starts = np.concatenate([column.starts for column in columns])[question.places]
-        num_bytes = np.concatenate([column.num_bytes for column in columns])[question.places]
-        problems: list[str | None] = []
-        if not num_bytes.all():
-            every = [problem for column in columns for problem in column.problems]
-            problems = [every[place] for place in question.places.tolist()]
-        return starts, num_bytes, problems
-
     def _read_heads(self, questions: list[Question]) -> None:
         """Read the headers of filters that are asked for the first time."""
         wanted: list[tuple[int, int, ColumnFacts]] = []  # file, row group, column
         for question in questions:
             of_place = np.searchsorted(self._ends, question.places, "right")
-            unread = np.flatnonzero(self._filters(question)[1] == UNREAD)
+            unread = np.flatnonzero(self._batch.filters(question.column)[1][question.places] == UNREAD)
+            if len(unread):
+                self._batch.forget_filters(question.column)
             for number, place in zip(of_place[unread].tolist(), question.places[unread].tolist(), strict=True):
                 file = self._files[number]
                 row_group = place - int(self._ends[number]) + len(file.facts.num_rows)
@@ -234,7 +294,7 @@ class _Visit:
         """Read ranges, given by their file and offset, and see which files are still the same."""
         data = np.empty((len(offsets), length), np.uint8)
         far = np.ones(len(offsets), np.bool_)
-        near = self._kept_from[of_range] <= offsets  # they came with the file's end
+        near = self._batch.kept_from[of_range] <= offsets  # they came with the file's end
         for at in np.flatnonzero(near).tolist():
             end = self._files[of_range[at]].end
             assert end is not None
@@ -270,11 +330,5 @@ class _Visit:
         self, span: tuple[int, int], first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         start, stop = span
-        files, of_span = self._files[start:stop], first[start : stop + 1]
-        return visit(
-            [file.path for file in files],
-            [file.identity for file in files],
-            of_span - of_span[0],
-            offsets[of_span[0] : of_span[-1]],
-            length,
-        )
+        of_span = first[start : stop + 1]
+        return self._batch.known.visit(start, stop, of_span - of_span[0], offsets[of_span[0] : of_span[-1]], length)

@@ -151,9 +151,14 @@ class Residuals:
         self._known: dict[tuple[bool, ...], Node | bool] = {}  # thousands of folders have few
         self._told: dict[int, str] = {}
 
+    @property
+    def whole(self) -> bool:
+        """Whether the whole predicate is left for every file."""
+        return not self._truths
+
     def of(self, path: str) -> Node | bool:
         """A predicate over the columns of the file; True or False where its folders decide alone."""
-        if not self._truths:
+        if self.whole:
             return self._node
         number = self._numbers[_folder(path)]
         answers = {key: truth[number] for key, truth in self._truths.items()}

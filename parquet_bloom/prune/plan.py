@@ -129,10 +129,12 @@ class Deciders:
     Attributes
     ----------
     residuals : what they have left.
+    of_all : the decider of all files, where folders have nothing to say.
     """
 
     def __init__(self, decider: Decider, residuals: Residuals, timezone: str):
         self.residuals = residuals
+        self.of_all = decider if residuals.whole else None
         self._timezone = timezone
         self._known = {id(decider.node): decider}
 
@@ -192,12 +194,15 @@ class _Looker:
         """Looks at those local files that can be judged together, by their places."""
         of_deciders: dict[int, tuple[Decider | Literal[True], list[int]]] = {}
         looks: dict[int, _Look] = {}
-        for place, entry in enumerate(files):
+        same = self._deciders.of_all
+        for place, entry in enumerate(files if same is None else ()):
             decider = self._deciders.of(entry.path)
             if decider is False:
                 looks[place] = self._unopened(entry.path)
             else:
                 of_deciders.setdefault(id(decider), (decider, []))[1].append(place)
+        if same is not None:
+            of_deciders[id(same)] = same, list(range(len(files)))
         threads = self._threads or processors()
         for decider, places in of_deciders.values():
             paths = [files[place].path for place in places]
@@ -238,7 +243,7 @@ class _Looker:
                     file = BloomFile(source, self._cache)
                     facts = facts_of(file, columns_of(decider), self._ignore_case)
                     found.missing = facts.missing
-                    verdicts = judge([facts], decider, ask_file(file, facts))
+                    verdicts = judge(facts, decider, ask_file(file, facts))
                     row_groups = self._decisions_of(decider).of(facts, verdicts)
                     found.decision = FileDecision(entry.path, row_groups, identity=source.identity)
                 finally:

@@ -100,7 +100,7 @@ def _decide_row_groups(
     trusted = [name for name, doubt in doubts.items() if doubt is None]
     noted = tuple(f"'{name}': {doubt}" for name, doubt in doubts.items() if doubt is not None)
     facts = facts_of(file, trusted, rules.ignore_case)
-    numbers = judge([facts], decider, ask_file(file, facts), of_folder)
+    numbers = judge(facts, decider, ask_file(file, facts), of_folder)
     decisions, untrusted = [], any(doubt not in (None, NO_COLUMN) for doubt in doubts.values())
     for row_group, number in enumerate(numbers.tolist()):
         num_rows = file.footer.num_rows_of(row_group)

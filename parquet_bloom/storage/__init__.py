@@ -9,7 +9,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
 from . import location, object_arrow, s3_rewrite
-from .known import ClosedSource, look_at, read_ends, visit
+from .known import ClosedSource, KnownFiles, look_at, read_ends
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
 from .mounts import keeps_change_times
@@ -28,6 +28,7 @@ __all__ = [
     "ClosedSource",
     "Entry",
     "FileIdentity",
+    "KnownFiles",
     "RecordStore",
     "RemoteIdentity",
     "Rewrite",
@@ -47,7 +48,6 @@ __all__ = [
     "read_ends",
     "rewrite",
     "same_place",
-    "visit",
 ]
 
 

@@ -21,32 +21,43 @@ from .source import FileIdentity, Source
 _IDENTITY = struct.Struct("=QQqqq")
 
 
-def visit(
-    paths: Sequence[str],
-    identities: Sequence[FileIdentity],
-    first: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    length: int,
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Read ranges of one length from many files, and tell which files are still those of `identities`.
+class KnownFiles:
+    """Local files that were opened before, to be visited again and again.
 
     Parameters
     ----------
     paths : the files, as they were opened.
     identities : what each was.
-    first : file i has the ranges from first[i] to first[i + 1], those of all files one behind the other.
-    offsets : where each range begins in its file.
-    length : of each range, in bytes.
-
-    Returns
-    -------
-    uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing, cannot
-    be read, ends before a range does, or is another one by now. Of such a file nothing read means anything.
     """
-    packed = b"".join(_IDENTITY.pack(*identity) for identity in identities)
-    known = np.frombuffer(packed, np.int64).reshape(-1, 5)
-    offsets = np.ascontiguousarray(offsets, np.int64)
-    return visits.visit([os.fsencode(path) for path in paths], known, np.ascontiguousarray(first), offsets, length)
+
+    def __init__(self, paths: Sequence[str], identities: Sequence[FileIdentity]):
+        self._paths = [os.fsencode(path) for path in paths]
+        packed = b"".join(_IDENTITY.pack(*identity) for identity in identities)
+        self._identities = np.frombuffer(packed, np.int64).reshape(-1, 5)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def visit(
+        self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Read ranges of one length from some of the files, and tell which files are still what they were.
+
+        Parameters
+        ----------
+        start, stop : the files.
+        first : the i-th of them has the ranges from first[i] to first[i + 1], those of all files one behind the other.
+        offsets : where each range begins in its file.
+        length : of each range, in bytes.
+
+        Returns
+        -------
+        uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing,
+        cannot be read, ends before a range does, or is another one by now. Of such a file nothing read means anything.
+        """
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        first = np.ascontiguousarray(first, np.int64)
+        return visits.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
 
 
 class ClosedSource(Source):

@@ -68,7 +68,9 @@ def list_entries(paths: _Paths, filesystem: object | None = None, alone: bool | 
     found: dict[str, Entry] = {}
     for entry in chain.from_iterable(_all_entries(several, filesystem, len(several) == 1 if alone is None else alone)):
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
-        plain = entry.known is not None or location.arrow_filesystem(filesystem) is not None or ".." in entry.path
+        path = entry.path
+        plain = path[:1] == "/" and "//" not in path and "/." not in path  # as absolute as it can be
+        plain = plain or entry.known is not None or location.arrow_filesystem(filesystem) is not None or ".." in path
         found.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
     return list(found.values())
 

@@ -20,13 +20,17 @@ from parquet_bloom import FooterCache
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file import footer_cache
 from parquet_bloom.prune import known, plan
-from parquet_bloom.storage import FileIdentity, open_source, visit, visits
+from parquet_bloom.storage import FileIdentity, KnownFiles, open_source, visits
 
 # ---------------------------------------------------------------------------------------------------------- a visit
 
 
 def identity(path: Path) -> FileIdentity:
     return FileIdentity.of(path.stat())
+
+
+def visit(paths: list[str], identities: list[FileIdentity], first: np.ndarray, offsets: Any, length: int) -> Any:
+    return KnownFiles(paths, identities).visit(0, len(paths), first, offsets, length)
 
 
 def counted(*numbers: int) -> np.ndarray:

@@ -208,7 +208,7 @@ def test_asked_together_or_one_by_one_filters_say_the_same(
             alone = {number: one_by_one(decider, file, number) for number in file.row_groups}
         with parquet_bloom.open(path) as file:
             facts = facts_of(file, decider.columns)
-            numbers = evidence.judge([facts], decider, evidence.ask_file(file, facts)).tolist()
+            numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts)).tolist()
         together = dict(enumerate(map(decider.verdict, numbers)))
         assert together == alone
         if path == broken and "key = " in where[:6] and "AND" not in where:
@@ -430,7 +430,7 @@ def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
         with parquet_bloom.open(path) as file:
             facts = facts_of(file, decider.columns)
             barrier.wait(20)
-            numbers = evidence.judge([facts], decider, evidence.ask_file(file, facts))
+            numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts))
             verdicts.append([decider.verdict(number) for number in numbers.tolist()])
 
     workers = [threading.Thread(target=judge) for _ in range(4)]
