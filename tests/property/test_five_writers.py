@@ -118,7 +118,7 @@ def by_pages(rng: random.Random) -> AbstractContextManager[Any]:
     """Every other table is read by pages, however small they are, where it has a page index."""
     if rng.random() < 0.5:
         return nullcontext()
-    return patch.multiple("parquet_bloom.file.pages", SMALL_BYTES=0, WORTHWHILE=10.0)
+    return patch.multiple("parquet_bloom.file.page_lookup", SMALL_BYTES=0, WORTHWHILE=10.0)
 
 
 def check_table(hunt: Hunt, table: Table, rng: random.Random, seed: int, connection: Any) -> None:
