@@ -233,6 +233,8 @@ def bits_of(table: pa.Table) -> list[Any]:
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         whole = column.combine_chunks()
+        if isinstance(whole, pa.DictionaryArray):  # which entries a dictionary has, and in what order, is no matter
+            whole = whole.dictionary_decode()
         columns.append((name, whole.view(widths[whole.type]) if whole.type in widths else whole))
     return columns
 

@@ -35,6 +35,7 @@ _FILES_A_THREAD = 128  # fewer are not worth a thread
 _ENDS = 256  # files whose last bytes are in memory at a time
 _PAGE = 4096
 _FIRST_END, _SHORTEST_END, _LONGEST_END = 4 * _PAGE, _PAGE, 256 * _PAGE  # bytes that are read of their ends
+_NOWHERE = np.iinfo(np.int64).max
 _HEAD_BYTES = 32  # more than the header of a filter takes
 
 
@@ -170,7 +171,7 @@ class _Batch:
         self.files = files
         self.ends = np.cumsum([len(file.facts.num_rows) for file in files])
         self.known = KnownFiles([file.path for file in files], [file.identity for file in files])
-        ends = [file.identity.size if file.end is None else file.end.size - len(file.end.end) for file in files]
+        ends = [_NOWHERE if file.end is None else file.end.size - len(file.end.end) for file in files]
         self.kept_from = np.array(ends, np.int64)
         self._filters: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]] = {}
 

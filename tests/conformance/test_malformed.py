@@ -10,6 +10,9 @@ import malformed
 import pytest
 
 import parquet_bloom
+from parquet_bloom import FooterCache
+from parquet_bloom.file import footer_cache
+from parquet_bloom.prune import plan
 
 NAMES = [name for name, *_ in malformed.CASES]
 
@@ -75,6 +78,22 @@ def test_doubts_are_reported(name, broken):
     doubts = [str(doubt).lower() for doubt in parquet_bloom.prune(case.path, f"key = {key}").doubts]
     assert bool(doubts) == bool(case.expected_kind)
     assert all(any(word in doubt for word in case.expected_kind) for doubt in doubts), doubts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch):
+    """Whether their footers are new, known, or known with all that was found on the way."""
+    case = broken[name]
+    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+    footer_alone, cache = FooterCache(), FooterCache()
+    parquet_bloom.open(case.path, cache=footer_alone).close()
+    for _, key in malformed.needles():
+        where = f"key = {key}"
+        with monkeypatch.context() as alone:
+            alone.setattr(plan, "judge_local", lambda *_: {})
+            expected = parquet_bloom.prune(case.path, where, cache=None).files
+        for known in (None, footer_alone, cache, cache):
+            assert parquet_bloom.prune(case.path, where, cache=known).files == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
