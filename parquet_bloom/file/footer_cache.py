@@ -96,7 +96,7 @@ class FooterCache:
         self.max_bytes = max_bytes
         self._num_bytes = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._at: dict[str, FileIdentity] = {}
+        self._at: dict[str, Hashable] = {}
         self._together: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -128,12 +128,17 @@ class FooterCache:
         with self._lock:
             for path in paths:
                 identity = self._at.get(path)
-                if identity is None:
-                    found.append(None)
-                else:
+                if isinstance(identity, FileIdentity):
                     self._entries.move_to_end(identity)
                     found.append((identity, self._entries[identity].known))
+                else:
+                    found.append(None)
         return found
+
+    def last_identity(self, path: str) -> Hashable:
+        """Which file stood at a path when it was opened last; None if it is not known."""
+        with self._lock:
+            return self._at.get(path)
 
     def put(self, identity: Hashable, known: CachedFooter, path: str | None = None) -> None:
         """Remember a file, if its identity tells it from each other one, and the path that led to it."""
@@ -147,7 +152,7 @@ class FooterCache:
                 return
             self._num_bytes += num_bytes
             self._entries[identity] = _Entry(known, num_bytes, path)
-            if path is not None and isinstance(identity, FileIdentity):
+            if path is not None:
                 self._at[path] = identity
             while self._num_bytes > self.max_bytes:
                 self._forget(next(iter(self._entries)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
@@ -17,7 +17,7 @@ from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
-from ..storage import Source, file_system, open_source
+from ..storage import Source, entry_of, file_system, open_source
 from .columns import find_leaf, type_of
 from .footer_cache import CachedFooter, FooterCache
 
@@ -504,6 +504,19 @@ def open(
     array([ True])
     """
     source = open_source(path, file_system(filesystem, storage_options))
+    try:
+        return BloomFile(source, cache)
+    except BaseException:
+        source.close()
+        raise
+
+
+def open_version(path: str, filesystem: Any, cache: FooterCache | None, identity: Hashable) -> BloomFile:
+    """Open a file that was opened before, of object stores without asking whether it is the same version.
+
+    Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
+    """
+    source = open_source(path, filesystem, entry_of(path, filesystem, identity))
     try:
         return BloomFile(source, cache)
     except BaseException:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..file.footer_cache import FOOTERS
+from ..file.reader import open
 from ..storage import arrow_filesystem
 from .partitions import Partitions
-from .schemas import schemas_of, unified
+from .schemas import chosen, in_threads, reading, unified
+
+if TYPE_CHECKING:
+    from .report import FileDecision
 
 
 def dataset(
-    paths: Sequence[str],
-    selected: Mapping[str, list[int]],
+    decisions: Sequence[FileDecision],
     filesystem: Any = None,
     schema: pa.Schema | None = None,
     partitions: Partitions | None = None,
@@ -25,8 +29,7 @@ def dataset(
 
     Parameters
     ----------
-    paths : all files, for the schema.
-    selected : {path: row groups}; a file without an entry is left out.
+    decisions : of all files. One that is not the file any more that was judged is taken whole.
     filesystem : of the paths, as in `PruneReport`.
     schema : of the dataset; None takes the one that all files fit into, whose footers are read for it.
     partitions : the columns that the files' folders give.
@@ -38,8 +41,16 @@ def dataset(
     # Not at the top: it takes a third of a second to import, and few callers need it.
     import pyarrow.dataset as ds
 
+    def look(decision: FileDecision) -> tuple[str, list[int], pa.Schema | None]:
+        if decision.unopened and schema is not None:
+            return decision.path, [], None
+        with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
+            return decision.path, decision.selected_in(file), chosen(file, None) if schema is None else None
+
+    found = in_threads(look, decisions)
+    selected = {path: row_groups for path, row_groups, _ in found if row_groups}
     if schema is None:
-        schema = unified(schemas_of(paths, filesystem)) if paths else pa.schema([])
+        schema = unified(own for _, _, own in found if own is not None) if found else pa.schema([])
         if partitions:
             schema = partitions.joined(schema.empty_table()).schema
 
@@ -50,7 +61,7 @@ def dataset(
         return reduce(and_, fields.values()) if fields else None
 
     file_format = ds.ParquetFileFormat()
-    place = arrow_filesystem(filesystem, paths)
+    place = arrow_filesystem(filesystem, [decision.path for decision in decisions])
     fragments = [
         file_format.make_fragment(path, place, partition_expression=of_folder(path), row_groups=row_groups)
         for path, row_groups in selected.items()

@@ -14,7 +14,7 @@ from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse
 from ..predicate.decide import Decider
-from ..storage import Entry, file_system, is_local, is_url, list_entries, open_source
+from ..storage import Entry, entry_of, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
 from .known import judge_local
@@ -236,6 +236,16 @@ class _Looker:
         decider = self._deciders.of(entry.path)
         if decider is False:
             return self._unopened(entry.path)
+        if entry.known is None and self._cache is not None:
+            known = entry_of(entry.path, self._filesystem, self._cache.last_identity(entry.path))
+            if known is not None:
+                found = self._look_inside(known, decider, verify=True)
+                if found.error is None:
+                    return found
+        return self._look_inside(entry, decider)
+
+    def _look_inside(self, entry: Entry, decider: Decider | Literal[True], verify: bool = False) -> _Look:
+        """Look at a file; with `verify` an object that may be another one by now."""
         found = _Look()
         try:
             with open_source(entry.path, self._filesystem, entry) as source:
@@ -244,6 +254,8 @@ class _Looker:
                     facts = facts_of(file, columns_of(decider), self._ignore_case)
                     found.missing = facts.missing
                     verdicts = judge(facts, decider, ask_file(file, facts))
+                    if verify:
+                        source.check_unchanged()
                     row_groups = self._decisions_of(decider).of(facts, verdicts)
                     found.decision = FileDecision(entry.path, row_groups, identity=source.identity)
                 finally:

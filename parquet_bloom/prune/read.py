@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, UnreadableColumnError
+from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
 from ..file.columns import find_leaves
 from ..file.footer_cache import FOOTERS
-from ..file.reader import BloomFile, open
+from ..file.reader import BloomFile, open, open_version
 from ..file.values import ColumnReader, in_nanoseconds
 from ..predicate import parse, tree
 from ..predicate.decide import Decider
@@ -114,9 +114,8 @@ def iter_batches(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for decision in decisions:
-            with open(decision.path, filesystem, cache=FOOTERS) as file:
-                for table in rows.matches(file, decision.selected_in(file)):
-                    yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
+            for table in rows.of_file(decision, filesystem):
+                yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -133,8 +132,7 @@ def read_selected(
     rows = _Rows(node, columns, timezone, report.partitions)
     tables: list[pa.Table] = []
     for decision in _opened(report):
-        with open(decision.path, filesystem, cache=FOOTERS) as file:
-            tables.append(rows.table(file, decision.selected_in(file)))
+        tables.append(rows.table(decision, filesystem))
     try:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as error:
@@ -156,14 +154,29 @@ class _Rows:
         self._left: Residuals = partitions.left_of(node, timezone)
         self._deciders: dict[int, Decider] = {}
 
-    def table(self, file: BloomFile, row_groups: list[int]) -> pa.Table:
+    def table(self, decision: FileDecision, filesystem: Any) -> pa.Table:
         """The matching rows of a file, of the columns that it has."""
-        tables = list(self.matches(file, row_groups))
+        tables = list(self.of_file(decision, filesystem))
         if not tables:
-            with reading(file):
+            with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
                 empty = chosen(file, self._partitions.in_files(self._columns)).empty_table()
             return self._partitions.joined(empty, columns=self._columns)
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+
+    def of_file(self, decision: FileDecision, filesystem: Any) -> Iterator[pa.Table]:
+        """The matching rows of each row group of a file; of all of them, if it is another one than was judged."""
+        begun = False
+        try:
+            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
+                for table in self.matches(file, decision.selected_in(file)):
+                    begun = True
+                    yield table
+                return
+        except ConcurrentChangeError:
+            if begun:
+                raise
+        with open(decision.path, filesystem, cache=FOOTERS) as file:
+            yield from self.matches(file, decision.selected_in(file))
 
     def matches(self, file: BloomFile, row_groups: list[int]) -> Iterator[pa.Table]:
         """The matching rows of each row group that has any."""

@@ -160,13 +160,13 @@ class PruneReport:
     def to_dataset(self, schema: pa.Schema | None = None) -> Any:
         """The surviving row groups as a dataset, for DuckDB, polars, DataFusion and whoever else reads one.
 
-        The predicate is not applied: the dataset holds every row of these row groups, and the engine filters them. The
-        files are read when the dataset is; one that has been rewritten since has other row groups.
+        The predicate is not applied: the dataset holds every row of these row groups, and the engine filters them. A
+        file that was replaced after it was judged is in it whole, all of its row groups. The files are read when the
+        dataset is; one that is rewritten after the dataset was made has other row groups.
 
         Parameters
         ----------
-        schema : of the dataset; None takes the one that all files of the report fit into, skipped ones too, whose
-            footers are read for it.
+        schema : of the dataset; None takes the one that all files of the report fit into, skipped ones too.
 
         Returns
         -------
@@ -179,7 +179,7 @@ class PruneReport:
         UnreadableColumnError
             The files' columns fit into no one schema.
         """
-        return dataset([file.path for file in self.files], self.selected, self.filesystem, schema, self.partitions)
+        return dataset(self.files, self.filesystem, schema, self.partitions)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Tell for each row group whether it is read, what ruled it out, and what was doubtful.

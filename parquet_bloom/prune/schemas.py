@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +14,9 @@ from ..file.footer_cache import FOOTERS
 from ..file.reader import BloomFile, open
 from ..metadata.footer import MAGIC, TAIL_BYTES
 from ..threads import in_order, processors
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _THREADS = 8  # footers on remote storage come late, not slowly
 
@@ -76,10 +79,15 @@ def schemas_of(
     paths: Sequence[str], filesystem: Any = None, columns: Sequence[str] | None = None
 ) -> Iterable[pa.Schema]:
     """The schema of each file, read by several threads."""
-    threads = min(_THREADS, 4 * processors(), len(paths))
+    return in_threads(lambda path: schema_of(path, filesystem, columns), paths)
+
+
+def in_threads(look: Callable[[T], R], files: Sequence[T]) -> list[R]:
+    """What a look at each file finds, by several threads."""
+    threads = min(_THREADS, 4 * processors(), len(files))
     if threads < 2:
-        return [schema_of(path, filesystem, columns) for path in paths]
-    with in_order(lambda path: schema_of(path, filesystem, columns), paths, threads) as results:
+        return [look(file) for file in files]
+    with in_order(look, files, threads) as results:
         return list(results)
 
 

@@ -13,7 +13,7 @@ from .known import ClosedSource, KnownFiles, look_at, read_ends
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
 from .mounts import keeps_change_times
-from .object_place import file_system, is_store, is_url, place_of
+from .object_place import Known, file_system, is_store, is_url, place_of
 from .object_rewrite import ObjectRewrite
 from .object_store import ObjectSource
 from .record_store import RecordStore
@@ -35,6 +35,7 @@ __all__ = [
     "Source",
     "arrow_filesystem",
     "create",
+    "entry_of",
     "file_system",
     "is_local",
     "is_url",
@@ -82,6 +83,19 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     return RemoteSource(location.plain(path), remote)
 
 
+def entry_of(path: str, filesystem: object | None, identity: object) -> Entry | None:
+    """An object as it was when it was opened before, so that opening it takes no request; None if it is no object.
+
+    Nothing is asked: that it still is the same shows when it is read.
+    """
+    if not isinstance(identity, RemoteIdentity) or identity.etag is None:
+        return None
+    place = place_of(path, filesystem)
+    if place is None or (place.label, place.key) != (identity.filesystem, identity.path):
+        return None
+    return Entry(path, Known(place, identity.size, identity.etag.decode()))
+
+
 def rewrite(
     source: Source,
     target: str | os.PathLike[str] | None = None,
@@ -117,7 +131,7 @@ def rewrite(
         return LocalRewrite(source, location.local(target))
     name = location.plain(target)
     same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
-    if same and remote.normalize_path(name) == remote.normalize_path(source.name):
+    if same and location.normalized(name, remote) == location.normalized(source.name, remote):
         raise _not_in_place(source)
     return RemoteRewrite(source, name, remote)
 
@@ -163,7 +177,7 @@ def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], file
     remote = location.arrow_filesystem(filesystem)
     if remote is None:
         return os.path.realpath(location.local(path)) == os.path.realpath(location.local(other))
-    return bool(remote.normalize_path(location.plain(path)) == remote.normalize_path(location.plain(other)))
+    return location.normalized(location.plain(path), remote) == location.normalized(location.plain(other), remote)
 
 
 def _not_in_place(source: Source) -> StorageError:

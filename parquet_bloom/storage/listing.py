@@ -64,7 +64,10 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
 
 def list_entries(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[Entry]:
     """The same with what is known of each file besides, which saves opening it a request."""
-    several = [paths] if isinstance(paths, (str, os.PathLike)) else [*paths]
+    # What is no path and nothing to iterate over is refused as a path.
+    if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
+        paths = [paths]
+    several = [*paths]
     found: dict[str, Entry] = {}
     for entry in chain.from_iterable(_all_entries(several, filesystem, len(several) == 1 if alone is None else alone)):
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.

@@ -37,10 +37,24 @@ def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
 
 def plain(path: str | os.PathLike[str]) -> str:
     """The path as a string, fit to be handed to a system call."""
-    text = os.fsdecode(path)
+    try:
+        text = os.fsdecode(path)
+        os.fsencode(text)
+    except TypeError:
+        raise StorageError(f"a path is a string or a path object, not {type(path).__name__}") from None
+    except UnicodeEncodeError:
+        raise StorageError("the path holds characters that no file's name can", path=path, errno=errno.EINVAL) from None
     if "\0" in text:
         raise StorageError("the path holds a null character", path=text, errno=errno.EINVAL)
     return text
+
+
+def normalized(path: str, filesystem: FileSystem) -> str:
+    """A path on a file system without what may stand there or not; of fsspec's, its protocol is such a thing."""
+    handler = filesystem.handler if isinstance(filesystem, PyFileSystem) else None
+    if isinstance(handler, FSSpecHandler):
+        path = handler.fs._strip_protocol(path)
+    return str(filesystem.normalize_path(path))
 
 
 def local(path: str | os.PathLike[str]) -> str:

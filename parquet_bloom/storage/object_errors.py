@@ -49,6 +49,15 @@ def translated(action: str, name: str, opened: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         raise ours(error, action, name, opened) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise StorageError(f"{action}: {first_line(error)}", path=name, errno=errno.EIO) from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether it is obstore's on what it does not foresee; it is no `Exception`."""
+    return type(error).__name__ == "PanicException"
 
 
 def require_own_process(name: str) -> None:
@@ -81,6 +90,9 @@ def ours(error: Exception, action: str, name: str, opened: bool = False) -> Parq
     if kind == "NotSupportedError" and "Range" in text:
         problem = f"{action}: the server does not answer requests for ranges of bytes"
         return StorageError(problem, path=name, errno=errno.EOPNOTSUPP)
+    if "builder error" in text and "GET http://" in text and not text.startswith("Generic HTTP error"):
+        problem = f"{action}: the endpoint is http://, which has to be allowed: allow_http=true"
+        return StorageError(problem, path=name, errno=errno.EACCES)
     for number, words in _NUMBERS:
         if words in text:
             return StorageError(f"{action}: {os.strerror(number)}", path=name, errno=number)

@@ -204,10 +204,12 @@ def file_system(filesystem: object | None, storage_options: Mapping[str, Any] | 
     Raises
     ------
     StorageError
-        if both are given: a file system has options of its own.
+        if both are given: a file system has options of its own; or the options are no mapping.
     """
     if not storage_options:
         return filesystem
+    if not isinstance(storage_options, Mapping):
+        raise StorageError(f"storage_options are a mapping of names to values, not {type(storage_options).__name__}")
     if filesystem is not None:
         raise StorageError("storage_options are for URLs; filesystem= has options of its own: give one of the two")
     return ObjectStores(storage_options)

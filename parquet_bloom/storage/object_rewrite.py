@@ -38,7 +38,7 @@ class ObjectRewrite(Rewrite):
         if not self._place.lists:
             problem = "cannot write: a web server takes no files; write to an object store's URL, or a local path"
             raise StorageError(problem, path=self.path, errno=errno.EROFS)
-        if not self._place.key:
+        if not self._place.key or self.path.endswith("/"):
             raise StorageError("cannot write: the URL names no object", path=self.path, errno=errno.EISDIR)
 
     def _copy(self, source: Source, length: int) -> None:

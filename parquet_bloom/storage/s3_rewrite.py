@@ -40,8 +40,10 @@ def in_place(source: ObjectSource) -> S3Rewrite:
 
 def elsewhere(source: Source, target: ObjectPlace) -> S3Rewrite | None:
     """Write another object of the same bucket; None if its store cannot copy, which then is done the plain way."""
-    if not isinstance(source, ObjectSource) or target.store is not source.store or not target.key:
+    if not isinstance(source, ObjectSource) or target.store is not source.store:
         return None
+    if not target.key or target.name.endswith("/"):
+        return None  # no object's name, which the plain way refuses
     if target.kind != "S3" or _pin(source) is None:
         return None
     try:
