@@ -315,8 +315,9 @@ class Decider:
                 self._rule_out(found, slice(None), "type", reason)
             return
         operator = leaf.operator
-        if operator == "<" and column_type.kind is Kind.FLOAT and column_type.length != 8:
-            # Engines that widen the column compare with the literal itself, not the nearest of its type.
+        if operator == "<" and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
+            # Engines that widen the column compare with the literal itself, not the nearest of its type; and no double
+            # equals a Decimal beyond all of them.
             operator = "<="
         self._rule_out(found, _beyond(column, operator, limit), "range", f"{name} lies outside of its range")
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import PredicateError, UnsupportedTypeError
+from ..hashing.literal_lists import coerce_all
 from ..hashing.literals import coerce, stored_forms
 from ..hashing.physical import ColumnType, from_arrow
 from . import lists, ordered
@@ -54,8 +55,17 @@ class StoredColumn(NamedTuple):
     column_type: ColumnType
 
 
+Probes = dict[tuple[int, pa.DataType], tuple[pa.Array, bool]]
+"""Literals of leaves, given by their id, as values of a type; see `mask`."""
+
+
 def mask(
-    table: pa.Table, node: Node, *, timezone: str = "UTC", stored: Mapping[str, StoredColumn] | None = None
+    table: pa.Table,
+    node: Node,
+    *,
+    timezone: str = "UTC",
+    stored: Mapping[str, StoredColumn] | None = None,
+    probes: Probes | None = None,
 ) -> pa.ChunkedArray:
     """For each row of a table whether the predicate is true, false or null (which does not select it).
 
@@ -65,6 +75,7 @@ def mask(
         struct's leaf.
     timezone : zone in which datetimes without one are read where a column holds instants.
     stored : columns that are compared as stored values, by name; they need not be in the table.
+    probes : what was made of long lists of literals for other tables, under the same predicate and timezone; added to.
 
     Returns
     -------
@@ -93,7 +104,7 @@ def mask(
         if stored and leaf.column in stored:
             found = _stored_leaf(stored[leaf.column], positive, timezone)
         else:
-            found = _leaf(table, positive, num_rows, timezone)
+            found = _leaf(table, positive, num_rows, timezone, {} if probes is None else probes, id(leaf))
         return found if positive is leaf else pc.invert(found)
 
     # A table without columns does not know its rows.
@@ -120,7 +131,7 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
     return _with_nulls(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
 
 
-def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str) -> pa.ChunkedArray:
+def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, known: Probes, number: int) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
     column = _find(table, leaf.column)
     if isinstance(leaf, Contains):
@@ -135,7 +146,10 @@ def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str) -> pa.Chunk
         return _constant(num_rows, None)
     if isinstance(leaf, Compare):
         return ordered.compare([_decoded(chunk) for chunk in column.chunks], _inner(column.type), leaf, timezone)
-    probes, with_nan = _coerced(literals, column.type, leaf.column, timezone)
+    key = number, column.type
+    if key not in known:
+        known[key] = _coerced(literals, column.type, leaf.column, timezone)
+    probes, with_nan = known[key]
     return _with_nulls(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
 
 
@@ -227,16 +241,14 @@ def _coerced(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: 
     except UnsupportedTypeError as error:
         raise PredicateError(error.problem, column=name) from None
     numeric = pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_decimal(inner)
-    with_nan = False
-    values: list[Any] = []
-    for literal in literals:
-        if numeric and isinstance(literal, float) and math.isnan(literal):
-            with_nan = pa.types.is_floating(inner)  # no integer or decimal is NaN
-            continue
-        coerced = coerce(literal, column_type, timezone)
-        if coerced.unknown is not None:
-            raise PredicateError(coerced.unknown, column=name)
-        values.extend(coerced.values)
+    others = [value for value in literals if not (numeric and isinstance(value, float) and math.isnan(value))]
+    with_nan = len(others) < len(literals) and pa.types.is_floating(inner)  # no integer or decimal is NaN
+    values, unknown = coerce_all(others, column_type, timezone)
+    if unknown is not None:
+        raise PredicateError(unknown, column=name)
+    if pa.types.is_floating(inner) and any(value == 0 or math.isinf(value) for value in values):
+        # What is too large for the type is no infinity, and what is too small no zero, though the nearest value is one.
+        values = [value for value in values if (value and math.isfinite(value)) or value in others]
     return _probes(values, inner, column_type.unit), with_nan
 
 

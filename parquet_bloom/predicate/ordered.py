@@ -49,7 +49,11 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
     if pa.types.is_date64(arrow_type):
         assert isinstance(limit, int)
         limit *= _DAY_MILLIS
-    return _chunked(_against(chunk, leaf.operator, limit, is_float) for chunk in chunks)
+    operator = leaf.operator
+    if isinstance(limit, float) and (limit == 0 or math.isinf(limit)) and leaf.value != limit:
+        # A literal too large for the type, or too small, stands between that and the next value, and equals neither.
+        operator = (_BELOW_LIMIT if leaf.value < limit else _ABOVE_LIMIT).get(operator, operator)  # type: ignore[operator]
+    return _chunked(_against(chunk, operator, limit, is_float) for chunk in chunks)
 
 
 def compare_stored(values: pa.ChunkedArray, column_type: ColumnType, leaf: Compare, timezone: str) -> pa.ChunkedArray:
@@ -71,6 +75,7 @@ def _chunked(chunks: Any) -> pa.ChunkedArray:
     return pa.chunked_array(list(chunks), pa.bool_())
 
 
+_BELOW_LIMIT, _ABOVE_LIMIT = {"<=": "<", ">": ">="}, {"<": "<=", ">=": ">"}
 _KERNELS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 

@@ -281,7 +281,8 @@ class _Visit:
                 known = head is not None and column.take_head(file.known, row_group, head, offset)
                 if not known and file.end is not None:
                     known = column.take_head(file.known, row_group, *file.end.kept)
-                if not known and offset >= 0:
+                # Else no header would be believed, and the place may be anywhere.
+                if not known and offset >= 0 and file.known.footer.filters_apart:
                     wanted.append((number, row_group, column))
         if not wanted:
             return

@@ -109,7 +109,9 @@ def prune(
             progress(done + 1, len(files))
     if cache is not None:
         cache.flush()
-    unknown = [name for name in sorted(missing) if report.files and not any(f"{name}=" in path for path in files)]
+    if partitioning is None:  # the folders are mere names, and yet the column is no mistake
+        missing = {name for name in missing if not any(f"{name}=" in path for path in files)}
+    unknown = sorted(missing) if report.files else []
     if unknown:
         several = f" in any of {len(files):,} files" if len(files) > 1 else ""
         raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=unknown[0])

@@ -15,7 +15,7 @@ from ..file.reader import BloomFile, open, open_version
 from ..file.values import ColumnReader, in_nanoseconds
 from ..predicate import parse, tree
 from ..predicate.decide import Decider
-from ..predicate.evaluate import StoredColumn, mask
+from ..predicate.evaluate import Probes, StoredColumn, mask
 from ..predicate.tree import Node
 from ..storage import file_system
 from .partitions import Partitions, Residuals
@@ -153,6 +153,7 @@ class _Rows:
         self._partitions = partitions
         self._left: Residuals = partitions.left_of(node, timezone)
         self._deciders: dict[int, Decider] = {}
+        self._probes: Probes = {}
 
     def table(self, decision: FileDecision, filesystem: Any) -> pa.Table:
         """The matching rows of a file, of the columns that it has."""
@@ -196,7 +197,7 @@ class _Rows:
                     table = reader().read_row_group(row_group, names)
                 else:
                     rows = RowGroupRows(file, schema, reader, row_group, self._decider(left))
-                    table = rows.matching(_mask(file, rows, left, self._timezone), names, result)
+                    table = rows.matching(_mask(file, rows, left, self._timezone, self._probes), names, result)
             if table.num_rows:
                 yield self._partitions.joined(table, file.path, self._columns)
 
@@ -207,7 +208,7 @@ class _Rows:
         return self._deciders[id(node)]
 
 
-def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str) -> pa.ChunkedArray:
+def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str, probes: Probes) -> pa.ChunkedArray:
     """Which of the rows of a row group that can match do."""
     names = sorted(tree.columns(node))
     stored = {}
@@ -223,4 +224,4 @@ def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str) -> pa.
                 problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
                 raise UnreadableColumnError(problem, path=file.path, row_group=rows.row_group, column=name)
     table = rows.read([name for name in names if name not in stored])
-    return mask(table, node, timezone=timezone, stored=stored)
+    return mask(table, node, timezone=timezone, stored=stored, probes=probes)

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import oracle
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from malformed import Patient
 
 import parquet_bloom
 from parquet_bloom import FooterCache
@@ -300,3 +303,37 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
     pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
     parquet_bloom.embed(path, ["key"])
     assert parquet_bloom.scan_polars(path).filter(pl.col("key") == key).collect().height == 1
+
+
+def test_a_dataset_holds_a_file_whole_that_was_replaced_after_it_was_judged(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    key = int(KEYS[10])
+    for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
+        pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
+        parquet_bloom.embed(target, ["key"])
+    report = parquet_bloom.prune(path, f"key = {key}")
+    assert report.to_dataset().to_table().num_rows == 100
+    other.replace(path)
+    assert report.to_dataset().to_table().num_rows == 1000
+    assert report.to_dataset().filter(pc.field("key") == key).to_table().num_rows == 1
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("offset", [1 << 40, (1 << 63) - 1, -1, 0])
+def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int) -> None:
+    """Its headers have not been asked for when it is looked at again."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"key": KEYS[:1000], "number": range(1000)}), path, row_group_size=500)
+    parquet_bloom.embed(path, ["key"])
+    patient = Patient(path)
+    location = oracle.column_metadata(patient.footer, 1, "key")
+    location.set(oracle.OFFSET, oracle.I64, offset)
+    patient.save(path)
+    cache = FooterCache()
+    where = f"key = {KEYS[600]}"
+    assert parquet_bloom.prune(path, f"{where} AND number > 5000", cache=cache).selected == {}
+    assert len(cache) == 1
+    for _ in range(2):
+        report = parquet_bloom.prune(path, where, cache=cache)
+        assert 1 in report.selected[str(path)]
+        assert report.files == parquet_bloom.prune(path, where, cache=None).files

@@ -322,3 +322,14 @@ def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pyt
     with parquet_bloom.DiskFooterCache(tmp_path) as stored:
         parquet_bloom.scan_polars(tree, cache=stored)
     assert len(reads) == 18
+
+
+def test_a_folder_that_only_some_files_have_is_no_column_of_nulls(tmp_path: Path) -> None:
+    """A pyarrow dataset finds the row; to find none would be to lose it without a word."""
+    for path in (tmp_path / "k=5" / "a.parquet", tmp_path / "b.parquet"):
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": [1]}), path)
+    for ask in (parquet_bloom.prune, parquet_bloom.read_table):
+        with pytest.raises(errors.UnknownColumnError, match="column 'k': no such column in any of 2 files"):
+            ask(tmp_path, "k = 5")
+    assert parquet_bloom.read_table(tmp_path / "k=5", "k = 5").num_rows == 1

@@ -64,10 +64,16 @@ def floats(arrow_type: pa.DataType) -> Case:
 
     def equal(value: Any, literal: Any) -> bool:
         with np.errstate(over="ignore"):
-            wanted = narrow(float(literal))
-        return bool(value == wanted or (np.isnan(value) and np.isnan(wanted)))
+            wanted = float(narrow(float(literal)))
+        other = (np.isinf(wanted) or wanted == 0) and wanted != literal  # too large, or too small, as DuckDB has it
+        return bool((value == wanted and not other) or (np.isnan(value) and np.isnan(wanted)))
 
-    return Case(arrow_type, values, [0.0, -0.0, NAN, math.inf, 1.5, 0.1, 1e300, 2, 0, D("0.1"), D("-0.0")], equal)
+    return Case(
+        arrow_type,
+        values,
+        [0.0, -0.0, NAN, math.inf, 1.5, 0.1, 1e300, 2, 0, D("0.1"), D("-0.0"), D("-1e300"), 1e-60],
+        equal,
+    )
 
 
 def decimals(arrow_type: pa.DataType) -> Case:

@@ -123,6 +123,55 @@ def test_nan_is_above_all_numbers_and_equals_itself(arrow):
     assert selected(array, NotEqual("x", NAN)) == [True, False, True, None]
 
 
+@pytest.mark.parametrize(
+    ("arrow", "literal"),
+    [
+        (pa.float16(), 65520),
+        (pa.float16(), D("1e37")),
+        (pa.float32(), 1e39),
+        (pa.float32(), 3.41e38),
+        (pa.float64(), D("1e400")),
+        (pa.float16(), 1e-9),
+        (pa.float32(), 5e-324),
+        (pa.float64(), D("1e-400")),
+    ],
+)
+def test_what_is_too_large_for_a_float_is_no_infinity_nor_what_is_too_small_zero(arrow, literal):
+    values = [1.0, 0.0, -0.0, INF, -INF, NAN, None]
+    array = pa.array(values, pa.float64()).cast(arrow)
+    for sign, compared in OPERATORS.items():
+        for limit in (literal, -literal):
+            expected = [
+                None if v is None else sign in (">", ">=") if v != v else compared(exact(v), exact(limit))
+                for v in values
+            ]
+            assert selected(array, Compare("x", sign, limit)) == expected, (sign, limit)
+    for node, expected in (
+        (Equal("x", literal), False),
+        (NotEqual("x", -literal), True),
+        (In("x", (literal, -literal)), False),
+    ):
+        assert selected(array, node) == [None if v is None else expected for v in values]
+    assert selected(array, In("x", (literal, INF))) == [False, False, False, True, False, False, None]
+
+
+def test_rows_below_a_decimal_beyond_all_doubles_are_kept(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [-INF, -INF], "zero": [0.0, 0.0]}), path)
+    assert parquet_bloom.read_table(path, [("x", "<", D("-1e400"))]).num_rows == 2
+    assert parquet_bloom.read_table(path, [("zero", "<", D("1e-400"))]).num_rows == 2
+
+
+def test_literals_are_prepared_once():
+    probes, node = {}, NotIn("x", tuple(range(5000)))
+    for _ in range(2):
+        assert mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [False, True, None]
+    [(number, arrow)] = probes
+    assert (number, arrow) == (id(node), pa.int64())
+    probes[number, arrow] = pa.array([5000]), False
+    assert mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [True, False, None]
+
+
 def test_null_in_every_place():
     array = pa.array([1, 2, None])
     assert selected(array, IsNull("x")) == [False, False, True]

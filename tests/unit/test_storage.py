@@ -156,6 +156,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         "loop": "symbolic link",
         "x" * 300: "too long",
         "a\0b": "null character",
+        "a\ud800b": "no file's name can",
         "hdfs://host/key": "pass filesystem=",
     }.items():
         path = name if "://" in name else f"{tmp_path}/{name}"
