@@ -1,12 +1,14 @@
 """Columns that stand in the names of folders, `day=2026-01-31/country=de/`, as Hive and Spark lay tables out.
 
-A name and its value are one folder `name=value` anywhere in a file's path as it was given or listed; of a name that
-occurs twice the first one counts. Only names that all files of a listing have are columns. A column of the same name in
-a file itself is not looked at: what the folder says goes, so that files can be ruled out unopened.
+A name and its value are one folder `name=value` below the folder that was given, or below what stands in front of the
+first `*` of a pattern; of a file that was given itself, anywhere in its path. Of a name that occurs twice the first one
+counts. Only names that all files of a listing have are columns. A column of the same name in a file itself is not
+looked at: what the folder says goes, so that files can be ruled out unopened.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -37,11 +39,13 @@ class Partitions:
     Parameters
     ----------
     files : paths. None of them is looked at.
+    given : the files, folders and patterns that they were found by.
     """
 
-    def __init__(self, files: Sequence[str]):
+    def __init__(self, files: Sequence[str], given: Any = ()):
         self._numbers = {folder: number for number, folder in enumerate(dict.fromkeys(map(_folder, files)))}
-        pairs = [_pairs(folder) for folder in self._numbers]
+        roots = _roots(given) - {*files}
+        pairs = [_pairs(_below(folder, roots)) for folder in self._numbers]
         names = [name for name in (pairs[0] if pairs else ()) if all(name in found for found in pairs)]
         self._folders = pa.table({name: _typed([found[name] for found in pairs]) for name in names})
         self._values = {name: self._folders[name].to_pylist() for name in names}
@@ -191,6 +195,27 @@ def _join(connective: Connective, parts: list[Node | bool]) -> Node | bool:
 
 def _folder(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _roots(given: Any) -> set[str]:
+    """The folders that were given, and what stands in front of patterns."""
+    several = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
+    roots = set()
+    for path in map(os.fsdecode, several):
+        plain = path if not any(sign in path for sign in "*?[") else _folder(re.split(r"[*?\[]", path, maxsplit=1)[0])
+        roots.add(plain.rstrip("/"))
+    return roots
+
+
+def _below(folder: str, roots: set[str]) -> str:
+    """What of a folder's path is below the nearest folder that was given; all of it, if none was."""
+    above = folder
+    while above not in roots:
+        shorter = above.rpartition("/")[0]
+        if shorter == above:
+            return folder
+        above = shorter
+    return folder[len(above) :]
 
 
 def _pairs(folder: str) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse
 from ..predicate.decide import Decider
+from ..predicate.tree import Node
 from ..storage import Entry, entry_of, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
@@ -65,9 +66,9 @@ def prune(
         visited by as many as there are processors.
     cache : footers that are known, and to which those read now are added; None for none. The one that is used when
         nothing is said is shared by all calls of the process and takes 256 MiB at most.
-    partitioning : "hive" takes folders `name=value` of the files' paths as columns, int64, date32 or string, if all
-        files have them: files that they rule out are not opened. A file's own column of such a name is not looked at,
-        as in Spark, DuckDB and polars. None takes them as mere names.
+    partitioning : "hive" takes folders `name=value` below a given folder (of a given file: in its path) as columns,
+        int64, date32 or string, if all files have them: files that they rule out are not opened. A file's own column
+        of such a name is not looked at, as in Spark, DuckDB and polars. None takes them as mere names.
 
     Returns
     -------
@@ -86,13 +87,43 @@ def prune(
     ParquetBloomError
         A file is not a Parquet file, or cannot be read.
     """
-    decider = Decider(parse(where, dialect=dialect), timezone)
+    node = parse(where, dialect=dialect)
     filesystem = file_system(filesystem, storage_options)
     entries = list_entries(paths, filesystem)
-    files = [entry.path for entry in entries]
-    report = PruneReport(str(decider.node), filesystem=filesystem, partitions=partitions_of(files, partitioning))
+    partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
+    options: dict[str, Any] = {"progress": progress, "on_error": on_error, "threads": threads, "cache": cache}
+    if partitioning is None:
+        options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
+    return prune_entries(
+        entries, node, partitions, filesystem=filesystem, timezone=timezone, ignore_case=ignore_case, **options
+    )
+
+
+def prune_entries(
+    entries: Sequence[Entry],
+    node: Node,
+    partitions: Partitions,
+    *,
+    filesystem: Any,
+    timezone: str,
+    cache: FooterCache | None,
+    ignore_case: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
+    threads: int | None = None,
+    named: Callable[[str], bool] | None = None,
+) -> PruneReport:
+    """`prune` for files that were listed, and folders that were read.
+
+    Parameters
+    ----------
+    partitions : the columns that the files' folders give.
+    named : whether a column that no file has is no mistake all the same.
+    """
+    decider = Decider(node, timezone)
+    report = PruneReport(str(node), filesystem=filesystem, partitions=partitions)
     missing = set(decider.columns)
-    left = report.partitions.left_of(decider.node, timezone, ignore_case=ignore_case, strict=False)
+    left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
     looks = _Looker(Deciders(decider, left, timezone), filesystem, ignore_case, cache, threads).look(entries)
     for done, found in enumerate(looks):
         report.requests += found.requests
@@ -106,23 +137,22 @@ def prune(
                 raise found.error
             on_error(found.error)
         if progress:
-            progress(done + 1, len(files))
+            progress(done + 1, len(entries))
     if cache is not None:
         cache.flush()
-    if partitioning is None:  # the folders are mere names, and yet the column is no mistake
-        missing = {name for name in missing if not any(f"{name}=" in path for path in files)}
-    unknown = sorted(missing) if report.files else []
+    unknown = [name for name in sorted(missing) if report.files and not (named and named(name))]
     if unknown:
-        several = f" in any of {len(files):,} files" if len(files) > 1 else ""
-        raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=unknown[0])
+        several = f" in any of {len(entries):,} files" if len(entries) > 1 else ""
+        path = None if several else entries[0].path
+        raise UnknownColumnError(f"no such column{several}", path=path, column=unknown[0])
     return report
 
 
-def partitions_of(files: Sequence[str], partitioning: str | None) -> Partitions:
-    """The columns that the folders of files give; `partitioning` as `prune` takes it."""
+def partitions_of(files: Sequence[str], partitioning: str | None, given: Any) -> Partitions:
+    """The columns that the folders of files give; `partitioning` as `prune` takes it, `given` as its `paths`."""
     if partitioning not in ("hive", None):
         raise ParquetBloomError(f"partitioning is 'hive' or None, not {partitioning!r}")
-    return Partitions(files if partitioning else ())
+    return Partitions(files, given) if partitioning else Partitions(())
 
 
 class Deciders:

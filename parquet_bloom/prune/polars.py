@@ -17,10 +17,10 @@ from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import open
 from ..predicate.tree import Node
-from ..storage import file_system, list_files
+from ..storage import Entry, file_system, list_files
 from . import polars_predicate
 from .partitions import Partitions
-from .plan import partitions_of, prune
+from .plan import partitions_of, prune_entries
 from .report import FileDecision
 from .schemas import metadata_of, promoted, reader_of, reading, unified
 
@@ -61,8 +61,8 @@ def scan_polars(
     files = list_files(paths, filesystem)
     if not files:
         raise ParquetBloomError("there are no files to scan")
-    partitions = partitions_of(files, partitioning)
-    options = {"timezone": timezone, "cache": cache, "partitioning": partitioning}
+    partitions = partitions_of(files, partitioning, paths)
+    options = {"timezone": timezone, "cache": cache}
     source = _Source(pl, files, filesystem, partitions, options)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
 
@@ -89,7 +89,7 @@ class _Source:
         self._files = files
         self._filesystem = filesystem
         self._partitions = partitions
-        self._options = options  # of `prune`
+        self._options = options  # of `prune_entries`
         self._open = partial(open, filesystem=filesystem, cache=options["cache"])
         schemas = []
         odd: set[str] = set()
@@ -145,7 +145,8 @@ class _Source:
         """The row groups to read, each with its file: all of them without a predicate."""
         selected: dict[str, FileDecision | None] = dict.fromkeys(self._files)
         if node is not None:
-            report = prune(self._files, node, filesystem=self._filesystem, **self._options)
+            entries = [Entry(path) for path in self._files]
+            report = prune_entries(entries, node, self._partitions, filesystem=self._filesystem, **self._options)
             selected = {decision.path: decision for decision in report.files if decision.selected}
         for path, decision in selected.items():
             with self._open(path) as file:

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,17 +286,17 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
         pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
         parquet_bloom.embed(target, ["key"])
     reading, polars = (importlib.import_module(f"parquet_bloom.prune.{name}") for name in ("read", "polars"))
-    original = reading.prune
+    original = {"prune": reading.prune, "prune_entries": polars.prune_entries}
 
-    def then_replaced(*arguments: Any, **options: Any) -> Any:
-        report = original(*arguments, **options)
+    def then_replaced(name: str, *arguments: Any, **options: Any) -> Any:
+        report = original[name](*arguments, **options)
         assert report.selected_row_groups < 5
         shutil.copy(other, tmp_path / "new")
         os.replace(tmp_path / "new", path)
         return report
 
-    for module in (reading, polars):
-        monkeypatch.setattr(module, "prune", then_replaced)
+    for module, name in ((reading, "prune"), (polars, "prune_entries")):
+        monkeypatch.setattr(module, name, partial(then_replaced, name))
     assert parquet_bloom.read_table(path, f"key = {key}").num_rows == 1
     pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
     parquet_bloom.embed(path, ["key"])

@@ -209,7 +209,20 @@ def test_lists_of_files_and_other_file_systems(tree: Path) -> None:
     sub = SubTreeFileSystem(str(tree), LocalFileSystem())
     assert parquet_bloom.prune("", "country = 'fr'", filesystem=sub).unopened_files == 6
     inside = parquet_bloom.read_table(tree / "day=2026-01-02", "id = 65")
-    assert inside.to_pylist() == [{"id": 65, "day": dt.date(2026, 1, 2), "country": "de"}]
+    assert inside.to_pylist() == [{"id": 65, "country": "de"}]
+    pattern = parquet_bloom.read_table(f"{tree}/day=2026-01-0[2]", "id = 65")
+    assert pattern.to_pylist() == [{"id": 65, "day": dt.date(2026, 1, 2), "country": "de"}]
+
+
+def test_folders_above_the_one_that_was_given_are_mere_names(tmp_path: Path) -> None:
+    """As in Spark and pyarrow: what the file says goes, and no row of it is lost."""
+    write(tmp_path / "run=5" / "lake" / "k=1" / "a.parquet", {"run": [7, 8], "x": [1, 2]})
+    lake = tmp_path / "run=5" / "lake"
+    expected = [{"run": 7, "x": 1, "k": 1}]
+    for given in (lake, f"{lake}/", [lake], f"{lake}/*/*.parquet"):
+        assert parquet_bloom.read_table(given, "run = 7").to_pylist() == expected
+        assert parquet_bloom.scan_polars(given).filter(pl.col("run") == 7).collect().to_dicts() == expected
+    assert list(parquet_bloom.row_ranges(lake, "run = 7 AND k = 1")) == [f"{lake}/k=1/a.parquet"]
 
 
 def test_without_partitioning_folders_are_mere_names(tree: Path) -> None:
@@ -262,7 +275,7 @@ def test_the_folder_goes_over_the_files_own_column(tmp_path: Path) -> None:
         parquet_bloom.scan_polars(tmp_path)
     table = parquet_bloom.read_table(tmp_path, "k = 7")
     assert table.to_pylist() == [{"k": 7, "x": 3}, {"k": 7, "x": 4}]
-    assert parquet_bloom.prune(tmp_path / "k=1", "k = 1").to_dataset().to_table().to_pylist() == [
+    assert parquet_bloom.prune(tmp_path / "k=1" / "a.parquet", "k = 1").to_dataset().to_table().to_pylist() == [
         {"k": 1, "x": 1},
         {"k": 1, "x": 2},
     ]
@@ -332,4 +345,4 @@ def test_a_folder_that_only_some_files_have_is_no_column_of_nulls(tmp_path: Path
     for ask in (parquet_bloom.prune, parquet_bloom.read_table):
         with pytest.raises(errors.UnknownColumnError, match="column 'k': no such column in any of 2 files"):
             ask(tmp_path, "k = 5")
-    assert parquet_bloom.read_table(tmp_path / "k=5", "k = 5").num_rows == 1
+    assert parquet_bloom.read_table(tmp_path / "k=5" / "a.parquet", "k = 5").num_rows == 1
