@@ -89,7 +89,9 @@ def prune(
     """
     node = parse(where, dialect=dialect)
     filesystem = file_system(filesystem, storage_options)
-    entries = list_entries(paths, filesystem)
+    known = cache is not None and isinstance(paths, str) and entry_of(paths, filesystem, cache.last_identity(paths))
+    # An object that was opened before is no folder, which is what listing would ask.
+    entries = [Entry(paths)] if known else list_entries(paths, filesystem)
     partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
     options: dict[str, Any] = {"progress": progress, "on_error": on_error, "threads": threads, "cache": cache}
     if partitioning is None:
@@ -268,7 +270,7 @@ class _Looker:
         decider = self._deciders.of(entry.path)
         if decider is False:
             return self._unopened(entry.path)
-        if entry.known is None and self._cache is not None:
+        if self._cache is not None and (entry.known is None or entry.known.e_tag is None):
             known = entry_of(entry.path, self._filesystem, self._cache.last_identity(entry.path))
             if known is not None:
                 found = self._look_inside(known, decider, verify=True)

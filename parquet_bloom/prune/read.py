@@ -159,7 +159,7 @@ class _Rows:
         """The matching rows of a file, of the columns that it has."""
         tables = list(self.of_file(decision, filesystem))
         if not tables:
-            with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
+            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file, reading(file):
                 empty = chosen(file, self._partitions.in_files(self._columns)).empty_table()
             return self._partitions.joined(empty, columns=self._columns)
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]

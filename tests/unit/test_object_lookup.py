@@ -98,8 +98,32 @@ def test_one_file_costs_its_end(s3: Any, lake: str, options: dict[str, Any]) -> 
     report = parquet_bloom.prune(url, f"key = {ABSENT}", cache=cache, **options)
     assert (requests(s3), report.requests) == ({"tail": 1}, 1)
     s3.clear_log()
-    parquet_bloom.prune(url, f"key = {ABSENT}", cache=cache, **options)
-    assert requests(s3) == {"tail": 1}
+    for given, count in ((url, 1), ([url, s3.url("lake/part=0/00.parquet")], 2)):
+        parquet_bloom.prune(given, f"key = {FOUND}", cache=cache, **options)
+        s3.clear_log()
+        warm = parquet_bloom.prune(given, f"key = {FOUND}", cache=cache, **options)
+        # Blocks, and a byte, both of the version that is known.
+        assert requests(s3) == {"GetObject": 2 * count}
+        assert all(request.headers["if-match"] for request in s3.log)
+        assert (warm.requests, warm.bytes_read < 32_768 * count) == (2 * count, True)
+
+
+def test_an_object_that_is_known_by_its_url_may_be_another_one(
+    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
+) -> None:
+    url, other = s3.url("lake/part=2/05.parquet"), files["lake/part=0/00.parquet"]
+    cache = FooterCache()
+    for _ in range(2):
+        assert parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options).selected
+    s3.put("lake/part=2/05.parquet", other)
+    key = int(table(0)["key"][5].as_py())
+    for where, found in ((f"key = {FOUND}", 0), (f"key = {key}", 1), ("number = 99", 0)):
+        assert parquet_bloom.prune(url, where, cache=cache, **options).selected_files == found
+    s3.put("lake/part=2/05.parquet", files["lake/part=2/05.parquet"])
+    assert parquet_bloom.prune(url, "number = 0", cache=cache, **options).selected == {}
+    s3.client().delete_object(Bucket=s3.bucket, Key="lake/part=2/05.parquet")
+    with pytest.raises(parquet_bloom.errors.StorageError, match="no such"):
+        parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options)
 
 
 def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
