@@ -230,7 +230,7 @@ class _Visit:
         return judged
 
     def _ask(self, questions: list[Question]) -> list[Answer]:
-        self._read_heads(questions)
+        self._read_heads([question for question in questions if len(question.hashes) <= MANY_KEYS])
         answers = [Answer(np.ones(len(question.places), np.bool_)) for question in questions]
         asked: list[tuple[int, NDArray[np.intp]]] = []  # the question, and which of its places
         files, offsets = [], []
@@ -289,8 +289,10 @@ class _Visit:
         of_head = np.array([number for number, _, _ in wanted], np.intp)
         offsets = np.array([column.filter_offset(row_group) for _, row_group, column in wanted], np.int64)
         heads = self._visit(of_head, offsets, _HEAD_BYTES)
+        assert self._is_same is not None
         for (number, row_group, column), offset, head in zip(wanted, offsets.tolist(), heads, strict=True):
-            column.take_head(self._files[number].known, row_group, head.tobytes(), offset)
+            if self._is_same[number]:  # else they are another file's, and must not be remembered of this one
+                column.take_head(self._files[number].known, row_group, head.tobytes(), offset)
 
     def _visit(self, of_range: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
         """Read ranges, given by their file and offset, and see which files are still the same."""

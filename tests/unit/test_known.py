@@ -249,6 +249,29 @@ def test_what_became_of_a_known_file_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
+def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
+    """A link leads to a file with a broken header, to one with a good header there, and back."""
+    broken, good, link = tmp_path / "broken", tmp_path / "good", tmp_path / "link"
+    pq.write_table(pa.table({"key": KEYS[:1000]}), good)
+    # So large that the header does not come with the file's end.
+    parquet_bloom.embed(good, {"key": {"ndv": 200_000, "fpp": 0.01}})
+    with parquet_bloom.open(good) as file:
+        offset = next(file.chunks()).offset
+    data = bytearray(good.read_bytes())
+    data[offset : offset + 8] = b"\xff" * 8
+    broken.write_bytes(data)
+    cache, where = FooterCache(), f"key = {KEYS[0] + 1}"
+    link.symlink_to(broken)
+    parquet_bloom.prune(link, "key < -1", cache=cache)  # its footer is known, its filter was not asked
+    for target in (good, broken):
+        link.unlink()
+        link.symlink_to(target)
+        again = parquet_bloom.prune(link, where, cache=cache)
+        assert again.files == parquet_bloom.prune(link, where, cache=None).files
+        assert bool(again.doubts) == (target == broken)
+
+
+@pytest.mark.usefixtures("settled")
 def test_a_relative_path_means_another_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = FooterCache()
     for number in range(2):
