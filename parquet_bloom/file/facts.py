@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -160,24 +160,41 @@ class FileFacts:
     layout: int
 
 
-def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False) -> FileFacts:
+class Trust(Protocol):
+    """Says which columns of a file an engine reads as something else than what is stored.
+
+    Facts are kept for the next time, so two of the same kind must be equal, and have one hash.
+    """
+
+    def doubts(self, file: BloomFile) -> Mapping[str, str]:
+        """{name: why what the file tells of the column says nothing of what the engine reads}."""
+
+    def __hash__(self) -> int: ...
+
+
+def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: Trust | None = None) -> FileFacts:
     """The facts of some columns of a file; they are kept with its footer.
 
     Parameters
     ----------
     names : dotted names, as a predicate has them.
     ignore_case : whether names match whatever their case, as in Spark.
+    trust : which columns are not looked at; None for none.
     """
-    key = (tuple(names), ignore_case)
+    key = (tuple(names), ignore_case, trust)
     views, columns = file.known.views, file.known.columns
     if key not in views:
         found: dict[str, ColumnFacts | None] = {}
         holds: dict[str, Holds] = {}
         missing, doubts = [], []
+        distrusted = trust.doubts(file) if trust else {}
         for name in key[0]:
             leaves = find_leaves(file.leaves, name, ignore_case)
             if not leaves:
                 missing.append(name)
+            elif name in distrusted:
+                doubts.append(f"'{name}': {distrusted[name]}")
+                leaves = []
             if len(leaves) > 1:
                 doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
             found[name] = None

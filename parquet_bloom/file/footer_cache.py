@@ -14,14 +14,17 @@ import pyarrow as pa
 from ..metadata.filter_header import MAX_HEADER_BYTES
 from ..metadata.footer import Footer
 from ..metadata.page_index import KnownPages
-from ..storage import FileIdentity, RemoteIdentity, Source
-from .facts import ColumnFacts, FileFacts
+from ..storage import DATED, FileIdentity, RemoteIdentity, Source
+from .facts import ColumnFacts, FileFacts, Trust
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 
 SETTLED_NS = 2_000_000_000
 """A file changed more recently is not cached: file systems' clocks tick every few milliseconds (some every second or
 two), and a change within the same tick would not show in its times."""
+
+FAR_SETTLED_NS = 600_000_000_000
+"""The same by another computer's clock, which may be wrong: Kerberos refuses those that differ by five minutes."""
 
 _MAX_TOGETHER = 32
 _FIXED_BYTES = 4096  # of Python's objects, a footer
@@ -40,7 +43,7 @@ class CachedFooter:
     footer : the footer.
     heads : {offset: the bytes that stand there} of filters' headers that were read.
     columns : {number of the leaf: facts} of columns that were asked for.
-    views : {(names, whether their case is ignored): facts} of what predicates looked at.
+    views : {arguments of `facts_of`: facts} of what predicates looked at.
     pages : {(row group, leaf's number): what is known of its pages}; None where the page index cannot be used.
     schema : the Arrow schema, as pyarrow reads it, once it was asked for.
     stored_schemas : {columns: what the writer kept of their Arrow types, as key "ARROW:schema" has it}, of a few.
@@ -49,7 +52,7 @@ class CachedFooter:
     footer: Footer
     heads: dict[int, bytes] = field(default_factory=dict)
     columns: dict[int, ColumnFacts] = field(default_factory=dict)
-    views: dict[tuple[tuple[str, ...], bool], FileFacts] = field(default_factory=dict)
+    views: dict[tuple[tuple[str, ...], bool, Trust | None], FileFacts] = field(default_factory=dict)
     pages: dict[tuple[int, int], KnownPages | None] = field(default_factory=dict)
     schema: pa.Schema | None = None
     stored_schemas: dict[tuple[str, ...], bytes] = field(default_factory=dict)
@@ -77,10 +80,11 @@ class FooterCache:
     """Footers and filter headers of files that were opened, the least recently used forgotten first.
 
     A file is known again by what it was when it was opened: device, inode, size and times (to the nanosecond, that of
-    its last change of any kind among them); on other file systems path, size and etag. A file that was replaced or
-    written to is another one, even if it has the same size and modification time. Not cached are files changed within
-    the last two seconds, whose times cannot tell a further change yet, and files of file systems that give no etag
-    (fsspec's among them).
+    its last change of any kind among them); on other file systems path, size and etag, on HDFS path, size and
+    modification time. A file that was replaced or written to is another one, on the local file system even if it has
+    the same size and modification time. Not cached are files changed within the last two seconds, or on HDFS ten
+    minutes, whose times cannot tell a further change yet, and files of other file systems that give no etag (fsspec's
+    among them).
 
     Parameters
     ----------
@@ -203,8 +207,11 @@ def distinct(identity: Hashable) -> bool:
     """Whether an identity tells a file from each other one, and from what it will be after a change."""
     if isinstance(identity, FileIdentity):
         return identity.changed_ns < time.time_ns() - SETTLED_NS
-    # A weak etag stands for all objects that mean the same, not for the same bytes.
-    return isinstance(identity, RemoteIdentity) and identity.etag is not None and identity.etag[:2] != b"W/"
+    if not isinstance(identity, RemoteIdentity):
+        return False
+    if identity.etag is not None:  # a weak one stands for all objects that mean the same, not for the same bytes
+        return identity.etag[:2] != b"W/"
+    return identity.filesystem == DATED and 0 < (identity.modified_ns or 0) < time.time_ns() - FAR_SETTLED_NS
 
 
 FOOTERS = FooterCache()

@@ -160,7 +160,8 @@ def _place_of(source: Source) -> _Place | None:
             return None
         name, state = os.fsencode(source.path), f"file {identity[1:]}"
     elif isinstance(identity, RemoteIdentity) and distinct(identity):
-        name, state = os.fsencode(identity.path), f"{identity.filesystem} {identity.size} {identity.etag!r}"
+        version = identity.etag or identity.modified_ns
+        name, state = os.fsencode(identity.path), f"{identity.filesystem} {identity.size} {version!r}"
     else:
         return None
     return _Place(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed

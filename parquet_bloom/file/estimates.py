@@ -1,0 +1,75 @@
+"""Estimates over the row groups of a lake: how far ranges leave them to be read, and how many hold the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hashing.physical import Domain
+from .survey import SKETCH, Sample
+
+_WITHIN = (0.25, 0.5, 0.75)  # where in a range its values are thought to be
+_LARGEST = 1e300  # of numbers that are reckoned with
+_PREFIX_BYTES = 6  # of texts that numbers are made of, behind what all begin with
+
+
+def share_in_range(spans: Sequence[tuple[Domain, Domain]], unknown: int = 0) -> float:
+    """The share of row groups that min and max leave to be read, for a value somewhere within some row group's range.
+
+    Parameters
+    ----------
+    spans : (min, max) of row groups.
+    unknown : number of row groups besides of which no range is known: they are always read.
+    """
+    total = len(spans) + unknown
+    if not spans or not total:
+        return 1.0
+    lows, highs = _numbers(spans)
+    points = np.concatenate([lows * (1 - part) + highs * part for part in _WITHIN])
+    inside = np.searchsorted(np.sort(lows), points, "right") - np.searchsorted(np.sort(highs), points, "left")
+    return float((np.maximum(inside, 1).mean() + unknown) / total)
+
+
+def _numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both ends of ranges as floats in the same order."""
+    ends = [end for span in spans for end in span]
+    texts = [end for end in ends if isinstance(end, bytes)]
+    if texts:
+        first, last = min(texts), max(texts)
+        skipped = next((place for place, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1), 0)
+        parts = (text[skipped : skipped + _PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0") for text in texts)
+        values = np.array([int.from_bytes(part, "big") for part in parts], np.float64)
+    else:
+        values = np.array([float(end) for end in ends], np.float64)
+    values = np.nan_to_num(values, posinf=_LARGEST, neginf=-_LARGEST).clip(-_LARGEST, _LARGEST)
+    return values[0::2], values[1::2]
+
+
+def share_in_common(samples: Sequence[Sample]) -> float | None:
+    """The chance that a value of one row group is in another one, too; None where fewer than two were read.
+
+    Of each row group the smallest hashes are known. Up to the smaller of two row groups' largest known hash these are
+    all that each has, and a fair choice of its values.
+    """
+    pairs = [(one, other) for one, other in permutations(samples, 2) if one.ndv]
+    if not pairs:
+        return None
+    shares = []
+    for one, other in pairs:
+        limit = min((sample.sketch[-1] for sample in (one, other) if sample.ndv > SKETCH), default=None)
+        mine = one.sketch if limit is None else one.sketch[one.sketch <= limit]
+        if len(mine):
+            shares.append(float(np.isin(mine, other.sketch, assume_unique=True).mean()))
+    return sum(shares) / len(shares) if shares else None
+
+
+def distinct_ratio(known: Iterable[tuple[int, int]]) -> float | None:
+    """Distinct values a value, within a row group, of (distinct, values) of some; None where nothing is known."""
+    distinct = values = 0
+    for ndv, num_values in known:
+        distinct += min(ndv, num_values)
+        values += num_values
+    return distinct / values if values else None

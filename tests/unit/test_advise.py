@@ -1,0 +1,228 @@
+"""advise: which columns deserve filters; numbers against lakes whose answers are known by how they were made."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import errors
+from parquet_bloom.file.advice import Advice
+from parquet_bloom.file.engines import engines_for
+from parquet_bloom.file.estimates import share_in_common, share_in_range
+from parquet_bloom.file.survey import SKETCH, Sample, spread, survey
+from parquet_bloom.hashing import physical
+
+ROWS = 4000
+FILES = 6
+
+
+def columns(number: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Columns of one file of the lake; each row group has half of the rows."""
+    ids = rng.integers(0, 1 << 60, ROWS)
+    return {
+        "seq": np.arange(number * ROWS, (number + 1) * ROWS),
+        "user": ids,
+        "trace": [f"https://host/{value:016x}" for value in ids.tolist()],
+        "country": [f"c{value}" for value in rng.integers(0, 30, ROWS).tolist()],
+        "flag": rng.integers(0, 2, ROWS).astype(bool),
+        "ratio": rng.random(ROWS),
+        "ntz": pa.array(rng.integers(0, 1 << 50, ROWS), pa.timestamp("us")),
+        "tags": [[value] for value in ids.tolist()],
+        "st": [{"a": value} for value in ids.tolist()],
+        "nothing": pa.nulls(ROWS, pa.int64()),
+    }
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("advise") / "a lake"
+    path.mkdir()
+    rng = np.random.default_rng(7)
+    for number in range(FILES):
+        pq.write_table(pa.table(columns(number, rng)), path / f"{number}.parquet", row_group_size=ROWS // 2)
+    return path
+
+
+def test_verdicts_and_reasons(lake: Path) -> None:
+    report = parquet_bloom.advise(lake)
+    assert (report.files, report.row_groups, report.rows) == (FILES, 2 * FILES, FILES * ROWS)
+    assert report.num_bytes == sum(file.stat().st_size for file in lake.iterdir())
+    found = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
+    for name in ("user", "trace", "st.a"):
+        verdict, reason = found[name]
+        assert verdict == "yes"
+        assert reason.startswith("a filter leaves ")
+    assert found["seq"][0] == "no"
+    assert "min and max alone leave 8.3% of the row groups" in found["seq"][1]
+    assert found["country"][0] == "no"
+    assert "a value is in about 100% of the row groups" in found["country"][1]
+    assert found["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
+    assert found["nothing"] == ("no", "it holds no values")
+    assert found["ratio"] == ("maybe", "floats are seldom asked for by equality")
+    assert found["ntz"] == ("maybe", "timestamps are seldom asked for by equality")
+    assert found["tags.list.element"] == ("maybe", "only parquet_bloom asks filters of elements")
+    assert report.worth() == ["user", "trace", "st.a"]
+    assert report["user"].engines == ("DuckDB", "DataFusion", "ClickHouse", "Spark")
+    assert report["st.a"].engines == ("DuckDB", "ClickHouse", "Spark")
+    with pytest.raises(errors.UnknownColumnError):
+        report["nobody"]
+
+
+def test_numbers(lake: Path) -> None:
+    user = parquet_bloom.advise(lake, ["user", "country"], fpp=0.1)["user"]
+    total = 2 * FILES
+    assert (user.row_groups, user.filtered, user.num_values) == (total, 0, FILES * ROWS)
+    assert user.distinct == pytest.approx(1, abs=0.001)
+    assert user.holding == pytest.approx(1 / total, rel=0.01)
+    assert user.in_range > 0.99
+    assert user.sizes.keys() == {0.1, 0.05, 0.01, 0.001}
+    assert user.sizes[0.01] == total * parquet_bloom.size_for(ROWS // 2, 0.01)
+    holding, fpp = 1 / total, 0.1
+    assert user.skipped_present == pytest.approx(1 - holding - (1 - holding) * fpp, abs=0.01)
+    assert user.skipped_absent == pytest.approx(1 - fpp, abs=0.01)
+
+
+def test_what_it_foretells_is_what_embedding_brings(lake: Path, tmp_path: Path) -> None:
+    foretold = parquet_bloom.advise(lake, "user")["user"]
+    written = 0
+    for file in sorted(lake.iterdir()):
+        written += sum(
+            made.num_bytes for made in parquet_bloom.embed(file, "user", output=tmp_path / file.name).filters
+        )
+    assert written == foretold.sizes[0.01]
+    keys = [int(pq.read_table(file, columns=["user"])["user"][n].as_py()) for file in lake.iterdir() for n in (5, 3000)]
+    reports = [parquet_bloom.prune(tmp_path, f"user = {key}") for key in keys]
+    skipped = [sum(not group.read for file in report.files for group in file.row_groups) for report in reports]
+    assert sum(skipped) / (len(keys) * 2 * FILES) == pytest.approx(foretold.skipped_present, abs=0.03)
+    again = parquet_bloom.advise(tmp_path, "user")["user"]
+    assert (again.verdict, again.reason) == ("no", f"all {2 * FILES} row groups with values have a filter already")
+
+
+def test_without_a_sample_only_footers_are_read(lake: Path) -> None:
+    report = parquet_bloom.advise(lake, sample=0)
+    assert report.sampled == 0
+    assert report["seq"].verdict == "no"
+    country = report["country"]
+    assert (country.verdict, country.distinct, country.holding, country.sizes) == ("maybe", None, None, {})
+    assert country.dictionary == 1
+    assert country.reason == "its values are in dictionaries, so few may be distinct; a sample would tell"
+    assert report.command is report.call is None
+    assert "parquet-bloom" not in str(report)
+
+
+def test_the_command_and_the_call(lake: Path, tmp_path: Path) -> None:
+    report = parquet_bloom.advise([lake], ["user", "country"], fpp=0.001)
+    assert report.command == f"parquet-bloom embed '{lake}' --column user --fpp 0.001 --in-place"
+    assert report.call == f"parquet_bloom.spark.embed(spark, '{lake}', ['user'], fpp=0.001)"
+    lines = str(report).splitlines()
+    assert lines[0].startswith(f"{FILES} files, {2 * FILES} row groups, {FILES * ROWS:,} rows, ")
+    assert " ".join(lines[1].split()) == "verdict column type distinct ranges leave filters skips asked by why"
+    assert [line.split()[:2] for line in lines[2:4]] == [["yes", "user"], ["no", "country"]]
+    assert lines[-2:] == [report.command, report.call]
+    odd = tmp_path / "odd.parquet"
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, 1 << 60, 10_000)
+    pq.write_table(pa.table({"a b=0.5": ids, "bulk": [rng.bytes(50) for _ in ids]}), odd, row_group_size=1000)
+    assert "--column 'a b=0.5=0.01' " in str(parquet_bloom.advise(odd, "a b=0.5").command)
+
+
+def test_surveys_are_pickled_and_merged_in_any_number(lake: Path) -> None:
+    advice = Advice()
+    for file in sorted(lake.iterdir()):
+        advice.add(pickle.loads(pickle.dumps(survey(file, sample=2))))
+    assert tuple(advice.columns(0.01)) == parquet_bloom.advise(lake, sample=2 * FILES).columns
+
+
+def test_broken_files_and_wrong_parameters(lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no Parquet PAR1")
+    good = tmp_path / "good.parquet"
+    good.write_bytes((lake / "0.parquet").read_bytes())
+    seen: list[tuple[int, int]] = []
+    report = parquet_bloom.advise(tmp_path, threads=1, progress=lambda *step: seen.append(step))
+    assert seen == [(1, 2), (2, 2)]
+    assert (report.files, [path for path, _ in report.failures]) == (1, [str(tmp_path / "broken.parquet")])
+    assert f"cannot be read: {tmp_path / 'broken.parquet'}: " in str(report)
+    with pytest.raises(errors.UnknownColumnError, match="'nobody': no such column in any file"):
+        parquet_bloom.advise(good, ["nobody"])
+    with pytest.raises(errors.ParquetBloomError, match="fpp"):
+        parquet_bloom.advise(good, fpp=0)
+    with pytest.raises(errors.ParquetBloomError, match="sample"):
+        parquet_bloom.advise(good, sample=-1)
+
+
+def test_a_column_that_cannot_be_read(lake: Path, tmp_path: Path) -> None:
+    data = bytearray((lake / "0.parquet").read_bytes())
+    chunk = pq.read_metadata(lake / "0.parquet").row_group(0).column(1)
+    data[chunk.dictionary_page_offset : chunk.dictionary_page_offset + 20] = bytes(20)
+    (tmp_path / "a.parquet").write_bytes(data)
+    report = parquet_bloom.advise(tmp_path, ["user", "country"])
+    assert f"; in a file it cannot be read ({tmp_path / 'a.parquet'}: row group 0, column 'user': " in str(report)
+    assert report["country"].distinct is not None
+    (tmp_path / "b.parquet").write_bytes((lake / "1.parquet").read_bytes())
+    user = parquet_bloom.advise(tmp_path, ["user"])["user"]
+    assert user.verdict == "yes"
+    assert "; in a file it cannot be read (" in user.reason
+
+
+def test_few_row_groups_and_dear_filters(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    ids = rng.integers(0, 1 << 60, 3000)
+    pq.write_table(pa.table({"id": ids, "other": [rng.bytes(200) for _ in ids]}), tmp_path / "a.parquet")
+    alone = parquet_bloom.advise(tmp_path / "a.parquet", ["id"])["id"]
+    assert (alone.verdict, alone.holding) == ("maybe", 1)
+    assert alone.reason == "there is one row group, which only values that do not occur can skip"
+    pq.write_table(pa.table({"id": ids}), tmp_path / "b.parquet", row_group_size=300)
+    dear = parquet_bloom.advise(tmp_path / "b.parquet")["id"]
+    assert dear.verdict == "maybe"
+    assert "of the files' size" in dear.reason
+
+
+def test_share_in_range() -> None:
+    assert share_in_range([]) == 1
+    assert share_in_range([(0, 10)] * 7) == 1
+    assert share_in_range([(n * 10, n * 10 + 9) for n in range(20)]) == pytest.approx(1 / 20)
+    assert share_in_range([(b"u%02d" % n, b"u%02d~" % n) for n in range(20)]) == pytest.approx(1 / 20)
+    assert share_in_range([(0, 9), (10, 19)], unknown=2) == pytest.approx(3 / 4)
+    halves = share_in_range([(n * 5, n * 5 + 10) for n in range(100)])
+    assert 0.02 <= halves <= 0.03
+    assert share_in_range([(float("-inf"), float("inf"))] * 3) == 1
+
+
+def test_share_in_common() -> None:
+    def sample(values: Any) -> Sample:
+        hashes = np.unique(parquet_bloom.hash_values(pa.array(values)))
+        return Sample(len(values), len(hashes), hashes[:SKETCH])
+
+    assert share_in_common([sample(range(100))]) is None
+    assert share_in_common([sample(range(100)), sample(range(100))]) == 1
+    assert share_in_common([sample(range(50_000)), sample(range(50_000, 100_000))]) == 0
+    half = share_in_common([sample(range(50_000)), sample(range(25_000, 75_000))])
+    assert half == pytest.approx(0.5, abs=0.08)
+    few_of_many = share_in_common([sample(range(10)), sample(range(50_000))])
+    assert few_of_many is None or 0 <= few_of_many <= 1
+
+
+def test_spread() -> None:
+    assert spread([1, 2, 3], 5) == [1, 2, 3]
+    assert spread([*range(100)], 4) == [12, 37, 62, 87]
+    assert spread([1, 2], 0) == []
+
+
+def test_engines() -> None:
+    of = physical.from_arrow
+    assert engines_for(of(pa.int8())) == ("DuckDB", "ClickHouse", "Spark")
+    assert engines_for(of(pa.uint64())) == ("DuckDB", "DataFusion", "ClickHouse")
+    assert engines_for(of(pa.timestamp("us"))) == ("DuckDB",)
+    assert engines_for(of(pa.timestamp("us", "UTC"))) == ("DuckDB", "Spark")
+    assert engines_for(physical.from_parquet("INT96")) == engines_for(of(pa.bool_())) == ()
+    assert engines_for(of(pa.string()), repeated=True) == ()
+    assert engines_for(of(pa.string()), nested=True) == ("DuckDB", "ClickHouse", "Spark")
+    assert engines_for(of(pa.decimal128(38, 2))) == ("DataFusion", "Spark")
+    assert engines_for(of(pa.date32())) == ("DuckDB", "Spark")
