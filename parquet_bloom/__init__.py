@@ -2,6 +2,8 @@
 
 from . import errors
 from .core.sizing import fpp_for, size_for
+from .file.advice import ColumnAdvice
+from .file.advise import AdviceReport, advise
 from .file.embed import EmbedReport, embed
 from .file.footer_cache import FooterCache
 from .file.footer_store import DiskFooterCache
@@ -20,8 +22,10 @@ from .prune.row_ranges import row_ranges
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdviceReport",
     "BloomFile",
     "ChunkFilter",
+    "ColumnAdvice",
     "DiskFooterCache",
     "EmbedReport",
     "FooterCache",
@@ -29,6 +33,7 @@ __all__ = [
     "PruneReport",
     "SplitBlockBloomFilter",
     "VerifyReport",
+    "advise",
     "embed",
     "errors",
     "fpp_for",

@@ -136,7 +136,8 @@ class StorageError(ParquetBloomError, OSError):
         """The error of the system or of a file-system library, as one of ours: `path: action: reason`."""
         number = getattr(error, "errno", None)
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return cls(f"{action}: {reason}", path=path, errno=number)
+        one_line = " ".join(line.strip() for line in reason.splitlines())  # libraries pass on what servers answer
+        return cls(f"{action}: {one_line}", path=path, errno=number)
 
     def _fields(self) -> dict[str, Any]:
         return {**super()._fields(), "errno": self.errno}

@@ -24,6 +24,7 @@ COMMANDS = {
     "embed": "Embed Bloom filters into Parquet files.",
     "verify": "Check the filters of Parquet files.",
     "prune": "Say what a predicate has to read, and why not the rest.",
+    "spark-archive": "Pack this package for Spark's executors.",
 }
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number the deaths by SIGINT, SIGPIPE and SIGTERM
@@ -38,7 +39,8 @@ class Tool(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"{__package__}.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"{__package__}.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

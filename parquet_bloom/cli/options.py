@@ -62,7 +62,9 @@ PATHS_HELP = (
 )
 
 
-def command(name: str, *, example: str, exit_codes: str) -> Callable[[Callable[..., int]], click.Command]:
+def command(
+    name: str, *, example: str, exit_codes: str, paths: bool = True
+) -> Callable[[Callable[..., int]], click.Command]:
     """Make a command of a function that takes an `output`, its PATHs, and its own options, and returns the exit code.
 
     Parameters
@@ -70,9 +72,11 @@ def command(name: str, *, example: str, exit_codes: str) -> Callable[[Callable[.
     name : of the command.
     example : lines for the end of its help.
     exit_codes : what they mean, for the same place.
+    paths : whether it takes PATHs.
     """
     lines = "\n".join(f"  {line}" for line in example.splitlines())
-    epilog = f"{PATHS_HELP}\n\nExit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
+    about_paths = f"{PATHS_HELP}\n\n" if paths else ""
+    epilog = f"{about_paths}Exit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
 
     def decorate(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
@@ -86,9 +90,10 @@ def command(name: str, *, example: str, exit_codes: str) -> Callable[[Callable[.
         wrapped: Callable[..., Any] = run
         for option in reversed(_COMMON):
             wrapped = option(wrapped)
-        # The type is for completion by the shell; what a path leads to is found out, and said, elsewhere.
-        path = click.Path(readable=False, allow_dash=True)
-        wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=path)(wrapped)
+        if paths:
+            # The type is for completion by the shell; what a path leads to is found out, and said, elsewhere.
+            path = click.Path(readable=False, allow_dash=True)
+            wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=path)(wrapped)
         made = click.command(name, epilog=epilog)(wrapped)
         made.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # the command's own come first
         return made

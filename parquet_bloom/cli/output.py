@@ -19,7 +19,7 @@ from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows
 from .table import Column, printable
 
 if TYPE_CHECKING:
-    from .progress import Bar
+    from ..progress import Bar
 
 GOOD, BAD, ERROR = 0, 1, 2
 """Exit codes; a command says what is bad in its help."""
@@ -157,7 +157,7 @@ class Output:
     @contextmanager
     def progress(self, total: int) -> Iterator[Bar]:
         """A bar on stderr while the `with` statement takes long, if a terminal is there to see it."""
-        from .progress import Bar
+        from ..progress import Bar
 
         # Rows that are printed as they come would run into the bar.
         visible = is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import PredicateError
 from . import literal
@@ -25,6 +27,8 @@ from .tree import And, Compare, Contains, Equal, In, IsNull, Node, NotEqual, all
 if TYPE_CHECKING:
     from sqlglot import Token, exp
     from sqlglot.dialects.dialect import Dialect
+
+T = TypeVar("T")
 
 _parsing: ContextVar[bool] = ContextVar("parsing", default=False)
 
@@ -123,8 +127,42 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     PredicateError
         The text is not understood, wholly and exactly; the message names the piece.
     """
-    condition = _Condition(text, _dialect(dialect))
-    return condition.parse()
+    return _Condition(text, _dialect(dialect)).parse(_TREE)
+
+
+@dataclass(frozen=True)
+class Builder(Generic[T]):
+    """What is made of a condition, from its comparisons up.
+
+    Attributes
+    ----------
+    comparison : of a comparison's text, and a function that reads it or raises PredicateError.
+    negation, all_of, any_of : of what was made of the parts; lists may have one item.
+    """
+
+    comparison: Callable[[str, Callable[[], Node]], T]
+    negation: Callable[[T], T]
+    all_of: Callable[[list[T]], T]
+    any_of: Callable[[list[T]], T]
+
+
+_TREE: Builder[Node] = Builder(lambda text, read: read(), negation, all_of, any_of)
+
+
+def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:
+    """Split a condition at NOT, AND, OR and parentheses, whatever stands between them.
+
+    Parameters
+    ----------
+    text, dialect : as for `parse_sql`.
+    builder : is given the comparisons, understood or not, and what joins them.
+
+    Raises
+    ------
+    PredicateError
+        The text cannot be split: quotes or parentheses do not match, or a part is missing.
+    """
+    return _Condition(text, _dialect(dialect)).parse(builder)
 
 
 def _dialect(name: str | None) -> Dialect:
@@ -182,6 +220,7 @@ class _Condition:
         # A dialect's further connectives, such as MySQL's XOR, stay within a comparison, and are refused there.
         operators: dict[Any, Any] = {**self.parser.CONJUNCTION, **self.parser.DISJUNCTION}
         self.connectives = {kind: node for kind, node in operators.items() if node in (exp.And, exp.Or)}
+        self.changed: dict[int, str] = {}  # tokens that do not say what their source says
         self._check_source()
         self.closing = self._match_brackets()
 
@@ -192,12 +231,13 @@ class _Condition:
         return _cut(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
 
     def _check_source(self) -> None:
-        """Refuse whatever sqlglot skipped in the text or changed in a literal or name."""
+        """Refuse whatever sqlglot skipped in the text; note the literals and names that it changed."""
         position, text, types = 0, self.text, self.types
-        for token in self.tokens:
+        for index, token in enumerate(self.tokens):
             start, end = token.start, token.end + 1
             if start < position:
-                raise PredicateError(f"{_cut(text[start:end])}: a suffix or form of literals that is not supported")
+                self.changed[index] = f"{_cut(text[start:end])}: a suffix or form of literals that is not supported"
+                continue
             between = text[position:start]
             if between not in ("", " "):
                 self._check_between(between)
@@ -218,7 +258,7 @@ class _Condition:
             else:
                 continue
             if not faithful:
-                raise PredicateError(f"{_cut(text[start:end])}: this form of a literal or name is not supported")
+                self.changed[index] = f"{_cut(text[start:end])}: this form of a literal or name is not supported"
         self._check_between(text[position:])
         if not self.tokens:
             raise PredicateError("the condition is empty")
@@ -273,13 +313,11 @@ class _Condition:
 
     # ------------------------------------------------------------------------------------------------ AND, OR, ( )
 
-    def parse(self) -> Node:
+    def parse(self, builder: Builder[T]) -> T:
         """Split at the connectives; NOT binds tighter than AND, AND tighter than OR."""
         types = self.types
-        open_groups: list[
-            tuple[list[list[Node]], bool]
-        ] = []  # with what is done to what stands between the parentheses
-        group: list[list[Node]] = [[]]  # terms joined by OR, each a list of terms joined by AND
+        open_groups: list[tuple[list[list[T]], bool]] = []  # with what is done to what stands between the parentheses
+        group: list[list[T]] = [[]]  # terms joined by OR, each a list of terms joined by AND
         index = 0
         while True:
             negated = False
@@ -298,16 +336,17 @@ class _Condition:
             if stop == index:
                 where = f"before {self.tokens[index].text!r}" if index < len(self.tokens) else "at the end"
                 raise PredicateError(f"{_cut(self.text)}: a condition is missing {where}")
-            comparison = self._comparison(index, stop)
-            group[-1].append(negation(comparison) if negated else comparison)
+            source = self.text[self.tokens[index].start : self.tokens[stop - 1].end + 1]
+            comparison = builder.comparison(source, partial(self._comparison, index, stop))
+            group[-1].append(builder.negation(comparison) if negated else comparison)
             index = stop
             while index < len(self.tokens) and self.tokens[index].token_type == types.R_PAREN:
-                node = any_of([all_of(term) for term in group])
+                whole = builder.any_of([builder.all_of(term) for term in group])
                 group, negated = open_groups.pop()
-                group[-1].append(negation(node) if negated else node)
+                group[-1].append(builder.negation(whole) if negated else whole)
                 index += 1
             if index == len(self.tokens):
-                return any_of([all_of(term) for term in group])
+                return builder.any_of([builder.all_of(term) for term in group])
             if self.connectives[self.tokens[index].token_type] is self.exp.Or:
                 group.append([])
             index += 1
@@ -347,6 +386,9 @@ class _Condition:
     # -------------------------------------------------------------------------------------------------- comparisons
 
     def _comparison(self, start: int, stop: int) -> Node:
+        for index in range(start, stop) if self.changed else ():
+            if index in self.changed:
+                raise PredicateError(self.changed[index])
         try:
             return self._plain_in(start, stop) or self._compare(self._sqlglot(start, stop), start, stop)
         except PredicateError as error:

@@ -351,6 +351,26 @@ def fold(node: Node, leaf: Callable[[Leaf], T], join: Callable[[Connective, list
     return results[0]
 
 
+def left_of(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
+    """What is left of a predicate when some of its leaves are known; True or False where nothing is.
+
+    Parameters
+    ----------
+    leaf : whether a leaf is true, or what is left of it. SQL's null is as good as false: there is no NOT above it.
+    """
+
+    def join(item: Connective, parts: list[Node | bool]) -> Node | bool:
+        conjunction = isinstance(item, And)
+        if any(part is not conjunction for part in parts if isinstance(part, bool)):
+            return not conjunction
+        left = [part for part in parts if isinstance(part, Node)]
+        if len(left) < 2:
+            return left[0] if left else conjunction
+        return all_of(left) if conjunction else any_of(left)
+
+    return fold(node, leaf, join)
+
+
 def to_text(node: Node, *, shown: int | None = None) -> str:
     """A predicate as SQL text, which `sql.parse_sql` reads back to an equal one.
 

@@ -135,5 +135,8 @@ class Decisions:
         if num_rows is None:
             return RowGroupDecision(row_group, False, frozenset({"empty"}), "it has no rows")
         verdict = POSSIBLE if self._decider is True else self._decider.verdict(number)
-        found = verdict.doubts + doubts + self._doubts if verdict.possible else ()
+        # What is not looked at is no column to the decider; `doubts` say why.
+        held_back = tuple(doubt.partition(": ")[0] + ": " for doubt in doubts)
+        told = tuple(doubt for doubt in verdict.doubts if not doubt.startswith(held_back))
+        found = told + doubts + self._doubts if verdict.possible else ()
         return RowGroupDecision(row_group, verdict.possible, verdict.by, verdict.reason, found, num_rows)

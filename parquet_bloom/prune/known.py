@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..core.blocks import check_blocks, locate_blocks
 from ..core.sbbf import BLOCK_BYTES
 from ..errors import ParquetBloomError
-from ..file.facts import UNREAD, ColumnFacts, FileFacts, facts_of
+from ..file.facts import UNREAD, ColumnFacts, FileFacts, Trust, facts_of
 from ..file.footer_cache import CachedFooter, FooterCache
 from ..file.reader import BloomFile
 from ..metadata.footer import TAIL_BYTES
@@ -64,6 +64,7 @@ def judge_local(
     cache: FooterCache | None,
     ignore_case: bool,
     threads: int,
+    trust: Trust | None = None,
 ) -> dict[int, Judged]:
     """Judge those of some local files that can be judged without a closer look.
 
@@ -73,6 +74,7 @@ def judge_local(
     decider : the predicate; True for one that holds for every row.
     cache : footers that are known, and to which those read now are added.
     threads : how many visit files at a time, at most.
+    trust : which columns of a file are not looked at.
 
     Returns
     -------
@@ -82,16 +84,25 @@ def judge_local(
     known: list[tuple[FileIdentity, CachedFooter] | None] = [None] * len(paths)
     if cache is not None:
         known = cache.last_at(paths)
-    key = (names, ignore_case, len(paths), paths[0] if paths else "")
+    asked = _Asked(names, ignore_case, trust)
+    key = (asked, len(paths), paths[0] if paths else "")
     together: _Together | None = cache.together(key) if cache is not None else None
     if together is None or together.known != known or together.paths != paths:
-        together = _Together(list(paths), known, _batches(paths, known, names, cache, ignore_case))
+        together = _Together(list(paths), known, _batches(paths, known, asked, cache))
         if cache is not None and None not in known:
             cache.keep_together(key, together)
     judged: dict[int, Judged] = {}
     for batch in together.batches:
         judged.update(_Visit(batch, threads).judge(decider))
     return judged
+
+
+class _Asked(NamedTuple):
+    """What is looked at in each file: the arguments of `facts_of`, by which it also keeps what it found."""
+
+    names: tuple[str, ...]
+    ignore_case: bool
+    trust: Trust | None
 
 
 class _Together(NamedTuple):
@@ -105,38 +116,35 @@ class _Together(NamedTuple):
 def _batches(
     paths: Sequence[str],
     known: list[tuple[FileIdentity, CachedFooter] | None],
-    names: tuple[str, ...],
+    asked: _Asked,
     cache: FooterCache | None,
-    ignore_case: bool,
 ) -> list[_Batch]:
     files: list[_Known] = []
     for place, found in enumerate(known):
         if found is not None:
             identity, footer = found
-            facts = footer.views.get((names, ignore_case))
+            facts = footer.views.get(asked)
             if facts is None:
                 file = BloomFile(ClosedSource(paths[place], identity), known=footer)
-                facts = _facts(file, names, ignore_case)
+                facts = _facts(file, asked)
             if facts is not None:
                 files.append(_Known(place, paths[place], identity, footer, facts, None))
     unknown = [place for place, found in enumerate(known) if found is None]
-    files += _first_looks(unknown, paths, names, cache, ignore_case)
+    files += _first_looks(unknown, paths, asked, cache)
     of_layout: dict[int, list[_Known]] = {}
     for one in files:
         of_layout.setdefault(one.facts.layout, []).append(one)
     return [_Batch(some) for some in of_layout.values()]
 
 
-def _facts(file: BloomFile, names: tuple[str, ...], ignore_case: bool) -> FileFacts | None:
+def _facts(file: BloomFile, asked: _Asked) -> FileFacts | None:
     try:
-        return facts_of(file, names, ignore_case)
+        return facts_of(file, *asked)
     except ParquetBloomError:
         return None  # a closer look says what is wrong
 
 
-def _first_looks(
-    places: list[int], paths: Sequence[str], names: tuple[str, ...], cache: FooterCache | None, ignore_case: bool
-) -> Iterator[_Known]:
+def _first_looks(places: list[int], paths: Sequence[str], asked: _Asked, cache: FooterCache | None) -> Iterator[_Known]:
     """Read the footers of files; of those that are read without any trouble, what is known now."""
     length = _FIRST_END
     for start in range(0, len(places), _ENDS):
@@ -148,7 +156,7 @@ def _first_looks(
             longest = max(longest, int.from_bytes(source.end[-TAIL_BYTES:-4], "little") + TAIL_BYTES)
             try:
                 file = BloomFile(source, cache)
-                facts = facts_of(file, names, ignore_case)
+                facts = facts_of(file, *asked)
             except ParquetBloomError:
                 continue  # its footer is longer than what was read of it, or a closer look says what is wrong
             yield _Known(place, paths[place], source.identity, file.known, facts, source)

@@ -21,7 +21,7 @@ from ..errors import PredicateError
 from ..hashing.literals import parse_date
 from ..predicate import tree
 from ..predicate.evaluate import mask
-from ..predicate.tree import And, Connective, Node, all_of, any_of
+from ..predicate.tree import Node
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
@@ -168,7 +168,7 @@ class Residuals:
         answers = {key: truth[number] for key, truth in self._truths.items()}
         state = tuple(answers.values())
         if state not in self._known:  # of threads that come here together, all go on with the same one
-            found = tree.fold(self._node, lambda leaf: answers.get(id(leaf), leaf), _join)
+            found = tree.left_of(self._node, lambda leaf: answers.get(id(leaf), leaf))
             self._known.setdefault(state, found)
         return self._known[state]
 
@@ -180,17 +180,6 @@ class Residuals:
             said = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in values)
             self._told[number] = f"its folder says {said}"
         return self._told[number]
-
-
-def _join(connective: Connective, parts: list[Node | bool]) -> Node | bool:
-    """SQL's null is as good as false here: there is no NOT above it."""
-    conjunction = isinstance(connective, And)
-    if any(part is not conjunction for part in parts if isinstance(part, bool)):
-        return not conjunction
-    left = [part for part in parts if isinstance(part, Node)]
-    if len(left) < 2:
-        return left[0] if left else conjunction
-    return all_of(left) if conjunction else any_of(left)
 
 
 def _folder(path: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ..errors import ParquetBloomError, UnknownColumnError
-from ..file.facts import facts_of
+from ..file.facts import Trust, facts_of
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse
@@ -19,7 +19,7 @@ from ..storage import Entry, entry_of, file_system, is_local, is_url, list_entri
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
 from .known import judge_local
-from .partitions import Partitions, Residuals
+from .partitions import Partitions
 from .report import FileDecision, PruneReport
 
 _REMOTE_THREADS = 16
@@ -114,6 +114,8 @@ def prune_entries(
     on_error: Callable[[ParquetBloomError], None] | None = None,
     threads: int | None = None,
     named: Callable[[str], bool] | None = None,
+    trust: Trust | None = None,
+    left: Left | None = None,
 ) -> PruneReport:
     """`prune` for files that were listed, and folders that were read.
 
@@ -121,12 +123,16 @@ def prune_entries(
     ----------
     partitions : the columns that the files' folders give.
     named : whether a column that no file has is no mistake all the same.
+    trust : which columns of a file are not looked at, since an engine reads them as something else.
+    left : what folders have left of the predicate; None to work it out from `partitions`.
     """
     decider = Decider(node, timezone)
     report = PruneReport(str(node), filesystem=filesystem, partitions=partitions)
     missing = set(decider.columns)
-    left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
-    looks = _Looker(Deciders(decider, left, timezone), filesystem, ignore_case, cache, threads).look(entries)
+    if left is None:
+        left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
+    deciders = Deciders(decider, left, timezone)
+    looks = _Looker(deciders, filesystem, ignore_case, cache, threads, trust).look(entries)
     for done, found in enumerate(looks):
         report.requests += found.requests
         report.bytes_read += found.bytes_read
@@ -157,6 +163,20 @@ def partitions_of(files: Sequence[str], partitioning: str | None, given: Any) ->
     return Partitions(files, given) if partitioning else Partitions(())
 
 
+class Left(Protocol):
+    """What folders have left of a predicate; see `partitions.Residuals`."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]: ...
+
+    @property
+    def whole(self) -> bool: ...
+
+    def of(self, path: str) -> Node | bool: ...
+
+    def told(self, path: str) -> str: ...
+
+
 class Deciders:
     """The decider of each file: what its folders have left of a predicate.
 
@@ -166,7 +186,7 @@ class Deciders:
     of_all : the decider of all files, where folders have nothing to say.
     """
 
-    def __init__(self, decider: Decider, residuals: Residuals, timezone: str):
+    def __init__(self, decider: Decider, residuals: Left, timezone: str):
         self.residuals = residuals
         self.of_all = decider if residuals.whole else None
         self._timezone = timezone
@@ -197,13 +217,20 @@ class _Looker:
     """Looks at files: at local ones many at a time, at the others, and where anything is odd, one by one."""
 
     def __init__(
-        self, deciders: Deciders, filesystem: Any, ignore_case: bool, cache: FooterCache | None, threads: int | None
+        self,
+        deciders: Deciders,
+        filesystem: Any,
+        ignore_case: bool,
+        cache: FooterCache | None,
+        threads: int | None,
+        trust: Trust | None,
     ):
         self._deciders = deciders
         self._filesystem = filesystem
         self._ignore_case = ignore_case
         self._cache = cache
         self._threads = threads
+        self._trust = trust
         self._decisions: dict[int, Decisions] = {}
 
     def look(self, files: Sequence[Entry]) -> Iterator[_Look]:
@@ -241,7 +268,8 @@ class _Looker:
         for decider, places in of_deciders.values():
             paths = [files[place].path for place in places]
             decisions = self._decisions_of(decider)
-            for number, judged in judge_local(paths, decider, self._cache, self._ignore_case, threads).items():
+            found = judge_local(paths, decider, self._cache, self._ignore_case, threads, self._trust)
+            for number, judged in found.items():
                 row_groups = decisions.of(judged.facts, judged.verdicts)
                 decision = FileDecision(paths[number], row_groups, identity=judged.identity)
                 looks[places[number]] = _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
@@ -285,7 +313,7 @@ class _Looker:
             with open_source(entry.path, self._filesystem, entry) as source:
                 try:
                     file = BloomFile(source, self._cache)
-                    facts = facts_of(file, columns_of(decider), self._ignore_case)
+                    facts = facts_of(file, columns_of(decider), self._ignore_case, self._trust)
                     found.missing = facts.missing
                     verdicts = judge(facts, decider, ask_file(file, facts))
                     if verify:

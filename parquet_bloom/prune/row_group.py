@@ -52,6 +52,11 @@ class RowGroupRows:
         if left is not None:
             self._rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in left.tolist())])
 
+    @property
+    def num_left(self) -> int:
+        """How many rows the pages leave."""
+        return self._num_rows if self._rows is None else len(self._rows)
+
     def of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Of a column that was read whole, the rows that are left."""
         return column if self._rows is None else self._some_of(column, self._rows, self._num_rows)

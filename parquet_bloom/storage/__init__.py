@@ -18,13 +18,14 @@ from .object_rewrite import ObjectRewrite
 from .object_store import ObjectSource
 from .record_store import RecordStore
 from .remote import RemoteRewrite
-from .remote_source import RemoteIdentity, RemoteSource
+from .remote_source import DATED, RemoteIdentity, RemoteSource
 from .rewrite import Rewrite
 from .source import FileIdentity, LocalSource, Source
 from .tables import managed_table
 from .temporary import leftovers
 
 __all__ = [
+    "DATED",
     "ClosedSource",
     "Entry",
     "FileIdentity",
@@ -46,6 +47,7 @@ __all__ = [
     "look_at",
     "managed_table",
     "open_source",
+    "place_of",
     "read_ends",
     "rewrite",
     "same_place",

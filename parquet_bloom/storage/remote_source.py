@@ -17,6 +17,12 @@ from ..errors import ConcurrentChangeError, StorageError
 from . import ranges
 from .source import Source
 
+DATED = "py::hdfs"
+"""Name of a file system whose server writes times of modification, in milliseconds, that tell a file's states apart."""
+
+# What file systems in Python raise is anything: fsspec's WebHDFS says RuntimeError where a server fails.
+_FAILURES = (OSError, RuntimeError, pa.ArrowException)
+
 _SPANS_A_FILE = 4  # another file is opened, which asks for its size, for so many requests
 
 
@@ -24,7 +30,7 @@ class _SideBySide(Enum):
     """How several ranges of a remote file are read at one time."""
 
     ONE_FILE = 1  # pyarrow's own file systems: an opened file may be read by many threads
-    FILE_EACH = 2  # fsspec: a file has one position, so that each thread needs one of its own
+    FILE_EACH = 2  # a file has one position, so that each thread needs one of its own: fsspec, and handlers that say so
     NOT = 3
 
 
@@ -55,7 +61,7 @@ class RemoteSource(Source):
     def _open(self, open_file: Callable[[], pa.NativeFile]) -> tuple[pa.NativeFile, RemoteIdentity]:
         try:
             file = open_file()
-        except (OSError, pa.ArrowException) as error:
+        except _FAILURES as error:
             self._look()  # it may know better what is wrong
             raise _ours(error, "cannot open", self.name) from error
         try:
@@ -65,7 +71,7 @@ class RemoteSource(Source):
             modified_ns = None if etag else self._look().mtime_ns
             kind = str(self.filesystem.type_name)
             return file, RemoteIdentity(kind, self.name, file.size(), modified_ns, etag or None)
-        except (OSError, pa.ArrowException) as error:
+        except _FAILURES as error:
             file.close()
             raise _ours(error, "cannot open", self.name) from error
 
@@ -73,7 +79,7 @@ class RemoteSource(Source):
         """What the file system says of the path, which must be a file's."""
         try:
             info = self.filesystem.get_file_info(self.name)
-        except (OSError, pa.ArrowException) as error:
+        except _FAILURES as error:
             raise _ours(error, "cannot open", self.name) from error
         if info.type == FileType.NotFound:
             raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
@@ -92,7 +98,9 @@ class RemoteSource(Source):
         """A file that fetches what it is asked for; fsspec's own would read 5 MiB ahead of every 32 bytes."""
         handler = self.filesystem.handler if isinstance(self.filesystem, PyFileSystem) else None
         if not isinstance(handler, FSSpecHandler):
-            self._side_by_side = _SideBySide.ONE_FILE if handler is None else _SideBySide.NOT
+            own_position = getattr(handler, "own_positions", False)
+            others = _SideBySide.FILE_EACH if own_position else _SideBySide.NOT
+            self._side_by_side = _SideBySide.ONE_FILE if handler is None else others
             return self.filesystem.open_input_file(self.name)
         try:
             file = handler.fs.open(self.name, mode="rb", cache_type="none")
@@ -111,7 +119,7 @@ class RemoteSource(Source):
     def _read_from(self, file: pa.NativeFile, offset: int, length: int) -> bytes:
         try:
             return bytes(file.read_at(length, offset))
-        except (OSError, ValueError, pa.ArrowException) as error:
+        except (*_FAILURES, ValueError) as error:
             raise _ours(error, f"cannot read at offset {offset}", self.name) from error
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:

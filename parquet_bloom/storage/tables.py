@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from . import location
 from .object_place import place_of
 from .object_tables import table_above
 from .table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason, tables_among, worded
+
+_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
 
 
 def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
@@ -71,7 +74,9 @@ def table_among(root: str, files: Iterable[str]) -> str | None:
 
 
 def _remote(path: str, filesystem: FileSystem) -> str | None:
-    folders = [folder for folder in _upwards(path) if folder.strip("/")]
+    place = _PLACE.match(path)
+    start = place[0] if place else ""
+    folders = [start + folder for folder in _upwards(path[len(start) :]) if folder.strip("/")]
     try:
         for folder in folders:
             candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]

@@ -78,3 +78,8 @@ def test_a_storage_error_is_an_os_error() -> None:
     assert (other.errno, other.strerror, str(other)) == (error.errno, error.strerror, str(error))
     assert StorageError("no number").errno is None
     assert str(StorageError.wrap(KeyError(), "cannot open", "a")) == "a: cannot open: KeyError"
+
+
+def test_what_a_library_says_in_several_lines_is_one() -> None:
+    error = StorageError.wrap(RuntimeError("no such luck\n\tat a line of Java\n"), "cannot open", "a  b")
+    assert str(error) == "a  b: cannot open: no such luck at a line of Java"

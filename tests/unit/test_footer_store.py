@@ -27,7 +27,7 @@ import parquet_bloom
 from parquet_bloom import DiskFooterCache
 from parquet_bloom.file import footer_cache
 from parquet_bloom.prune import known, plan
-from parquet_bloom.storage import RecordStore, keeps_change_times, mounts, record_store
+from parquet_bloom.storage import DATED, RecordStore, RemoteIdentity, keeps_change_times, mounts, record_store
 
 FILES, GROUPS, ROWS = 12, 4, 400
 KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))
@@ -531,3 +531,16 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
     connection = sqlite3.connect(folder / NAME)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
+
+
+def test_which_files_elsewhere_are_known_again() -> None:
+    def known(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
+        modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
+        return footer_cache.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
+
+    assert known(DATED, 11)
+    for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none
+        assert not known(DATED, minutes)
+    assert not known("py::fsspec+memory", 11)
+    assert known("s3", None, b'"etag"')
+    assert not known("s3", None, b'W/"etag"')
