@@ -1,7 +1,28 @@
 """The same jobs on Spark: embed on the executors, and read only files and row groups that can hold a match."""
 
+from .advise import advise
+from .datasource import register
 from .embed import embed
-from .read import read_parquet
-from .report import EmbedJobReport, FileResult
+from .file_index import install
+from .read import explain_prune, pruned, read_parquet
+from .report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
+from .semi_join import semi_join_prune
+from .verify import verify
+from .write_options import write_options
 
-__all__ = ["EmbedJobReport", "FileResult", "embed", "read_parquet"]
+__all__ = [
+    "EmbedJobReport",
+    "FileResult",
+    "FileVerdict",
+    "VerifyJobReport",
+    "advise",
+    "embed",
+    "explain_prune",
+    "install",
+    "pruned",
+    "read_parquet",
+    "register",
+    "semi_join_prune",
+    "verify",
+    "write_options",
+]

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
     StructField,
@@ -27,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .fields import CHAR, DEFAULT, folded
+from .fields import CHAR, DEFAULT, folded, types_of
 
 _PLAIN: dict[type[DataType], pa.DataType] = {
     BooleanType: pa.bool_(),
@@ -43,6 +44,7 @@ _PLAIN: dict[type[DataType], pa.DataType] = {
     TimestampType: pa.timestamp("us", "UTC"),
     TimestampNTZType: pa.timestamp("us"),
     DayTimeIntervalType: pa.duration("us"),
+    NullType: pa.null(),
 }
 
 # Types in files that Spark reads as such a column, value by value. INT96 comes as nanoseconds without a zone.
@@ -50,7 +52,7 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
     BooleanType: (pa.bool_(),),
     ByteType: (pa.int8(),),
     ShortType: (pa.int8(), pa.int16(), pa.uint8()),
-    IntegerType: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()),
+    IntegerType: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.null()),
     LongType: (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
     FloatType: (pa.float32(),),
     DoubleType: (pa.float32(), pa.float64()),
@@ -61,6 +63,12 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
     TimestampNTZType: (pa.timestamp("us"), pa.timestamp("ms")),
     DayTimeIntervalType: (pa.int64(),),
 }
+
+
+def unknown_type(data_type: DataType) -> DataType | None:
+    """The first type within a type that `arrow_type` does not know, or None."""
+    known = (*_PLAIN, DecimalType, ArrayType, MapType, StructType)
+    return next((kind for kind in types_of(data_type) if type(kind) not in known), None)
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:

@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
-from ..file.columns import find_leaves
 from ..file.embed import embed as embed_file
 from ..file.embed import refuse_managed
 from ..file.options import Columns, FilterOptions, parse_columns, plan_columns
-from ..file.reader import BloomFile, open
-from ..storage import list_files
-from .paths import local_path, path_list
+from ..file.reader import open
+from ..storage import file_system, is_url, place_of
+from .jobs import Outcome, find_files, run
 from .report import EmbedJobReport, FileResult
 from .settings import ignores_case
+from .spelled import names_in
 
-_RESULT = (
-    "path STRING, status STRING, bytes_added BIGINT, filters BIGINT, kept BIGINT, missing ARRAY<STRING>, "
-    "seconds DOUBLE, error STRING"
-)
-_ARROW_RESULT = pa.schema(
-    [
-        ("path", pa.string()),
-        ("status", pa.string()),
-        ("bytes_added", pa.int64()),
-        ("filters", pa.int64()),
-        ("kept", pa.int64()),
-        ("missing", pa.list_(pa.field("element", pa.string()))),
-        ("seconds", pa.float64()),
-        ("error", pa.string()),
-    ]
-)
 _ATTEMPTS = 3
+_LOOKED_INTO = 32  # files that the driver itself looks into for the columns; the rest is a job
 
 
 def embed(
@@ -53,6 +32,8 @@ def embed(
     fpp: float = 0.01,
     replace: bool = False,
     power_of_two: bool = True,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> EmbedJobReport:
     """Embed Bloom filters into every Parquet file below a path, on Spark's executors, at once.
 
@@ -62,21 +43,25 @@ def embed(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : a file or folder that driver and executors both see, or a list of them; hidden files (`_SUCCESS`, `.crc`) are
-        passed over, partitions' folders are not.
+    path : a file or folder that driver and executors both see, the URL of an object on S3 or of a folder of them
+        (`s3://` or `s3a://`), or a list; hidden files (`_SUCCESS`, `.crc`) are passed over, partitions' folders are
+        not.
     columns : dotted paths of leaf columns, as for `parquet_bloom.embed`. Names match as they do in the session:
         whatever their case, unless `spark.sql.caseSensitive` is set. A file that lacks some of them gets the others.
     fpp, replace, power_of_two : as for `parquet_bloom.embed`.
+    dry_run : build the filters, so that the report can tell their sizes, and write nothing.
+    storage_options : of the URLs' stores, as for `parquet_bloom.embed`. They are sent to the executors, which open the
+        store themselves; without them both take what their environment says.
 
     Returns
     -------
     EmbedJobReport
-        One result a file, with totals.
+        One result a file, with totals; `to_dataframe(spark)` makes rows of them.
 
     Raises
     ------
     StorageError
-        There is no such path.
+        There is no such path, or no file there can be replaced in place.
     ManagedTableError
         It lies in a Delta, Iceberg or Hudi table, or below a streaming sink, where the sizes of files are recorded.
     UnknownColumnError
@@ -84,128 +69,119 @@ def embed(
     UnsupportedTypeError
         A column's type cannot have a filter. Nothing was changed.
     ParquetBloomError
-        The Spark job itself failed.
+        The Spark job itself failed: files that were done are done, and asking again does the rest.
     """
     started = time.perf_counter()
     options = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
-    files = _files(path_list(path))
+    if not isinstance(dry_run, bool):
+        raise ParquetBloomError(f"dry_run must be True or False, not {dry_run!r}")
+    named, files = find_files(path, storage_options)
+    _refuse(named, storage_options, dry_run)
     ignore_case = ignores_case(spark)
-    _check_columns(files, options, ignore_case)
-    job = _Job(files, options, replace, ignore_case)
-    report = EmbedJobReport(job.run(spark) if files else [])
-    report.seconds = time.perf_counter() - started
-    return report
+    _check_columns(spark, files, _Look(options, ignore_case, storage_options))
+    work = _Embed(options, replace, ignore_case, dry_run, storage_options)
+    outcomes = run(spark, "embed", files, work, storage_options)
+    return EmbedJobReport([_result(outcome) for outcome in outcomes], time.perf_counter() - started, dry_run)
 
 
-def _files(paths: list[str]) -> list[str]:
-    """The absolute paths of all data files: an executor's working folder is not the driver's."""
-    local = []
+def _refuse(paths: Sequence[str], storage_options: Mapping[str, Any] | None, dry_run: bool) -> None:
+    """Raise for what is not to be changed, or cannot be."""
+    filesystem = file_system(None, storage_options)
     for path in paths:
-        found = local_path(path)
-        if found is None:
-            raise StorageError("only files of the local file system can be replaced in place", path=path)
-        refuse_managed(found)
-        local.append(found)
-    return [os.path.abspath(file) for file in list_files(local)]
+        refuse_managed(path, filesystem)
+        place = place_of(path, filesystem) if is_url(path) else None
+        if place is not None and place.kind != "S3" and not dry_run:
+            raise StorageError("only local files, and objects on S3, can be replaced in place", path=path)
 
 
-def _check_columns(files: list[str], options: dict[str, FilterOptions], ignore_case: bool) -> None:
+@dataclass(frozen=True)
+class _Look:
+    """What a file has of the columns, and what is wrong with them as columns of filters."""
+
+    options: dict[str, FilterOptions]
+    ignore_case: bool
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __call__(self, path: str) -> tuple[frozenset[str], ParquetBloomError | None]:
+        with open(path, storage_options=self.storage_options) as file:
+            found = names_in(file, self.options, self.ignore_case)
+            try:
+                plan_columns(file.leaves, {found[name]: self.options[name] for name in found}, path)
+            except ParquetBloomError as error:
+                return frozenset(found), error
+        return frozenset(found), None
+
+
+def _check_columns(spark: SparkSession, files: Sequence[str], look: _Look) -> None:
     """Raise unless each column is in some file, and of a type that can have a filter there.
 
     Commonly the first file has them all, and no other is opened here.
     """
-    unknown, readable = dict(options), False
-    for path in files:
+    unknown, readable = dict(look.options), False
+
+    def take(found: frozenset[str], problem: ParquetBloomError | None) -> None:
+        if problem is not None:
+            raise problem
+        for name in found & unknown.keys():
+            del unknown[name]
+
+    for path in files[:_LOOKED_INTO]:
         try:
-            file = open(path)
+            seen = replace(look, options=dict(unknown))(path)
         except ParquetBloomError:
             continue  # its task will say so
-        with file:
-            readable = True
-            found = _names_in(file, unknown, ignore_case)
-            plan_columns(file.leaves, {found[name]: unknown[name] for name in found}, path)
-        unknown = {name: wanted for name, wanted in unknown.items() if name not in found}
+        readable = True
+        take(*seen)
         if not unknown:
             return
-    if readable:
+    look = replace(look, options=dict(unknown))
+    for outcome in run(spark, "look for the columns", files[_LOOKED_INTO:], look, look.storage_options):
+        if outcome.result is not None:
+            readable = True
+            take(*outcome.result)
+    if readable and unknown:
         several = f" in any of {len(files):,} files" if len(files) > 1 else ""
         raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=min(unknown))
 
 
-def _names_in(file: BloomFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
-    """The columns that a file has, by the names asked for, as it spells them itself."""
-    found = {}
-    for name in names:
-        leaves = find_leaves(file.leaves, name, ignore_case)
-        if leaves:
-            found[name] = leaves[0].name if len(leaves) == 1 else name  # of several, embedding says which
-    return found
-
-
 @dataclass(frozen=True)
-class _Job:
-    """What every task knows. It is sent to the executors."""
+class _Embed:
+    """What a task does to a file."""
 
-    files: list[str]
     options: dict[str, FilterOptions]
     replace: bool
     ignore_case: bool
+    dry_run: bool = False
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
-    def run(self, spark: SparkSession) -> list[FileResult]:
-        count = len(self.files)
-        tasks = spark.range(0, count, 1, count)
-        try:
-            rows = tasks.mapInArrow(self.work, _RESULT).collect()
-        except (PySparkException, Py4JError) as error:
-            raise ParquetBloomError(_job_problem(str(error))) from error
-        return [FileResult(**{**row.asDict(), "missing": tuple(row["missing"])}) for row in rows]
-
-    def work(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What a task runs: numbers of files in, what was done to them out."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pylist([asdict(self.embed(self.files[number]))], schema=_ARROW_RESULT)
-
-    def embed(self, path: str) -> FileResult:
-        """One file; whatever goes wrong with it is its result."""
-        started = time.perf_counter()
-        try:
-            result = self._embed(path)
-        except ParquetBloomError as error:
-            result = FileResult(path, "failed", error=str(error))
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            result = FileResult(path, "failed", error=f"{path}: {type(error).__name__}: {reason}")
-        return replace(result, seconds=time.perf_counter() - started)
-
-    def _embed(self, path: str) -> FileResult:
+    def __call__(self, path: str) -> FileResult:
         for attempt in range(1, _ATTEMPTS + 1):
-            with open(path) as file:
-                names = _names_in(file, self.options, self.ignore_case)
+            with open(path, storage_options=self.storage_options) as file:
+                names = names_in(file, self.options, self.ignore_case)
             missing = tuple(name for name in self.options if name not in names)
             if not names:
                 return FileResult(path, "unchanged", missing=missing)
             columns = {names[name]: asdict(self.options[name]) for name in names}
             try:
-                done = embed_file(path, columns, replace=self.replace, threads=1)
+                done = embed_file(
+                    path,
+                    columns,
+                    replace=self.replace,
+                    dry_run=self.dry_run,
+                    storage_options=self.storage_options,
+                    threads=1,
+                )
             except ConcurrentChangeError:
                 # Often the same task elsewhere (speculation, a lost executor that lives on): see what it left.
                 if attempt == _ATTEMPTS:
                     raise
                 continue
-            status = "embedded" if done.changed else "unchanged"
+            status = "would embed" if self.dry_run and done.filters else "embedded" if done.changed else "unchanged"
             return FileResult(path, status, done.bytes_added, done.num_filters, done.kept, missing)
         raise AssertionError("the last attempt returns or raises")
 
 
-def _job_problem(text: str) -> str:
-    """Why the job failed, from an error's many lines, and what helps where that is known."""
-    python = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception)\b.*)", text.partition("Traceback")[2], re.MULTILINE)
-    java = re.search(r"most recent failure: .*?\): (.+)", text) or re.search(r"(\S+(?:Error|Exception)\b.*)", text)
-    reason = python[0] if python else java[1] if java else text.strip().partition("\n")[0] or "no reason was given"
-    if any(sign in text for sign in ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")):
-        reason = (
-            f"{reason.rstrip('.')}; the executors need a Python of the driver's version that has this package: name it "
-            f"in PYSPARK_PYTHON (or spark.pyspark.python) before the session starts; the driver runs {sys.executable}"
-        )
-    return f"the Spark job failed: {reason}"
+def _result(outcome: Outcome[FileResult]) -> FileResult:
+    if outcome.result is None:
+        return FileResult(outcome.path, "failed", seconds=outcome.seconds, error=outcome.error)
+    return replace(outcome.result, seconds=outcome.seconds)

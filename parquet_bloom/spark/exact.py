@@ -218,3 +218,76 @@ _HANDLERS: dict[type[DataType], Callable[..., Values | None]] = {
     TimestampType: _instant,
     TimestampNTZType: _wall,
 }
+
+
+def typed_values(
+    values: Values, types: Sequence[DataType], data_type: DataType, zone: Zone, *, is_list: bool
+) -> Values:
+    """The same for literals of any type, as Spark itself told it: `CAST(5 AS SMALLINT)`, or a Column's.
+
+    Parameters
+    ----------
+    values, types : the literals of one comparison, and what each is in Spark.
+    data_type, zone, is_list : as for `exact_values`.
+
+    Raises
+    ------
+    Doubt
+    """
+    given = [(value, own) for value, own in zip(values, types, strict=True) if value is not None]
+    if any(getattr(own, "collation", "UTF8_BINARY") != "UTF8_BINARY" for _, own in given):
+        raise Doubt("a literal has a collation")
+    is_plain = all(is_usual(value, own) for value, own in given)
+    # Of one type, or both of whole numbers or of floats: whatever Spark widens keeps its value.
+    is_alike = all(
+        own == data_type or any(isinstance(own, kind) and isinstance(data_type, kind) for kind in (_WHOLE, _FLOATS))
+        for _, own in given
+    )
+    if not is_plain and not is_alike and not _fits_types([own for _, own in given], data_type):
+        kinds = " and ".join(sorted({own.simpleString() for _, own in given}))
+        raise Doubt(f"Spark compares {data_type.simpleString()} with {kinds} in a way of its own")
+    if is_plain or type(data_type) not in _HANDLERS:
+        return exact_values(values, data_type, zone, stamp="TIMESTAMP_NTZ", is_list=is_list)
+    return values
+
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_FLOATS = (FloatType, DoubleType)
+
+
+def is_usual(value: Any, own: DataType) -> bool:
+    """Whether a literal is of the type that Spark's parser gives to the usual spelling of its value."""
+    if type(value) is int:
+        return type(own) is (IntegerType if -(1 << 31) <= value < 1 << 31 else LongType)
+    if type(value) is decimal.Decimal:
+        whole, scale = _digits(value)
+        return isinstance(own, DecimalType) and own.precision - own.scale <= whole and own.scale <= scale
+    return type(own) is _USUAL.get(_kind(value))
+
+
+def _kind(value: Any) -> Any:
+    return (dt.datetime, value.tzinfo is None) if isinstance(value, dt.datetime) else type(value)
+
+
+_USUAL: dict[Any, type[DataType]] = {
+    bool: BooleanType,
+    float: DoubleType,
+    str: StringType,
+    bytes: BinaryType,
+    dt.date: DateType,
+    (dt.datetime, True): TimestampNTZType,
+    (dt.datetime, False): TimestampType,
+}
+
+
+def _fits_types(types: Sequence[DataType], data_type: DataType) -> bool:
+    """Whether whole numbers and decimals have a common type that holds all of their values unrounded."""
+    parts = []
+    for own in (*types, data_type):
+        if isinstance(own, DecimalType):
+            parts.append((own.precision - own.scale, own.scale))
+        elif type(own) in _INTEGER_DIGITS:
+            parts.append((_INTEGER_DIGITS[type(own)], 0))
+        else:
+            return False
+    return max(part[0] for part in parts) + max(part[1] for part in parts) <= _MAX_PRECISION

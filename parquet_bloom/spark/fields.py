@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
 from ..metadata.footer import Leaf
@@ -42,6 +43,11 @@ class Field:
 def quoted(name: str) -> str:
     """A name in backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def only(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Some columns of a DataFrame; itself if these are its own."""
+    return frame if frame.columns == list(names) else frame.select(*map(quoted, names))
 
 
 def folded(name: str, ignore_case: bool) -> str:

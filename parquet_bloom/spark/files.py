@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from ..file.columns import holds_elements, type_of
 from ..file.reader import BloomFile
 from ..hashing.physical import ColumnType, Kind
+from .doubt import Doubt
 from .fields import Field, find_leaves
 from .settings import ignores_case, is_set, setting
 
@@ -85,6 +86,12 @@ class Rules:
         """Whether INT96 timestamps of a file are shown just as they are stored: whole microseconds, by Spark itself."""
         by_spark = _VERSION in file.footer.key_value_metadata
         return by_spark and (file.footer.created_by or "").startswith("parquet-mr")
+
+
+def refuse_field_ids(spark: SparkSession) -> None:
+    """Raise Doubt in a session that finds columns by their field ids, not by their names."""
+    if is_set(spark, "spark.sql.parquet.fieldId.read.enabled"):
+        raise Doubt("columns are found by their field ids, not by their names")
 
 
 NO_COLUMN = "the file has no such column"

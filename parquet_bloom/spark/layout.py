@@ -13,10 +13,13 @@ from pyspark.sql.types import ByteType, DataType, DateType, IntegerType, LongTyp
 
 from ..hashing.literals import parse_date
 from ..hashing.physical import ColumnType, Domain, Kind
+from ..predicate import tree
+from ..predicate.decide import Decider
 from ..predicate.evidence import Evidence
+from ..predicate.tree import Leaf, Node
 from .doubt import Doubt
-from .fields import folded
-from .paths import is_pattern, local_path
+from .fields import Field, folded
+from .paths import is_pattern, normal_path, place_of
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
@@ -39,12 +42,60 @@ class Layout:
     columns: tuple[str, ...] = ()
     values: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
+    @property
+    def base_path(self) -> str | None:
+        """The base as the reader's option of that name takes it."""
+        return self.base if self.base is None or place_of(self.base) else f"file://{self.base}"
+
     def evidence(self, file: str, schema: StructType) -> dict[str, Evidence | None]:
         """What the folder tells of a file's partition columns."""
         return {
             name: _evidence(schema[name].dataType, value)
             for name, value in zip(self.columns, self.values.get(file, ()), strict=True)
         }
+
+
+class FoldersLeft:
+    """`prune.plan.Left`: what the values of partition columns have left of a predicate.
+
+    Parameters
+    ----------
+    node : the predicate.
+    fields : the column that each name of it means.
+    layout, schema : of the DataFrame.
+    """
+
+    doubts: tuple[str, ...] = ()
+
+    def __init__(self, node: Node, fields: Mapping[str, Field], layout: Layout, schema: StructType):
+        self._node = node
+        self._layout = layout
+        self._schema = schema
+        self._columns = {name: item.path[0] for name, item in fields.items() if item.path[0] in layout.columns}
+        self._known: dict[tuple[str | None, ...], Node | bool] = {}
+        self._same: dict[Node | bool, Node | bool] = {}
+
+    @property
+    def whole(self) -> bool:
+        return not self._columns
+
+    def of(self, path: str) -> Node | bool:
+        values = self._layout.values.get(path, ())
+        if values not in self._known:
+            evidence = self._layout.evidence(path, self._schema)
+
+            def leaf(item: Leaf) -> Node | bool:
+                column = self._columns.get(item.column)
+                return item if column is None else Decider(item).decide({item.column: evidence.get(column)}).possible
+
+            left = tree.left_of(self._node, leaf)
+            self._known[values] = self._same.setdefault(left, left)  # equal ones are one object, and judged together
+        return self._known[values]
+
+    def told(self, path: str) -> str:
+        pairs = zip(self._layout.columns, self._layout.values.get(path, ()), strict=True)
+        said = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in pairs)
+        return f"its folder says {said}"
 
 
 def find_layout(
@@ -54,7 +105,7 @@ def find_layout(
 
     Parameters
     ----------
-    files : absolute local paths.
+    files : as `listed_path` gives them.
     paths : what the reader was given.
     options : the reader's options.
     schema : what it made of them.
@@ -65,20 +116,21 @@ def find_layout(
         It may have understood them in several ways.
     """
     given = {name.lower(): str(value) for name, value in options.items()}
-    roots = [_root(path) for path in paths]
+    place = place_of(files[0]) if files else ""
+    roots = [normal_path(path, place) for path in paths]
     _refuse_overlap(roots, paths)
     if given.get("recursivefilelookup", "").lower() == "true":
         return Layout()
-    base_path = local_path(given["basepath"]) if "basepath" in given else None
+    base_path = normal_path(given["basepath"], place) if "basepath" in given else None
     bases: set[str] = set()
     names: set[tuple[str, ...]] = set()
     values = {}
     for file in files:
-        base = os.path.abspath(base_path) if base_path else _base_of(file, roots)
+        base = base_path or _base_of(file, roots)
         if not file.startswith(base.rstrip("/") + "/"):
             raise Doubt(f"{file} is not below {base}")
         folders = os.path.dirname(file)[len(base.rstrip("/")) :].strip("/")
-        pairs = [_pair(folder) for folder in folders.split("/") if folder]
+        pairs = [partition_pair(folder) for folder in folders.split("/") if folder]
         if not all(pairs) and any(pairs):
             raise Doubt(f"some of the folders of {file} are partitions, and some are not")
         known = [pair for pair in pairs if pair]
@@ -93,13 +145,6 @@ def find_layout(
     if len(bases) > 1:
         raise Doubt("partitions begin at several folders")
     return Layout(bases.pop(), tuple(_column(name, schema, ignore_case) for name in columns), values)
-
-
-def _root(path: str) -> str:
-    local = local_path(path)
-    if local is None:
-        raise Doubt(f"only files of the local file system are looked into, not {path}")
-    return os.path.normpath(local)
 
 
 def _refuse_overlap(roots: Sequence[str], paths: Sequence[str]) -> None:
@@ -130,7 +175,8 @@ def _base_of(file: str, roots: Sequence[str]) -> str:
     raise Doubt(f"{file} is below none of the paths given")
 
 
-def _pair(folder: str) -> tuple[str, str | None] | None:
+def partition_pair(folder: str) -> tuple[str, str | None] | None:
+    """A folder's column and value as Spark reads them; None if it is no partition's."""
     name, sign, value = folder.partition("=")
     if not sign:
         return None

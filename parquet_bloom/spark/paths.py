@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,7 +11,8 @@ from ..errors import ParquetBloomError
 from .doubt import Doubt
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*|(?=/(?!/)))")  # scheme and host, if there is one
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _GLOB = frozenset("{}[]*?\\")
 
 
@@ -37,21 +37,51 @@ def local_path(path: str) -> str | None:
     return decoded if os.path.lexists(decoded) and not os.path.lexists(literal) else literal
 
 
-def listed_files(uris: Iterable[str]) -> list[str]:
-    """The local files in a list that Spark gave, sorted.
+def scheme_of(uri: str) -> str:
+    """The scheme of a URI in a list that Spark gave, in small letters; empty if there is none."""
+    found = _URL.match(uri)
+    return found[1].lower() if found else ""
+
+
+def listed_path(uri: str) -> str:
+    """A URI in a list that Spark gave, with nothing encoded in it: a local path, or `hdfs://host/a b`.
 
     Raises
     ------
     Doubt
-        Some are on another file system.
+        It is none.
     """
-    files = []
-    for uri in uris:
-        found = _FILE_URI.match(uri)
-        if found is None:
-            raise Doubt(f"only files of the local file system are looked into, not {uri}")
-        files.append(unquote(uri[found.end() :]))
-    return sorted(files)
+    found = _FILE_URI.match(uri)
+    if found is not None:
+        return unquote(uri[found.end() :])
+    place = _PLACE.match(uri)
+    if place is None or scheme_of(uri) == "file":
+        raise Doubt(f"it is not known which file {uri} is")
+    return place[0] + unquote(uri[place.end() :])
+
+
+def normal_path(path: str, place: str = "") -> str:
+    """A caller's path without what may stand there or not, as it begins what `listed_path` gives.
+
+    Parameters
+    ----------
+    place : scheme and host of the files, for URIs that leave the host out.
+    """
+    local = local_path(path)
+    if local is not None:
+        return os.path.normpath(local)
+    found = _PLACE.match(path)
+    if found is None:
+        return path
+    start = found[0].removesuffix("//")
+    start = place if start.endswith(":") and place.startswith(start) else start
+    return start + os.path.normpath(re.sub("/+", "/", "/" + path[found.end() :]))
+
+
+def place_of(path: str) -> str:
+    """Scheme and host of what `listed_path` gives; empty if it is local."""
+    found = _PLACE.match(path)
+    return found[0] if found else ""
 
 
 def is_pattern(path: str) -> bool:
@@ -70,5 +100,6 @@ def for_reader(path: str) -> str:
 
 
 def file_uri(path: str) -> str:
-    """A local path as Spark's reader takes it, whatever signs are in it."""
-    return "file://" + re.sub(r"[{}\[\]*?,\\]", r"\\\g<0>", path)
+    """A local path, or what `listed_path` gives, as Spark's reader takes it, whatever signs are in it."""
+    place = place_of(path)
+    return (place or "file://") + re.sub(r"[{}\[\]*?,\\]", r"\\\g<0>", path[len(place) :])

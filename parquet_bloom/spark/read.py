@@ -1,33 +1,34 @@
-"""Reading with Spark: the files, or exactly the row groups, that can hold a match."""
+"""Reading with Spark: only the files, or exactly the row groups, that can hold a match."""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+from urllib.parse import quote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ..errors import ManagedTableError, ParquetBloomError, StorageError, UnknownColumnError
-from ..predicate import tree
+from ..errors import ManagedTableError, ParquetBloomError, PredicateError, StorageError, UnknownColumnError
+from ..file.footer_cache import FooterCache
+from ..predicate import parse
+from ..predicate.tree import all_of
+from ..prune.report import PruneReport
 from ..storage import managed_table
-from .condition import Condition, read_condition
+from .classic import ClassicPlan
+from .condition import Condition, analysed, as_condition, read_condition, under
+from .connect import connect_source, over
 from .doubt import Doubt, log
-from .fields import folded, quoted
-from .files import Rules
-from .layout import Layout, find_layout
-from .paths import file_uri, for_reader, listed_files, local_path, path_list
-from .row_groups import plan_pieces, read_pieces
-from .scan import Scan, scan_files
-from .settings import ignores_case, is_set, setting
-
-_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_listing_lock = threading.Lock()
+from .fields import folded, only
+from .jvm import is_classic
+from .paths import for_reader, local_path, path_list
+from .probing import ProbeOn, Probing
+from .reread import Reread
+from .settings import ignores_case
+from .storage import storage_for
 
 
 def read_parquet(
@@ -35,25 +36,30 @@ def read_parquet(
     path: Any,
     where: Any = None,
     *,
-    row_groups: bool = False,
-    columns: Sequence[str] | None = None,
     schema: StructType | str | None = None,
+    base_path: str | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    probe_on: ProbeOn = "auto",
+    max_fraction: float = 0.5,
+    row_groups: bool | Literal["auto"] = "auto",
+    cache: FooterCache | None = None,
     **options: Any,
 ) -> DataFrame:
     """Read Parquet files with Spark, but only those that can hold a row that matches.
 
-    The files' statistics and Bloom filters are asked on the driver, before Spark plans anything; the DataFrame is
-    Spark's own scan of the files that are left, under the same predicate, so that its tasks skip row groups as well.
+    The files' statistics and Bloom filters are asked before Spark scans anything; the DataFrame is Spark's own scan of
+    the files that are left, under the same predicate, so that its tasks skip row groups as well.
 
     Parameters
     ----------
     spark : the session, classic or Connect.
     path : what `spark.read.parquet` takes, or a list of that. A path that exists is never taken for a pattern.
-    where : SQL text as in `DataFrame.where`, or pyarrow's `filters=` lists; None reads everything.
-    row_groups : read exactly the row groups that can hold a match, through pyarrow: the way to skip inside a file where
-        Spark itself cannot, as on INT96 and timestamp_ntz columns. Such a DataFrame knows no `_metadata` column.
-    columns : names of the columns wanted; None for all.
+    where : SQL text as in `DataFrame.where`, a `Column`, or pyarrow's `filters=` lists; None reads everything.
     schema : as for `spark.read.schema`.
+    base_path : the folder that partitions begin at; None for the path itself.
+    columns : names of the columns wanted; None for all.
+    storage_options, probe_on, max_fraction, row_groups, cache : see `pruned`.
     **options : as for `spark.read.options`.
 
     Returns
@@ -73,150 +79,204 @@ def read_parquet(
     StorageError
         There is no such path.
     """
-    reading = _Reading(spark, path_list(path), schema, options)
-    names = reading.names(columns)
+    probing = Probing(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
+    paths = path_list(path)
+    if base_path is not None:
+        options["basePath"] = os.fsdecode(base_path)
+    for one in paths:
+        _refuse_table(spark, one, storage_options)
+    frame = _frame(spark, paths, schema, options)
+    names = _names(frame, columns)
     if where is None:
-        return _only(reading.frame, names)
-    condition = read_condition(reading.frame, where)
+        return only(frame, names)
+    return _pruned(frame, where, probing, names, Reread(frame, paths, options))
+
+
+def pruned(
+    df: DataFrame,
+    where: Any,
+    *,
+    probe_on: ProbeOn = "auto",
+    max_fraction: float = 0.5,
+    row_groups: bool | Literal["auto"] = "auto",
+    cache: FooterCache | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """`df.where(where)`, reading only the files that can hold a row that matches.
+
+    In classic sessions `df` may be any DataFrame, of tables, views and joins too: each scan of Parquet files in its
+    plan for which Spark itself finds a condition is narrowed. In Spark Connect it has to be a plain
+    `spark.read.parquet`, with or without conditions of its own.
+
+    Parameters
+    ----------
+    df : the DataFrame; it is not changed.
+    where : SQL text as in `DataFrame.where`, a `Column`, or pyarrow's `filters=` lists.
+    probe_on : where the files are asked: on the "driver", by threads, or on the "executors", by a job of Spark's;
+        "auto" takes the driver, unless it does not see the files.
+    max_fraction : if more than this fraction of the files is left, all are read: opening them costs little more then.
+    row_groups : whether exactly the row groups are read that can hold a match; "auto" where Spark itself cannot skip
+        them (INT96 and timestamp_ntz columns, elements of arrays), few are left, and many rows are spared by it. Such
+        a DataFrame knows no `_metadata` column, nor columns that `df` leaves out: to name one later is an error.
+    cache : footers that are known, and to which those read now are added; None for those that the process shares.
+    storage_options : settings of the files' store, as for `parquet_bloom.prune`; without any, Spark's own are used in
+        classic sessions.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        Rows and schema are those of `df.where(where)`. Where anything is in doubt it is that DataFrame, and the logger
+        `parquet_bloom.spark` says why.
+
+    Raises
+    ------
+    PredicateError
+        Spark does not understand the condition.
+    UnknownColumnError
+        A column is named that is not there.
+    """
+    probing = Probing(probe_on, max_fraction, cache, storage_options, row_groups)
+    check_frame(df)
+    return _pruned(df, where, probing, df.columns, None)
+
+
+def explain_prune(
+    df: DataFrame,
+    where: Any,
+    *,
+    probe_on: ProbeOn = "auto",
+    cache: FooterCache | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> PruneReport:
+    """What `pruned` finds: a decision for each file and row group, with its reason.
+
+    Files in partitions that Spark itself passes over are not in it. Parameters and errors are those of `pruned`.
+
+    Raises
+    ------
+    PredicateError
+        Spark does not understand the condition, or nothing can be asked of the files; the message says why.
+    """
+    probing = Probing(probe_on, cache=cache, storage_options=storage_options)
+    check_frame(df)
+    if is_classic(df.sparkSession):
+        plan = ClassicPlan(_filtered(df, where), probing)
+        reports = plan.reports
+        if not reports:
+            raise PredicateError(f"no file can be asked: {'; '.join(plan.doubts)}")
+        merged = reports[0]
+        for report in reports[1:]:
+            merged.files += report.files
+            merged.requests += report.requests
+            merged.bytes_read += report.bytes_read
+        return merged
     try:
-        found = reading.pruned(condition, row_groups, names)
+        reread, condition = _of_connect(df, where)
+        return reread.scan(condition, probing)[0].report
+    except Doubt as doubt:
+        raise PredicateError(f"no file can be asked: {doubt}") from None
+
+
+def check_frame(df: Any) -> None:
+    """Refuse what is no DataFrame.
+
+    Raises
+    ------
+    ParquetBloomError
+    """
+    if not isinstance(df, DataFrame):
+        raise ParquetBloomError(f"df is a Spark DataFrame, not {type(df).__name__}")
+
+
+def _pruned(frame: DataFrame, where: Any, probing: Probing, names: Sequence[str], reread: Reread | None) -> DataFrame:
+    """The DataFrame under a condition; `reread` is what it reads, if that is known."""
+    if is_classic(frame.sparkSession):
+        return ClassicPlan(only(_filtered(frame, where), names), probing).narrowed()
+    condition = read_condition(frame, where)
+    try:
+        if reread is None:
+            source, whole = _of_connect(frame, where, condition)
+            found = over(frame, source.narrowed(whole, probing, names))
+        else:
+            found = reread.narrowed(condition, probing, names)
     except Doubt as doubt:
         log.warning("all files are read: %s", doubt)
-        found = reading.frame
-    return _only(found.where(condition.where), names)
+        found = frame
+    return only(found.where(condition.where), names)
 
 
-def _only(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    return frame if frame.columns == list(names) else frame.select(*map(quoted, names))
+def _of_connect(frame: DataFrame, where: Any, condition: Condition | None = None) -> tuple[Reread, Condition]:
+    """What a Connect DataFrame reads, and all conditions on it.
+
+    Raises
+    ------
+    Doubt
+        It is no plain read, or a condition is no plain function of a row.
+    """
+    source = connect_source(frame)
+    reread = Reread(source.frame, source.paths, source.options)
+    condition = condition or read_condition(frame, where)
+    several = [condition, *(read_condition(source.frame, inner) for inner in source.conditions)]
+    for one in several:
+        if one.chance:
+            raise Doubt(one.doubt)
+    known = [one for one in several if one.node is not None]
+    if not known:
+        return reread, condition
+    node = all_of(one.node for one in known if one.node is not None)
+    fields = {name: item for one in known for name, item in (one.fields or {}).items()}
+    unknown = tuple(text for one in several for text in (one.unknown or ((one.doubt,) if one.node is None else ())))
+    return reread, replace(known[0], where=condition.where, node=node, fields=fields, unknown=unknown)
 
 
-class _Reading:
-    """One call: what Spark makes of the paths, and how to read some of the files again in the same way."""
-
-    def __init__(self, spark: SparkSession, paths: list[str], schema: StructType | str | None, options: dict[str, Any]):
-        self.spark = spark
-        self.paths = paths
-        self.options = {name: str(value) if not isinstance(value, bool) else value for name, value in options.items()}
-        self.in_sink = any(self._refuse_table(path) for path in paths)
-        reader = spark.read.options(**self.options)
-        try:
-            reader = reader if schema is None else reader.schema(schema)
-            self.frame = reader.parquet(*map(for_reader, paths))
-            self.schema = self.frame.schema
-        except AnalysisException as error:
-            if "PATH_NOT_FOUND" not in str(error):
-                raise
-            raise StorageError("there is no such file or folder", path=", ".join(paths)) from error
-
-    @staticmethod
-    def _refuse_table(path: str) -> bool:
-        """Refuse tables, whose folders hold dead files; True for a streaming sink, whose log Spark reads by itself."""
-        local = local_path(path)
-        if local is None or os.path.isfile(local):
-            return False  # a caller who names files knows which are live
-        reason = managed_table(local)
-        if reason is not None and "_spark_metadata" not in reason:
-            raise ManagedTableError(f"{reason}: its old files hold removed rows; read it as a table", path=path)
-        return reason is not None
-
-    def names(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns of the result, each as the schema spells it."""
-        if columns is None:
-            return list(self.schema.names)
-        ignore_case = ignores_case(self.spark)
-        found = []
-        for name in [columns] if isinstance(columns, str) else columns:
-            same = [own for own in self.schema.names if folded(own, ignore_case) == folded(name, ignore_case)]
-            if len(same) != 1:
-                raise UnknownColumnError("no such column" if not same else "the name stands for several", column=name)
-            found += same
-        return found
-
-    def pruned(self, condition: Condition, row_groups: bool, names: Sequence[str]) -> DataFrame:
-        """A DataFrame with all rows that match, and as few others as can be.
-
-        Raises
-        ------
-        Doubt
-        """
-        if condition.node is None:
-            raise Doubt(condition.doubt)
-        if self.in_sink:
-            raise Doubt("the files are a streaming sink's")
-        if is_set(self.spark, "spark.sql.parquet.fieldId.read.enabled"):
-            raise Doubt("columns are found by their field ids, not by their names")
-        rules = Rules.of(self.spark, self.options)
-        files = listed_files(self.frame.inputFiles())
-        try:
-            layout = find_layout(files, self.paths, self.options, self.schema, rules.ignore_case)
-            scan = scan_files(files, condition, self.schema, layout, rules)
-        except ParquetBloomError as error:
-            raise Doubt(str(error)) from error
-        log.info("%s: %s", condition.node, scan)
-        for file, problem in scan.unreadable.items():
-            log.warning("%s is left to Spark: %s", file, problem)
-        return self._read(scan, condition, layout, rules, row_groups, names)
-
-    def _read(
-        self, scan: Scan, condition: Condition, layout: Layout, rules: Rules, row_groups: bool, names: Sequence[str]
-    ) -> DataFrame:
-        report = scan.report
-        if not report.selected:
-            return self.frame.where(F.lit(False))
-        if row_groups and not scan.unreadable and 2 * report.selected_row_groups <= report.total_row_groups:
-            try:
-                return self._row_groups(scan, condition, layout, rules, names)
-            except Doubt as doubt:
-                log.warning("whole files are read, not row groups: %s", doubt)
-        # Spark may only trust filters as far as they can be: of zero and NaN other writers know one form of several.
-        trusted = not (scan.untrusted or condition.meets_zero_or_nan)
-        if 2 * report.selected_files > report.total_files and trusted:
-            return self.frame
-        return self._files(list(report.selected), layout, trusted)
-
-    def _files(self, files: Sequence[str], layout: Layout, trusted: bool) -> DataFrame:
-        """Spark's scan of some of the files."""
-        reader = self.spark.read.schema(self.schema).options(**self.options)
-        if layout.base is not None and not any(name.lower() == "basepath" for name in self.options):
-            reader = reader.option("basePath", f"file://{layout.base}")
-        if not trusted:
-            reader = reader.option("parquet.filter.bloom.enabled", "false")
-        with _listed_by_driver(self.spark, len(files)):
-            frame = _only(reader.parquet(*map(file_uri, files)), self.schema.names)
-            same = frame.schema == self.schema
-        if not same:
-            raise Doubt("Spark makes another schema of some of the files than of all")
-        return frame
-
-    def _row_groups(
-        self, scan: Scan, condition: Condition, layout: Layout, rules: Rules, names: Sequence[str]
-    ) -> DataFrame:
-        assert condition.node is not None
-        assert condition.fields is not None
-        asked = {condition.fields[name].path[0] for name in tree.columns(condition.node)}
-        fields = [field for field in self.schema.fields if field.name in asked.union(names)]
-        in_files = [field for field in fields if field.name not in layout.columns]
-        in_folders = [self.schema[name] for name in layout.columns]
-        if not in_files:
-            raise Doubt("no column of the files is asked for")
-        pieces = plan_pieces(scan.report.selected, dict(layout.values), in_files, rules)
-        wanted = [field.name for field in fields]
-        return read_pieces(self.spark, pieces, in_files, in_folders, wanted, rules.ignore_case)
+def _filtered(frame: DataFrame, where: Any) -> DataFrame:
+    """The DataFrame under a condition, checked by Spark."""
+    return under(frame, where if isinstance(where, str | Column) else as_condition(frame, parse(where))[0])
 
 
-@contextmanager
-def _listed_by_driver(spark: SparkSession, num_paths: int) -> Iterator[None]:
-    """Keep Spark from starting a job to list files that are known; the setting is put back."""
-    with _listing_lock:
-        before = spark.conf.get(_LISTING, None)
-        if num_paths <= int(setting(spark, _LISTING) or 0):
-            yield
-            return
-        spark.conf.set(_LISTING, str(num_paths))
-        try:
-            yield
-        finally:
-            if before is None:
-                spark.conf.unset(_LISTING)
-            else:
-                spark.conf.set(_LISTING, before)
+def _frame(
+    spark: SparkSession, paths: Sequence[str], schema: StructType | str | None, options: Mapping[str, Any]
+) -> DataFrame:
+    """What Spark itself makes of the paths."""
+    reader = spark.read.options(**options)
+    try:
+        reader = reader if schema is None else reader.schema(schema)
+        return analysed(reader.parquet(*map(for_reader, paths)))
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        raise StorageError("there is no such file or folder", path=", ".join(paths)) from error
+
+
+def _refuse_table(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> None:
+    """Refuse tables, whose folders hold dead files; a streaming sink's log is read by Spark itself."""
+    local = local_path(path)
+    if local is not None and os.path.isfile(local):
+        return  # a caller who names files knows which are live
+    try:
+        found, filesystem = (local, None) if local is not None else _at_store(spark, path, storage_options)
+        reason = managed_table(found, filesystem)
+    except (Doubt, StorageError) as error:
+        log.info("%s: whether it is a table is not known: %s", path, error)
+        return
+    if reason is not None and "_spark_metadata" not in reason:
+        raise ManagedTableError(f"{reason}: its old files hold removed rows; read it as a table", path=path)
+
+
+def _at_store(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> tuple[str, Any]:
+    (found,), filesystem = storage_for(spark, [quote(path, safe="/:@")], storage_options)
+    return found, filesystem
+
+
+def _names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
+    """The columns of the result, each as the schema spells it."""
+    if columns is None:
+        return list(frame.columns)
+    ignore_case = ignores_case(frame.sparkSession)
+    found = []
+    for name in [columns] if isinstance(columns, str) else columns:
+        same = [own for own in frame.columns if folded(own, ignore_case) == folded(name, ignore_case)]
+        if len(same) != 1:
+            raise UnknownColumnError("no such column" if not same else "the name stands for several", column=name)
+        found += same
+    return found

@@ -13,12 +13,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
-from ..file.reader import open
-from ..storage import FileIdentity, Source, open_source
+from ..file.reader import BloomFile, open
+from ..prune.schemas import schema_in
+from ..storage import FileIdentity, RemoteIdentity, Source, open_source
 from .arrow import arrow_field, conform, why_not
-from .doubt import Doubt
+from .doubt import Doubt, first_line
 from .fields import folded, quoted, types_of
 from .files import Rules
+
+CHANGED = "it was changed since the DataFrame was made; call read_parquet, or pruned, again"
 
 _BATCH_ROWS = 1 << 14
 
@@ -36,7 +39,7 @@ class Piece:
 
     path: str
     row_group: int
-    state: tuple[int, int | None]
+    state: tuple[int, int | bytes | None]
     partition: tuple[str | None, ...]
 
 
@@ -53,29 +56,41 @@ def plan_pieces(
     Doubt
         It does not, for some column.
     """
-    has_moments = any(kind.typeName() in ("date", "timestamp") for f in fields for kind in types_of(f.dataType))
     pieces = []
     for path, row_groups in files.items():
         try:
             with open(path) as file:
-                problem = rules.legacy_calendar(file) if has_moments else None
-                if rules.shifts_int96 and not (file.footer.created_by or "").startswith("parquet-mr"):
-                    problem = "its INT96 timestamps are shifted to the session's zone"
-                with file.source.arrow_file() as data:
-                    stored = pq.ParquetFile(data).schema_arrow
-                problem = problem or why_not(fields, stored, rules.ignore_case)
-                state = _state(file.source)
+                problem = reading_problem(file, fields, rules)
+                state = file_state(file.source)
         except (ParquetBloomError, pa.ArrowException, OSError) as error:
-            raise Doubt(str(error).splitlines()[0]) from error
+            raise Doubt(first_line(error)) from error
         if problem:
             raise Doubt(f"{path}: {problem}")
         pieces += [Piece(path, number, state, partitions.get(path, ())) for number in row_groups]
     return pieces
 
 
-def _state(source: Source) -> tuple[int, int | None]:
+def reading_problem(file: BloomFile, fields: Sequence[StructField], rules: Rules) -> str | None:
+    """Why pyarrow does not read columns of a file as Spark does, or None when it does."""
+    has_moments = any(kind.typeName() in ("date", "timestamp") for f in fields for kind in types_of(f.dataType))
+    problem = rules.legacy_calendar(file) if has_moments else None
+    if rules.shifts_int96 and not (file.footer.created_by or "").startswith("parquet-mr"):
+        problem = "its INT96 timestamps are shifted to the session's zone"
+    return problem or why_not(fields, schema_in(file), rules.ignore_case)
+
+
+def file_state(source: Source) -> tuple[int, int | bytes | None]:
+    """What changes with a file, and is the same on every host."""
     identity = source.identity
+    if isinstance(identity, RemoteIdentity):
+        return source.size, identity.etag or identity.modified_ns
     return source.size, identity.modified_ns if isinstance(identity, FileIdentity) else None
+
+
+def check_state(source: Source, state: tuple[int, int | bytes | None]) -> None:
+    """Raise ConcurrentChangeError if a file is another one than it was: it would have other row groups."""
+    if file_state(source) != state:
+        raise ConcurrentChangeError(CHANGED, path=source.name)
 
 
 def read_pieces(
@@ -125,16 +140,14 @@ class _Reader:
 
     def _read(self, piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with open_source(piece.path) as source:
-            if _state(source) != piece.state:
-                problem = "it was changed since the DataFrame was made; call read_parquet again"
-                raise ConcurrentChangeError(problem, path=piece.path)
+            check_state(source, piece.state)
             try:
                 for batch in self._batches(source, piece.row_group, schema):
                     texts = [pa.repeat(pa.scalar(text, pa.string()), len(batch)) for text in piece.partition]
                     columns = [*conform(batch, schema, self.ignore_case), *texts]
                     yield pa.RecordBatch.from_arrays(columns, names=[*schema.names, *self.text_names])
             except (pa.ArrowException, OSError) as error:
-                problem = f"cannot be read: {str(error).splitlines()[0]}"
+                problem = f"cannot be read: {first_line(error)}"
                 raise UnreadableColumnError(problem, path=piece.path, row_group=piece.row_group) from error
 
     def _batches(self, source: Source, row_group: int, schema: pa.Schema) -> Iterator[Any]:

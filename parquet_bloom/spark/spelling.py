@@ -1,18 +1,15 @@
-"""A predicate tree as a Spark Column: what Spark makes of it is exactly what the tree says."""
+"""A predicate tree for Spark, as SQL text or as a Column: what Spark makes of it is exactly what the tree says."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
-import functools
 import math
-import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
@@ -23,6 +20,7 @@ from ..predicate.tree import (
     Compare,
     Connective,
     Contains,
+    Equal,
     In,
     IsNotNull,
     IsNull,
@@ -31,8 +29,11 @@ from ..predicate.tree import (
     NotContains,
     NotEqual,
     NotIn,
+    Or,
 )
+from .comparison import Comparison, Literal
 from .fields import Field
+from .terms import Spelling, join, negated
 
 # Texts that mean themselves under every setting of Spark's parser: no quotes, backslashes or ${variables}.
 _PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
@@ -40,14 +41,13 @@ _LONG = 1 << 63
 _DIGITS = 10**38
 
 
-def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None, split: bool = False) -> Column:
-    """The Column that says what a predicate says.
+def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Spelling:
+    """What a predicate says, for Spark.
 
     Parameters
     ----------
     fields : the column that each name of the predicate means.
     naive : how datetimes without a zone are written, TIMESTAMP_LTZ or TIMESTAMP_NTZ; None for what suits the column.
-    split : write `a IN (1, 2)` as `a = 1 OR a = 2`.
 
     Raises
     ------
@@ -55,51 +55,69 @@ def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None, 
         A literal has no counterpart in Spark.
     """
 
-    def leaf(item: Leaf) -> Column:
+    def leaf(item: Leaf) -> Spelling:
         field = fields[item.column]
-        stamp = naive or ("TIMESTAMP_NTZ" if isinstance(field.type, TimestampNTZType) else "TIMESTAMP_LTZ")
         try:
-            return _leaf(item, field, stamp, split)
+            return _leaf(item, field, _stamp(field, naive))
         except PredicateError as error:
             raise PredicateError(error.problem, column=item.column) from None
 
-    def join(item: Connective, columns: list[Column]) -> Column:
-        return functools.reduce(operator.and_ if isinstance(item, And) else operator.or_, columns)
-
-    return tree.fold(node, leaf, join)
+    return tree.fold(node, leaf, lambda item, parts: join(parts, And if isinstance(item, And) else Or))
 
 
-_COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+def spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Iterator[Spelling]:
+    """What one comparison says, in each form that Spark's parser gives to such a text.
+
+    `a <=> 5`, `a BETWEEN 5 AND 6` and their opposites are several leaves in a tree, and one expression in Spark.
+    """
+    for is_opposite in (False, True) if isinstance(node, Connective) else ():
+        item = tree.negation(node) if is_opposite else node
+        children = item.children if isinstance(item, And) and len(item.children) == 2 else ()
+        if len({child.column for child in children if isinstance(child, Leaf)}) == 1:
+            found = _single(children, fields, naive)
+            if found is not None:
+                yield negated(found) if is_opposite else found
+    yield spell(node, fields, naive=naive)
 
 
-def _leaf(item: Leaf, field: Field, stamp: str, split: bool) -> Column:
-    column = F.col(field.sql)
-    if isinstance(item, IsNull):
-        return column.isNull()
-    if isinstance(item, IsNotNull):
-        return column.isNotNull()
+def _stamp(field: Field, naive: str | None) -> str:
+    return naive or ("TIMESTAMP_NTZ" if isinstance(field.type, TimestampNTZType) else "TIMESTAMP_LTZ")
+
+
+def _single(leaves: Sequence[Any], fields: Mapping[str, Field], naive: str | None) -> Spelling | None:
+    """`<=>` or BETWEEN for two leaves of one column; None for others."""
+    one, other = leaves
+    field = fields[one.column]
+    literals = [Literal(_literal(value, _stamp(field, naive))) for value in (*one.literals, *other.literals)]
+    if isinstance(one, IsNotNull) and isinstance(other, Equal):
+        return Comparison("<=>", field.name, literals).spelled(field)
+    if [getattr(leaf, "operator", "") for leaf in leaves] == [">=", "<="]:
+        return Comparison("between", field.name, literals).spelled(field)
+    return None
+
+
+_OPERATORS: dict[type[Leaf], str] = {
+    Equal: "=",
+    In: "in",
+    Contains: "contains",
+    IsNull: "null",
+    IsNotNull: "notnull",
+}
+
+
+def _leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
     if isinstance(item, NotIn | NotEqual | NotContains):
         opposite = tree.negation(item)
         assert isinstance(opposite, Leaf)
-        return ~_leaf(opposite, field, stamp, split)
-    if isinstance(item, Compare):
-        (value,) = _columns(item.literals, [literal_sql(item.value, stamp)])
-        return _COMPARISONS[item.operator](column, value)
-    texts = [literal_sql(value, stamp) for value in item.literals]
-    if isinstance(item, Contains):
-        return F.array_contains(column, _columns(item.literals, texts)[0])
-    if isinstance(item, In) and not (split and texts):
-        if not texts:
-            return F.col(field.sql).isin()
-        if None not in texts and "$" not in field.sql:
-            return F.expr(f"{field.sql} IN ({', '.join(map(str, texts))})")  # one call, however long the list
-        return F.col(field.sql).isin(*_columns(item.literals, texts))
-    equalities = [F.col(field.sql) == value for value in _columns(item.literals, texts)]
-    return functools.reduce(operator.or_, equalities)
+        return negated(_leaf(opposite, field, stamp))
+    literals = [Literal(_literal(value, stamp)) for value in item.literals]
+    sign = item.operator if isinstance(item, Compare) else _OPERATORS[type(item)]
+    return Comparison(sign, field.name, literals).spelled(field)
 
 
-def _columns(values: Sequence[Any], texts: Sequence[str | None]) -> list[Column]:
-    return [F.lit(value) if text is None else F.expr(text) for value, text in zip(values, texts, strict=True)]
+def _literal(value: Any, stamp: str) -> Spelling:
+    text = literal_sql(value, stamp)
+    return F.lit(value) if text is None else text
 
 
 def literal_sql(value: Any, stamp: str) -> str | None:

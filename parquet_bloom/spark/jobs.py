@@ -1,0 +1,206 @@
+"""A file a task on Spark's executors, at once: what goes wrong with a file is its outcome, and does not end the job."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ..errors import ParquetBloomError, StorageError, printable
+from ..storage import file_system, is_url, list_files
+from .paths import local_path, path_list
+from .watching import watched
+
+R = TypeVar("R")
+
+MOST_TASKS = 4096
+"""Up to so many files each is a task of its own: then what starting tasks costs begins to show."""
+
+_SECRET = re.compile("(?!.*_id$).*(secret|token|password|key|credential|signature|sas|auth|headers)", re.IGNORECASE)
+_SHORTEST_SECRET = 6  # characters: shorter ones occur in any text
+_HIDDEN = "***"
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[R]):
+    """What became of one file.
+
+    Attributes
+    ----------
+    path : the file.
+    result : what the work gave back; None if it failed.
+    error : why it failed, on one line; None if it did not.
+    seconds : time that the file took.
+    """
+
+    path: str
+    result: R | None = None
+    error: str | None = None
+    seconds: float = 0.0
+
+
+def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
+    """What a caller's paths name, and the data files there: absolute, as an executor's working folder is another.
+
+    Raises
+    ------
+    StorageError
+        There is no such path, or it is on a file system that Python on the executors has no way to.
+    ManagedTableError
+        A folder leads into a table or below a streaming sink.
+    """
+    named = []
+    for path in path_list(paths):
+        found = path if is_url(path) else local_path(path)
+        if found is None:
+            raise StorageError("only local files, and objects by their URLs, can be reached", path=path)
+        named.append(found)
+    files = list_files(named, file_system(None, storage_options))
+    return named, [file if is_url(file) else os.path.abspath(file) for file in files]
+
+
+@dataclass(frozen=True)
+class _Tasks(Generic[R]):
+    """What every task knows and runs. Files are not in it: each task is given its own as rows."""
+
+    work: Callable[[str], R]
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers, paths = batch.column("number"), batch.column("path").to_pylist()
+            # Told at once: batches of a row each would take longer than many a file does.
+            outcomes = [pickle.dumps(self.outcome(_decoded(path))) for path in paths]
+            yield pa.RecordBatch.from_pydict({"number": numbers, "outcome": pa.array(outcomes, pa.binary())})
+
+    def outcome(self, path: str) -> Outcome[R]:
+        """One file; whatever goes wrong with it is its outcome."""
+        started = time.perf_counter()
+        result, problem = None, None
+        try:
+            result = self.work(path)
+        except ParquetBloomError as error:
+            problem = str(error)
+        except Exception as error:
+            problem = printable(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}")
+        if problem is not None:
+            problem = without(self.secrets, problem)
+        return Outcome(path, result, problem, time.perf_counter() - started)
+
+
+def run(
+    spark: SparkSession,
+    what: str,
+    files: Sequence[str],
+    work: Callable[[str], R],
+    storage_options: Mapping[str, Any] | None = None,
+    most_tasks: int = MOST_TASKS,
+) -> list[Outcome[R]]:
+    """Do the same to many files, each in a task of its own (of very many files, some in each of `MOST_TASKS` tasks).
+
+    Nothing of it is left behind that a later action could run again. Tasks may run more than once, also side by side
+    (retries, speculation, executors that are lost and live on): the work must bear that.
+
+    Parameters
+    ----------
+    spark : the session, classic or Connect.
+    what : what is being done, for the progress bar.
+    files : their paths, which the executors understand as well.
+    work : called with a path. It is pickled, and so is what it gives back.
+    storage_options : what of them looks like a secret is shown in no error's text.
+    most_tasks : no more tasks than these.
+
+    Returns
+    -------
+    An outcome a file, in the order of `files`.
+
+    Raises
+    ------
+    ParquetBloomError
+        The job itself failed. When it is interrupted, it is cancelled.
+    """
+    if not files:
+        return []
+    secrets = secrets_of(storage_options)
+    tasks = _Tasks(work, secrets)
+    try:
+        cloudpickle.dumps(tasks)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        problem = f"the job cannot be sent to the executors: {type(error).__name__}: {error}"
+        raise ParquetBloomError(without(secrets, problem)) from None
+    num_tasks = min(len(files), most_tasks, MOST_TASKS)
+    try:
+        asked = _given_out(spark, files, num_tasks).mapInArrow(tasks, "number BIGINT, outcome BINARY")
+        rows = watched(spark, what, len(files), num_tasks, asked.collect)
+    except (PySparkException, Py4JError, OSError) as error:
+        raise ParquetBloomError(without(secrets, job_problem(str(error)))) from error
+    found = {int(row["number"]): bytes(row["outcome"]) for row in rows}
+    if len(found) != len(files):
+        raise ParquetBloomError(f"the Spark job told of {len(found):,} files instead of {len(files):,}")
+    return [pickle.loads(found[number]) for number in range(len(files))]
+
+
+def _given_out(spark: SparkSession, files: Sequence[str], num_tasks: int) -> Any:
+    """The files as rows, and each task's in a partition of its own, without a shuffle that a lost executor could lose.
+
+    Rows of a local table come in as many partitions as there are cores, but those of a range in as many as one likes:
+    the table is broadcast, and joined to a range of one row a task.
+    """
+    numbers = range(len(files))
+    table = pa.table(
+        {
+            "number": pa.array(numbers, pa.int64()),
+            "task": pa.array([number % num_tasks for number in numbers], pa.int64()),
+            "path": pa.array([_encoded(file) for file in files], pa.binary()),
+        }
+    )
+    tasks = spark.range(0, num_tasks, 1, num_tasks).withColumnRenamed("id", "task")
+    return tasks.join(F.broadcast(spark.createDataFrame(table)), "task").select("number", "path")
+
+
+def _encoded(path: str) -> bytes:
+    """Any path as bytes: not every file's name is text, and what executors take for their encoding is not sure."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _decoded(path: bytes) -> str:
+    return bytes(path).decode("utf-8", "surrogateescape")
+
+
+def secrets_of(storage_options: Mapping[str, Any] | None) -> list[str]:
+    """What among the options should not be read by others, as texts that could come up in an error's."""
+    found = [value for name, value in (storage_options or {}).items() if _SECRET.match(str(name))]
+    texts = [str(text) for value in found for text in (value.values() if isinstance(value, Mapping) else [value])]
+    return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def without(secrets: Sequence[str], text: str) -> str:
+    """A text with what is secret taken out."""
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN)
+    return text
+
+
+def job_problem(text: str) -> str:
+    """Why a job failed, from an error's many lines, and what helps where that is known."""
+    python = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception)\b.*)", text.partition("Traceback")[2], re.MULTILINE)
+    java = re.search(r"most recent failure: .*?\): (.+)", text) or re.search(r"(\S+(?:Error|Exception)\b.*)", text)
+    reason = python[0] if python else java[1] if java else text.strip().partition("\n")[0] or "no reason was given"
+    if any(sign in text for sign in ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")):
+        reason = (
+            f"{reason.rstrip('.')}; the executors need a Python of the driver's version that has this package: name it "
+            f"in PYSPARK_PYTHON (or spark.pyspark.python) before the session starts; the driver runs {sys.executable}"
+        )
+    return f"the Spark job failed: {reason}"

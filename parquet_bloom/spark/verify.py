@@ -1,0 +1,99 @@
+"""All filters of a lake checked by Spark's executors, a file a task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ..errors import UnknownColumnError
+from ..file.reader import open
+from ..file.verify import VerifyReport
+from ..file.verify import verify as verify_file
+from .jobs import Outcome, find_files, run
+from .report import FileVerdict, VerifyJobReport
+from .settings import ignores_case
+from .spelled import names_in
+
+
+def verify(
+    spark: SparkSession,
+    path: Any,
+    data: bool = True,
+    *,
+    columns: Iterable[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> VerifyJobReport:
+    """Check the filters of every Parquet file below a path, on Spark's executors, at once.
+
+    Parameters
+    ----------
+    spark : the session, classic or Connect.
+    path : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
+    data : also read the filtered columns and probe every value: a filter must not deny one.
+    columns : dotted paths of the columns whose filters are checked; None for all. Names match as they do in the
+        session; files that lack some of them are checked for the others.
+    storage_options : as for `parquet_bloom.prune`; they are sent to the executors.
+
+    Returns
+    -------
+    VerifyJobReport
+        A verdict a file, with totals. What is wrong with a file or a filter is not raised, but reported.
+
+    Raises
+    ------
+    StorageError
+        There is no such path.
+    ManagedTableError
+        A folder holds a Delta, Iceberg or Hudi table, or what a streaming sink wrote: removed files are among its own.
+    UnknownColumnError
+        No file has one of the columns.
+    ParquetBloomError
+        The Spark job itself failed.
+    """
+    started = time.perf_counter()
+    names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
+    _, files = find_files(path, storage_options)
+    work = _Verify(data, names, ignores_case(spark), storage_options)
+    outcomes = run(spark, "verify", files, work, storage_options)
+    found = {name for outcome in outcomes if outcome.result for name in outcome.result[0]}
+    if names is not None and any(outcome.result for outcome in outcomes) and not found >= {*names}:
+        raise UnknownColumnError("no such column in any file", column=min({*names} - found))
+    return VerifyJobReport([_verdict(outcome, data) for outcome in outcomes], time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class _Verify:
+    """What a task does to a file: which of the columns it has, and what was found of their filters."""
+
+    data: bool
+    columns: tuple[str, ...] | None
+    ignore_case: bool
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __call__(self, path: str) -> tuple[tuple[str, ...], VerifyReport]:
+        if self.columns is None:
+            return (), verify_file(path, self.data, storage_options=self.storage_options)
+        with open(path, storage_options=self.storage_options) as file:
+            found = names_in(file, self.columns, self.ignore_case)
+        report = verify_file(path, self.data, found.values(), storage_options=self.storage_options)
+        return tuple(found), report
+
+
+def _verdict(outcome: Outcome[tuple[tuple[str, ...], VerifyReport]], data: bool) -> FileVerdict:
+    if outcome.result is None:
+        return FileVerdict(outcome.path, "failed", seconds=outcome.seconds, error=outcome.error)
+    chunks = outcome.result[1].chunks
+    problems = tuple(str(chunk) for chunk in chunks if chunk.problem)
+    return FileVerdict(
+        outcome.path,
+        "bad" if problems else "good" if chunks else "no filters",
+        len(chunks),
+        sum(chunk.num_values or 0 for chunk in chunks) if data else None,
+        problems,
+        tuple(str(chunk) for chunk in chunks if chunk.note and not chunk.problem),
+        outcome.seconds,
+    )
