@@ -226,3 +226,14 @@ def write(spark: Any, tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return written
+
+
+@pytest.fixture(scope="session")
+def connect(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Spark Connect session for the whole run; see `connect_session.ConnectSession`."""
+    pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
+    import connect_session
+
+    session = connect_session.ConnectSession(tmp_path_factory.mktemp("connect"))
+    yield session
+    session.close()

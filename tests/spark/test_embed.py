@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
 from parquet_bloom.file.options import FilterOptions
-from parquet_bloom.spark.embed import _Job, _job_problem
+from parquet_bloom.spark.embed import _check_columns, _Embed
+from parquet_bloom.spark.jobs import _Tasks, job_problem, secrets_of
 
 pytestmark = pytest.mark.spark
 
@@ -158,8 +161,10 @@ def test_errors_of_the_whole_job(spark: Any, copied: Path, tmp_path: Path) -> No
     embed = parquet_bloom.spark.embed
     with pytest.raises(errors.StorageError, match="there is no such file or folder"):
         embed(spark, tmp_path / "nowhere", ["id"])
-    with pytest.raises(errors.StorageError, match="local file system"):
-        embed(spark, "s3a://bucket/lake", ["id"])
+    with pytest.raises(errors.StorageError, match="only local files, and objects by their URLs, can be reached"):
+        embed(spark, "hdfs://host/lake", ["id"])
+    with pytest.raises(errors.ParquetBloomError, match="cannot be sent to the executors: "):
+        embed(spark, copied, ["id"], storage_options={"credential_provider": threading.Lock()})
     with pytest.raises(errors.UnknownColumnError, match="column 'nobody': no such column in any of 4 files"):
         embed(spark, copied, ["id", "nobody"])
     with pytest.raises(errors.UnsupportedTypeError, match="BOOLEAN"):
@@ -179,6 +184,23 @@ def test_errors_of_the_whole_job(spark: Any, copied: Path, tmp_path: Path) -> No
     assert embed(spark, tmp_path / "empty", ["id"]).total_files == 0
 
 
+def test_columns_that_the_first_files_lack(spark: Any, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver looks into some files; into the others a job does."""
+    monkeypatch.setitem(_check_columns.__globals__, "_LOOKED_INTO", 1)
+    before = contents(copied)
+    (first, *_) = parquet_files(copied)
+    pq.write_table(pa.table({"x": [1]}), first)
+    first.with_name(f".{first.name}.crc").unlink()
+    before[str(first)] = contents(copied)[str(first)]
+    with pytest.raises(errors.UnknownColumnError, match="column 'nobody': no such column in any of 4 files"):
+        parquet_bloom.spark.embed(spark, copied, ["x", "id", "nobody"])
+    with pytest.raises(errors.UnsupportedTypeError, match="BOOLEAN"):
+        parquet_bloom.spark.embed(spark, copied, ["x", "flag"])
+    now = contents(copied)
+    assert {path: before[path] for path in now} == now
+    assert parquet_bloom.spark.embed(spark, copied, ["x", "id"]).embedded_files == 4
+
+
 def test_names_by_case_and_columns_that_some_files_lack(spark: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"Id": [1], "new": ["x"]}), tmp_path / "2.parquet")
     pq.write_table(pa.table({"id": [1], "ID2": [2]}), tmp_path / "1.parquet")
@@ -194,20 +216,25 @@ def test_names_by_case_and_columns_that_some_files_lack(spark: Any, tmp_path: Pa
 def test_a_task_that_runs_again(copied: Path) -> None:
     """What a retry or a speculative twin does, without Spark: the same file, later or at the same time."""
     files = [str(file) for file in parquet_files(copied)]
-    job = _Job(files, {"id": FilterOptions(), "UserId": FilterOptions()}, False, True)
-    numbers = pa.RecordBatch.from_pydict({"id": [0, 1]})
-    first = job.work(iter([numbers]))
-    assert next(first).to_pylist()[0]["status"] == "embedded"
+    job = _Embed({"id": FilterOptions(), "UserId": FilterOptions()}, False, True)
+    rows = [pa.RecordBatch.from_pydict({"number": [n], "path": [os.fsencode(files[n])]}) for n in (0, 1)]
+
+    def outcomes() -> Iterator[Any]:
+        for batch in _Tasks(job)(iter(rows)):
+            for outcome in batch.column("outcome").to_pylist():
+                yield pickle.loads(outcome)
+
+    first = outcomes()
+    assert next(first).result.status == "embedded"
     first.close()  # the executor is lost before the second file
-    again = [row for batch in job.work(iter([numbers])) for row in batch.to_pylist()]
-    assert [row["status"] for row in again] == ["unchanged", "embedded"]
+    assert [outcome.result.status for outcome in outcomes()] == ["unchanged", "embedded"]
 
     results: list[Any] = []
     barrier = threading.Barrier(4)
 
     def attempt() -> None:
         barrier.wait()
-        results.append(job.embed(files[2]))
+        results.append(job(files[2]))
 
     twins = [threading.Thread(target=attempt) for _ in range(4)]
     for twin in twins:
@@ -224,30 +251,32 @@ def test_a_task_that_runs_again(copied: Path) -> None:
 
 def test_whatever_goes_wrong_is_a_result(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(parquet_files(copied)[0])
-    job = _Job([path], {"id": FilterOptions()}, False, True)
+    secret = "x" * 20
+    tasks = _Tasks(_Embed({"id": FilterOptions()}, False, True), secrets_of({"aws_secret_access_key": secret}))
 
     def fail(*_: Any, **__: Any) -> None:
-        raise MemoryError("not\nenough")
+        raise MemoryError(f"not\nenough for {secret}")
 
-    monkeypatch.setitem(_Job.embed.__globals__, "embed_file", fail)
-    assert job.embed(path).error == f"{path}: MemoryError: not enough"
+    monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", fail)
+    assert tasks.outcome(path).error == f"{path}: MemoryError: not enough for ***"
+    assert secret not in repr(tasks)
 
     def changing(*_: Any, **__: Any) -> None:
         raise errors.ConcurrentChangeError("another writer replaced it meanwhile", path=path)
 
-    monkeypatch.setitem(_Job.embed.__globals__, "embed_file", changing)
-    assert job.embed(path).error == f"{path}: another writer replaced it meanwhile"
+    monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", changing)
+    assert tasks.outcome(path).error == f"{path}: another writer replaced it meanwhile"
 
 
 def test_why_a_job_failed() -> None:
     python = (
         'An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File "x", line 1\n%s\n'
     )
-    gone = _job_problem(python % "ModuleNotFoundError: No module named 'parquet_bloom'" + "\tat org.apache.X")
+    gone = job_problem(python % "ModuleNotFoundError: No module named 'parquet_bloom'" + "\tat org.apache.X")
     assert gone.startswith(
         "the Spark job failed: ModuleNotFoundError: No module named 'parquet_bloom'; the executors need"
     )
-    other = _job_problem(
+    other = job_problem(
         python % "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] worker 3.12, driver 3.11"
     )
     assert other.startswith(
@@ -258,10 +287,8 @@ def test_why_a_job_failed() -> None:
         "stage failure: Task 2, most recent failure: Lost task 2.3 (TID 9) (host executor driver): "
         'java.io.IOException: Cannot run program "python9": error=2\n\tat java.base/x\nCaused by: java.io.IOException\n'
     )
-    assert 'failed: java.io.IOException: Cannot run program "python9": error=2; the executors need' in _job_problem(
-        lost
-    )
-    assert _job_problem("org.apache.spark.SparkException: boom\n") == (
+    assert 'failed: java.io.IOException: Cannot run program "python9": error=2; the executors need' in job_problem(lost)
+    assert job_problem("org.apache.spark.SparkException: boom\n") == (
         "the Spark job failed: org.apache.spark.SparkException: boom"
     )
-    assert _job_problem("") == "the Spark job failed: no reason was given"
+    assert job_problem("") == "the Spark job failed: no reason was given"

@@ -110,34 +110,46 @@ def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_sp
         "abs(id) = 4321",
         "id = id",
         "s LIKE 'u432_'",
-        "id + 0 = 4321",
-        "id = CAST('4321' AS BIGINT)",
-        "id BETWEEN 5 AND 6",
-        "id <=> 5",
-        "id = 5L",
-        "s = 'u' || '5'",
+        "id % 10000 = 4321",
         "span = INTERVAL '5' SECOND",
         "li[0] = 5",
-        "array_contains(li, 5L)",
         "ma.k5 = 5",
         "_metadata.file_size = 0",
         "flag",
     ]
-    found = ask_all(lake, wheres)
-    for where in ("id IN (SELECT 5)", "id = 4321 AND rand() >= 0"):
-        found[where] = ask_spark(lake, where)
-    for where, asked in found.items():
-        assert (asked.files, asked.doubts[:20]) == (12, "all files are read: "), where
+    for where, asked in ask_all(lake, wheres).items():
+        assert asked.files == 12, where
+    assert ask_spark(lake, "span = INTERVAL '5' SECOND").doubts[:20] == "all files are read: "
+    for where in ("id = 4321 AND rand() >= 0", "id = 4321 AND rand(7) >= 0"):
+        assert "no plain function of a row" in ask_spark(lake, where).doubts
+    assert ask_spark(lake, "id IN (SELECT 5)").files == 12
 
 
-def test_orders_and_nulls_are_left_to_spark_but_not_what_stands_beside_them(lake: str, ask_all: Any) -> None:
-    """How Spark compares by order is its own business; files are chosen by the equalities."""
-    everything = ["id > 5990", "NOT id = 5", "id = 4321 OR id > 5990", "s NOT IN ('u5', 'u6')"]
+def test_what_spark_evaluates_beforehand(lake: str, ask_all: Any) -> None:
+    wheres = [
+        "s = concat('u', '5')",
+        "day = current_date()",
+        "day = CAST('today' AS DATE)",
+        "ts = CAST('no' || 'w' AS TIMESTAMP)",
+        "id = CAST('4321' AS BIGINT)",
+        "id = 4000 + 321 AND length(s) > 1",
+    ]
+    for where, asked in ask_all(lake, wheres).items():
+        assert (asked.files <= 6, asked.doubts) == (True, ""), where
+
+
+def test_orders_and_nulls(lake: str, ask_all: Any) -> None:
+    everything = ["NOT id = 5", "id = 4321 OR id > 5", "s NOT IN ('u5', 'u6')"]
     few = [
         "id = 4321 AND s > 'a'",
         "id = 4321 AND NOT day < DATE '1990-01-01' AND s IS NOT NULL",
         "id IN (5, 4321) AND s <> 'u7' AND id >= 0",
         "p IS NULL AND id = 4",
+        "id BETWEEN 5 AND 6",
+        "id > 5990",
+        "id = 4321 OR id > 5990",
+        "NOT (id <> 4321 OR s <> 'u4321')",
+        "id <=> 4321",
     ]
     found = ask_all(lake, [*everything, *few])
     for where in everything:
@@ -230,7 +242,7 @@ def test_nothing_is_paid_when_most_files_are_left(lake: str, ask_spark: Any) -> 
 
 def test_other_partitions_are_not_opened(spark: Any, lake: str, ask_spark: Any, tmp_path: Path) -> None:
     plan = ask_spark(lake, "p = '02' AND i8 = 0").plan
-    assert "read 2 of 4 files, 10 of 20 row groups; 8 files are in other partitions" in plan
+    assert "read 2 of 4 files, 10 of 20 row groups" in plan  # the other 8 are in partitions that Spark rules out
     copied = Path(shutil.copytree(lake, tmp_path / "lake"))
     for file in (copied / "p=02").rglob("*.parquet"):
         file.write_bytes(b"broken")
@@ -287,7 +299,7 @@ def test_settings_of_the_parser(write: Any, ask_spark: Any, conf: Any) -> None:
     )
     with conf({"spark.sql.parser.escapedStringLiterals": "true"}):
         asked = ask_spark(path, r"s = 'a\n100'")
-        assert (asked.rows, asked.files) == (1, 4)
+        assert (asked.rows, asked.files) == (1, 1)
     assert ask_spark(path, r"s = 'a\\n100'").files == 1
     with conf({"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
         asked = ask_spark(path, 's = "t"')
@@ -297,7 +309,7 @@ def test_settings_of_the_parser(write: Any, ask_spark: Any, conf: Any) -> None:
         assert ask_spark(path, "id = 1e2").rows == 1
     with conf({"words": "t1"}):
         asked = ask_spark(path, "s = '${words}'")
-        assert (asked.rows, asked.files) == (1, 4)
+        assert (asked.rows, asked.files) == (1, 1)
 
 
 def test_names_by_case(spark: Any, tmp_path: Path, ask_spark: Any, conf: Any) -> None:
@@ -348,8 +360,8 @@ def test_texts_are_not_numbers(ansi: str, write: Any, ask_all: Any, conf: Any) -
     path = write("texts", "id", "concat('0', id) s", "cast(id as decimal(5, 0)) d", embed=["id", "s", "d"])
     with conf({"spark.sql.ansi.enabled": ansi}):
         found = ask_all(path, ["s = 5", "id = '5'", "id = ' 5'", "d = '5'", "s IN (5, 6)", "id IN (5, '6')"])
-    assert all(asked.doubts for asked in found.values())
-    assert found["s = 5"].rows == 1
+    assert (found["s = 5"].rows, found["s = 5"].files) == (1, 4)
+    assert found["d = '5'"].rows == 1
 
 
 @ANSI
@@ -390,7 +402,7 @@ def test_numbers_are_rounded_to_a_common_type(ansi: str, write: Any, ask_all: An
         ]
         found = ask_all(path, wheres)
     assert found["i = 9007199254740993"].files == 1
-    assert found["i IN (9007199254740993, 1e0)"].doubts
+    assert found["i IN (9007199254740993, 1e0)"].rows > 1
     assert found["i = 9007199254740993.0000000000000000000001"].rows == 1  # a digit too many for Spark
     assert found["d = 1"].rows > 1
     assert found["t = 1.1e0"].files == 1
@@ -543,9 +555,7 @@ def test_legacy_calendar(stored: str, write: Any, ask_spark: Any, ask_all: Any, 
         for asked in ask_all(path, wheres, row_groups=row_groups).values():
             assert (asked.rows, asked.files) == (1, 4)
     assert ask_spark(path, "id = 7").files == 1
-    asked = ask_spark(path, "id = 7", row_groups=True)
-    assert "whole files are read" in asked.doubts
-    assert "legacy" in asked.doubts
+    assert ask_spark(path, "id = 7", row_groups=True).rows == 1
 
 
 def test_files_of_unknown_age(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
@@ -708,8 +718,7 @@ def test_files_given_twice_are_read_twice(write: Any, ask_spark: Any) -> None:
     path = write("twice", "id", embed=["id"])
     file = next(path.glob("*.parquet"))
     for paths in ([path, path], [path, file], [f"{path}/*", path], f"{path.parent}/{{twice,tw*}}"):
-        asked = ask_spark(paths, "id = 7")
-        assert asked.doubts
+        assert ask_spark(paths, "id = 7").rows >= 1
 
 
 def test_base_path(write: Any, spark: Any, ask_spark: Any, tmp_path: Path) -> None:

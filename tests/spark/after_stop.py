@@ -1,0 +1,53 @@
+"""Asks an installed DataFrame before and after its session's end, then ends without stopping; for test_install."""
+
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import parquet_bloom.spark
+from parquet_bloom.spark import file_index
+
+
+def session(scratch: str) -> SparkSession:
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.codegen.wholeStage", "false").config("spark.driver.memory", "512m")
+    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    return builder.config("spark.local.dir", scratch).config("spark.log.level", "OFF").getOrCreate()
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return [row["id"] for row in frame.where("k = 7919").select("id").collect()]
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    lake, scratch = sys.argv[1:]
+    module: Any = file_index
+    first = session(scratch)
+    old = parquet_bloom.spark.install(first.read.parquet(lake))
+    print(ids(old))
+    asked, module.asked = module.asked, interrupted
+    try:
+        print(ids(old))
+    except (Py4JError, PySparkException) as error:
+        print("interrupted by KeyboardInterrupt" in str(error))
+    module.asked = asked
+    print(ids(old))
+    first.stop()
+    with suppress(Py4JError, PySparkException):
+        print(ids(old))
+    new = parquet_bloom.spark.install(session(scratch).read.parquet(lake))
+    print(ids(new))
+    thread = threading.Thread(target=lambda: print(ids(new)))
+    thread.start()
+    thread.join()
+    gateway: Any = new.sparkSession.sparkContext._gateway
+    print(gateway.proc.pid)

@@ -1,0 +1,76 @@
+"""Embeds into a lake on a cluster of two executors, kills one of them in the middle, and tells as JSON what became."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from local_cluster import spark_home
+from pyspark.sql import SparkSession
+
+import parquet_bloom.spark
+
+PROJECT = Path(parquet_bloom.__file__).parents[1]
+
+
+def executors() -> list[int]:
+    """Process ids of the executors that this process's JVM has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                grandparent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                continue  # it is gone
+            if b"CoarseGrainedExecutorBackend" in command and os.getpid() in (parent, grandparent):
+                found.append(int(entry.name))
+    return found
+
+
+def kill_one(lake: Path, wanted: int, told: dict[str, Any]) -> None:
+    """Wait until so many files are done, and kill an executor as nothing else would."""
+    before = {file: file.stat().st_size for file in lake.rglob("part-*.parquet")}
+    while told.get("done", 0) < wanted:
+        time.sleep(0.02)
+        told["done"] = sum(file.stat().st_size > size for file, size in before.items())
+    told["killed"] = executors()[0]
+    os.kill(told["killed"], signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    lake, scratch = map(Path, sys.argv[1:])
+    os.environ["SPARK_HOME"] = str(spark_home(scratch))
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.log.level": "OFF",
+    }
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    told: dict[str, Any] = {}
+    killer = threading.Thread(target=kill_one, args=(lake, 60, told), daemon=True)
+    killer.start()
+    report = parquet_bloom.spark.embed(spark, lake, ["id", "name"])
+    killer.join(1)
+    told["files"] = report.rows()
+    told["again"] = str(parquet_bloom.spark.embed(spark, lake / "p=0", ["id", "name"]))
+    frame = spark.read.parquet(str(lake))
+    told["rows"] = [frame.count(), frame.selectExpr("sum(id)").first()[0], frame.where("id = 4321").count()]
+    print(json.dumps(told))
+    spark.stop()

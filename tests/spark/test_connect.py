@@ -1,0 +1,348 @@
+"""Spark Connect: the rows of Spark alone from fewer files, whatever a condition is written as."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import parquet_bloom.spark
+
+pytestmark = pytest.mark.spark
+
+# Python code of Columns that are answered from a few of the lake's 12 files.
+SKIPPING = [
+    "F.col('id') == 4321",
+    "F.lit(4321) == F.col('ID')",
+    "F.col('id') == 4321.0",
+    "F.col('id').eqNullSafe(4321)",
+    "F.equal_null('id', F.lit(4321))",
+    "F.col('id').isin(17, 4321, -5)",
+    "F.col('id').isin([])",
+    "F.col('id').isin(5, None)",
+    "(F.col('id') == 17) | (F.col('s') == 'u4321')",
+    "(F.col('id') == 17) & (F.col('s') == 'u17') & (F.col('i32') == 119)",
+    "~((F.col('id') != 17) | (F.col('s') != 'u17'))",
+    "~~(F.col('id') == 17)",
+    "(F.col('id') == 4321) & F.col('s').like('u%') & ~F.col('flag').isNull()",
+    "(F.col('id') == 4321) & F.udf(lambda n: n > 5, 'boolean')('i32')",
+    "(F.col('id') == 4321) & F.col('day').between('1900-01-01', dt.date(2100, 1, 1))",
+    "(F.col('id') == 4321).alias('found')",
+    "F.expr('id = 4321') & (F.col('s') == \"u4321\")",
+    "F.expr(\"id IN (4321, 5L) AND s LIKE 'u%'\")",
+    "F.col('id') == F.lit('4321').cast('bigint')",
+    "F.col('i32') == F.lit(700).cast('smallint')",
+    "F.col('i16') == -F.lit(-4321)",
+    "F.col('f32') == 100.125",
+    "F.col('f64') == F.lit(100.125).cast('float')",
+    "F.col('d9') == Decimal('700.00')",
+    "F.col('d18').isin(Decimal('700.0'), Decimal('1.234'))",
+    "F.col('d38') == Decimal('4321.0000000000')",
+    "F.col('s') == F.concat(F.lit('u'), F.lit('4321'))",
+    "F.col('bin') == F.lit(bytearray(b'b17'))",
+    "F.col('day') == dt.date(1990, 1, 11)",
+    "F.col('day') == F.to_date(F.lit('1990-01-11'))",
+    "F.col('ts') == dt.datetime(2020, 9, 13, 12, 26, 43, 703701, tzinfo=dt.UTC)",
+    "F.col('ts') == F.lit('2020-09-13 12:26:43.703701').cast('timestamp')",
+    "F.col('ntz') == F.lit('2020-09-13 12:26:43.703701').cast('timestamp_ntz')",
+    "F.col('st.a') == 4321",
+    "F.col('st').getField('b')['c'] == 'n4321'",
+    "(F.col('p') == 'a b%/ü{}') & (F.col('id') == 5)",
+    "F.col('p').isNull() & (F.col('id') == 4)",
+    "(F.col('d') == dt.date(2020, 1, 1)) & (F.col('id') == 6)",
+    "F.col('id') == F.lit(None)",
+]
+
+# SQL texts of which some parts are understood, and that is enough.
+PARTS = [
+    "id = 4321 AND s LIKE 'u%'",
+    "s LIKE 'u%' AND (abs(i32) > 3 AND (id = 4321 AND f64 + 1 > 0))",
+    "id = 4321 AND (s = 'x' OR abs(i32) > 3)",
+    "(id = 4321 AND abs(i32) > 3) OR (id = 17 AND length(s) = 3)",
+    "NOT (id <> 4321 OR s NOT LIKE 'u%')",
+    "NOT (NOT id = 4321 OR abs(i32) < 3)",
+    "id = 4321 AND day BETWEEN DATE '1900-01-01' AND DATE '2100-01-01'",
+    "id <=> 4321",
+    "NOT (id IS DISTINCT FROM 4321)",
+    "id = CAST('4321' AS BIGINT)",
+    "id = 4321L",
+    "id IN (CAST('4321' AS INT), 17S, NULL)",
+    "d18 = CAST(700 AS DECIMAL(9, 2))",
+    "s = 'u' || '4321'",
+    "ts = CAST('2020-09-13 12:26:43.703701' AS TIMESTAMP)",
+    "day = CAST('1990-01-11' AS DATE)",
+    "id = 4321 AND i32 = '30247'",
+]
+
+CHANCE = ["(F.col('id') == 4321) & (F.rand() >= 0)", "(F.col('id') == 4321) & (F.monotonically_increasing_id() >= 0)"]
+
+EVERYTHING = [
+    "id = 4321 OR s LIKE 'u432_'",
+    "NOT (id = 4321 AND abs(i32) > 3)",
+    "NOT (id = 4321)",
+    "abs(id) = 4321",
+]
+
+
+def test_columns(lake: str, connect: Any) -> None:
+    for where, found in connect.ask_all(lake, SKIPPING, python=True).items():
+        assert (found.files <= 6, found.doubts) == (True, ""), where
+
+
+def test_columns_that_are_left_to_spark(lake: str, connect: Any) -> None:
+    wheres = [
+        "(F.col('id') == 4321) | F.col('s').like('u432%')",
+        "F.col('id') + 0 == 4321",
+        "F.col('id') == F.col('id')",
+        "F.col('flag')",
+        "F.col('ma')['k5'] == 5",
+        "F.when(F.col('id') == 4321, True).otherwise(False)",
+        "F.col('id') == '4321'",
+        "F.col('day') == F.current_date()",
+        "F.col('day') == F.to_date(F.lit('today'))",
+    ]
+    found = connect.ask_all(lake, wheres, python=True)
+    for where in (*CHANCE, "F.col('id').isin(df.where('id = 5').select('id'))"):
+        found[where] = connect.ask(lake, where, python=True)
+    for where, answer in found.items():
+        assert (answer.files, answer.doubts[:20]) == (12, "all files are read: "), where
+
+
+def test_parts_of_texts(lake: str, connect: Any) -> None:
+    found = connect.ask_all(lake, PARTS)
+    found |= {where: connect.ask(lake, where) for where in ("id = 4321 AND id IN (SELECT 4321)", PARTS[0])}
+    for where, answer in found.items():
+        assert (answer.files <= 6, answer.doubts) == (True, ""), where
+
+
+def test_texts_that_are_left_to_spark(lake: str, connect: Any) -> None:
+    found = connect.ask_all(lake, EVERYTHING)
+    for where in ("id = 4321 AND rand() >= 0", "id = 4321 AND rand(7) >= 0", "id = 4321 AND spark_partition_id() >= 0"):
+        found[where] = connect.ask(lake, where)
+    for where, answer in found.items():
+        assert answer.files == 12, where
+
+
+def test_random_conditions(lake: str, connect: Any) -> None:
+    """Parts that are understood and parts that are not, of one row mostly, as texts and as Columns."""
+    rng = random.Random(3)
+
+    def leaf(row: int) -> str:
+        n = row if rng.random() < 0.8 else rng.randrange(6000)
+        return rng.choice(
+            [
+                f"id = {n}",
+                f"id = CAST('{n}' AS BIGINT)",
+                f"id <=> {n}L",
+                f"id BETWEEN {n} AND {n + 1}",
+                f"id IN ({n}, {n + 3000}S, NULL)",
+                f"id <> {n + 1}",
+                f"abs(id) = {n}",
+                f"s = 'u' || '{n}'",
+                f"s LIKE 'u{n}%'",
+                f"d18 = CAST({n * 7} AS DECIMAL(12, 1))",
+                f"f64 = {n / 8!r}",
+                f"ts = timestamp_micros({1600000000000000 + n * 1234567})",
+                f"ntz = CAST(TIMESTAMP_NTZ '2020-09-13 12:26:40' AS TIMESTAMP_NTZ) + make_dt_interval(0, 0, 0, {n})",
+                f"st.b.c = 'n{n}'",
+                "nothing IS NULL",
+                f"p = '{rng.choice(['02', 'a b%/ü{}', '2'])}'",
+            ]
+        )
+
+    def condition(depth: int, row: int) -> str:
+        if depth and rng.random() < 0.8:
+            parts = [condition(depth - 1, row) for _ in range(rng.randint(2, 3))]
+            text = "(" + rng.choice([" AND ", " AND ", " OR "]).join(parts) + ")"
+        else:
+            text = leaf(row)
+        return f"NOT {text}" if rng.random() < 0.15 else text
+
+    texts = [condition(3, rng.randrange(6000)) for _ in range(16)]
+    found = connect.ask_all(lake, texts)
+    columns = [f"~F.expr({one!r}) | F.expr({other!r}) & F.expr({texts[0]!r})" for one, other in pairwise(texts[:6])]
+    connect.ask_all(lake, columns, python=True)
+    assert sum(answer.rows > 0 for answer in found.values()) > 4
+    assert sum(answer.files < 12 for answer in found.values()) > 4
+
+
+def test_what_is_left_to_spark_is_logged(lake: str, connect: Any) -> None:
+    found = connect.ask(lake, "id = 4321 AND s LIKE 'u%' AND abs(i32) > 3 AND i32 = '5'")
+    for part in ("s LIKE 'u%': LIKE is not supported", "abs(i32) > 3: the function ABS", "i32 = '5': 'i32': Spark"):
+        assert part in found.plan
+
+
+def test_lists(lake: str, connect: Any) -> None:
+    questions = {
+        "[('id', '=', 4321), ('s', '=', 'u4321')]": "id = 4321 AND s = 'u4321'",
+        "[[('id', 'in', [17, 18])], [('s', '=', \"it's\")]]": "id IN (17, 18)",
+        "[('id', '=', 4321), ('s', '=', 5)]": "id = 4321 AND s = 5",
+        "[('ts', '=', dt.datetime(2020, 9, 13, 12, 26, 43, 703701))]": "ts = TIMESTAMP '2020-09-13 12:26:43.703701'",
+    }
+    for where, native in questions.items():
+        found = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
+        assert (found.files <= 6, found.doubts) == (True, ""), where
+
+
+@pytest.mark.parametrize(("ansi", "zone"), [("true", "America/Los_Angeles"), ("false", "+05:30")])
+def test_settings_of_the_session(ansi: str, zone: str, lake: str, connect: Any) -> None:
+    conf = {"spark_sql_ansi_enabled": ansi, "spark_sql_session_timeZone": zone}
+    texts = [
+        "ts = TIMESTAMP '2020-09-13 05:26:43.703701'",
+        "ts = CAST('2020-09-13 17:56:43.703701' AS TIMESTAMP)",
+        "ntz = TIMESTAMP_NTZ '2020-09-13 12:26:43.703701'",
+        "id = TRY_CAST('many' AS BIGINT) AND s LIKE 'u%'",
+        "id = CAST(4321.7 AS BIGINT)",
+        "i32 = 70000000000",
+    ]
+    columns = [
+        "F.col('ts') == dt.datetime(2020, 9, 13, 12, 26, 43, 703701, tzinfo=dt.UTC)",
+        "F.col('ts') == F.lit('2020-09-13 05:26:43.703701').cast('timestamp')",
+        "F.col('day') == F.to_date(F.lit('1990-01-11'))",
+    ]
+    instant = "F.col('ntz') == dt.datetime(2020, 9, 13, 12, 26, 43, 703701, tzinfo=dt.UTC)"  # no wall clock
+    found = connect.ask_all(lake, texts, **conf)
+    found |= connect.ask_all(lake, [*columns, instant], python=True, **conf)
+    assert sum(answer.rows for answer in found.values()) >= 5
+    del found[instant]
+    assert all(answer.files <= 6 for answer in found.values())
+
+
+def test_ways_to_write_a_path(lake: str, connect: Any) -> None:
+    folder, other = f"{lake}/p=02/d=2020-01-01", f"{lake}/p=02/d=2020-01-02"
+    for path in [f"file:{lake}", f"file://{lake}", os.path.relpath(lake), [folder, other]]:
+        assert connect.ask(path, "id = 4320 AND s LIKE 'u%'").files <= 6, path
+    assert connect.ask(f"{lake}/p=*", "id = 4320 AND s LIKE 'u%'", basePath=lake).files <= 6
+    assert connect.ask(folder, "p = '02' AND id = 4320", basePath=lake).files == 1
+
+
+def test_row_groups(lake: str, connect: Any) -> None:
+    for where in (
+        "ts = TIMESTAMP '2020-09-13 12:26:43.703701' AND s LIKE 'u%'",
+        "id IN (1, 2, 3, 5000)",
+        "st.b.c = 'n77'",
+    ):
+        found = connect.ask(lake, where, row_groups=True)
+        assert (found.files, found.doubts) == (0, ""), where  # the rows are read by us
+    assert (
+        connect.ask(
+            lake, "F.col('ts') == F.timestamp_micros(F.lit(1600000003703701))", python=True, row_groups=True
+        ).files
+        == 0
+    )
+
+
+def test_a_file_that_changes_meanwhile(write: Any, connect: Any) -> None:
+    path = write("changing", "id", embed=["id"])
+    code = """
+frame = parquet_bloom.spark.read_parquet(spark, path, "id = 5", row_groups=True)
+for file in __import__("pathlib").Path(path).glob("*.parquet"):
+    __import__("os").utime(file)
+frame.collect()
+"""
+    with pytest.raises(RuntimeError, match="it was changed since the DataFrame was made"):
+        connect.run(code, path=str(path))
+
+
+def test_embed(write: Any, connect: Any, ask_spark: Any) -> None:
+    path = write("plain", "id", "concat('u', id) s")
+    code = "report = parquet_bloom.spark.embed(spark, path, ['id', 's']); answer = [report.ok, report.num_filters]"
+    assert connect.run(code, path=str(path)) == [True, 8]
+    assert ask_spark(path, "s = 'u17'").files == 1
+
+
+def test_errors_are_one_line(lake: str, connect: Any) -> None:
+    for where, message in {
+        "'nope = 3'": "PredicateError: Spark does not understand 'nope = 3': [UNRESOLVED_COLUMN",
+        "'id ='": "PredicateError: Spark does not understand 'id =': [PARSE_SYNTAX_ERROR]",
+        "F.col('nope') == 3": "PredicateError: Spark does not understand Column<'==(nope, 3)'>: [UNRESOLVED_COLUMN",
+        "spark.range(1).id == 3": "PredicateError: Spark does not understand Column",
+        "[('nope', '=', 3)]": "UnknownColumnError: column 'nope': no such column",
+        "5": "PredicateError: a condition is",
+    }.items():
+        with pytest.raises(RuntimeError) as caught:
+            connect.run(f"parquet_bloom.spark.read_parquet(spark, path, {where})", path=lake)
+        text = str(caught.value)
+        assert text.startswith(message)
+        assert "\n" not in text
+
+
+def test_a_column_of_a_classic_session(spark: Any, lake: str, connect: Any) -> None:
+    from pyspark.sql.connect.functions import col
+
+    with pytest.raises(parquet_bloom.errors.PredicateError, match="is no Column of this session"):
+        parquet_bloom.spark.read_parquet(spark, lake, col("id") == 5)
+
+
+# ------------------------------------------------------------------------------------------ what a DataFrame reads
+
+SOURCE = "from parquet_bloom.spark.connect import connect_source, over; df = spark.read.parquet(path); "
+
+
+def test_columns_of_a_dataframe(lake: str, connect: Any) -> None:
+    code = "from parquet_bloom.spark.condition import read_condition; df = spark.read.parquet(path); "
+    for where, node in {
+        "df.id == 4321": "id = 4321",
+        "(df['s'] == \"it's\") & (df.st.b.c == 'n4321') & (F.col('i32') + 1 > 0)": "s = 'it''s' AND st.b.c = 'n4321'",
+        "df.ID.isin(1, 2) | ~(df.p != '02')": "ID IN (1, 2) OR p = '02'",
+    }.items():
+        assert connect.run(f"{code} answer = str(read_condition(df, {where}).node)", path=lake) == node
+
+
+def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
+    for frame in [
+        "df",
+        "df.where('id = 5')",
+        "df.where(df.id == 5).filter(F.col('s').like('u%'))",
+        "spark.read.load(path)",
+        "spark.read.format('PARQUET').option('mergeSchema', True).load(path)",
+        "spark.read.schema('id BIGINT, s STRING').parquet(path)",
+        "df.where('id IN (SELECT 5)')",
+    ]:
+        code = f"{SOURCE} source = connect_source({frame}); "
+        code += "answer = [source.paths, source.frame.count(), len(source.conditions)]"
+        paths, count, conditions = connect.run(code, path=lake)
+        assert (paths, count, conditions) == ([lake], 6000, frame.count("where(") + frame.count("filter("))
+
+
+@pytest.mark.parametrize(
+    ("frame", "doubt"),
+    [
+        ("spark.read.option('path', path).load()", "paths are among its options"),
+        ("spark.read.json(path + '/_nothing')", "reads json, not parquet"),
+        ("spark.sql('SELECT * FROM parquet.`' + path + '`')", "it is a query"),
+        ("df.select('id')", "its columns were chosen"),
+        ("df.withColumn('x', F.lit(1))", "with columns"),
+        ("df.alias('x')", "it has an alias"),
+        ("df.join(df.alias('x'), 'id')", "it is a join"),
+        ("df.limit(3)", "limit"),
+        ("df.where(F.col('id').isin(df.select('id')))", "it has subqueries"),
+        ("spark.range(3)", "range"),
+        ("spark.readStream.schema(df.schema).parquet(path)", "is a stream"),
+        ("(df.createOrReplaceTempView('by_name'), spark.table('by_name'))[1]", "tables by name"),
+        ("df.localCheckpoint()", "checkpoint"),
+    ],
+)
+def test_dataframes_that_are_no_plain_reads(frame: str, doubt: str, lake: str, connect: Any) -> None:
+    with pytest.raises(RuntimeError, match=f"Doubt: .*{doubt}"):
+        connect.run(f"{SOURCE} connect_source({frame})", path=lake)
+
+
+def test_the_same_dataframe_over_fewer_files(lake: str, connect: Any) -> None:
+    """Columns of the old DataFrame are understood by the new one."""
+    code = f"""{SOURCE}
+some = spark.read.schema(df.schema).option("basePath", path).parquet(path + "/p=02")
+frame = over(df.where(df.s != "u3"), some)
+answer = [
+    frame.count(),
+    len(frame.inputFiles()),
+    frame.schema == df.schema,
+    frame.where(df.id == 6).count(),
+    frame.where(frame.id == 6).select(df.s, frame.id).collect()[0][0],
+    frame.where("id = 3").count(),
+]
+"""
+    assert connect.run(code, path=lake) == [1999, 4, True, 1, "u6", 0]

@@ -1,0 +1,100 @@
+"""Whatever way a lake is pruned, the rows are those of Spark alone without filters: random lakes, types and conditions.
+
+A seed decides everything, and a failure names it; `hunting` says how to go on for longer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hunting import seeds
+from random_queries import CLASSIC, Asking, Told, draw_settings, settings
+from spark_lakes import Lake, make_lake
+
+import parquet_bloom.spark
+
+pytestmark = pytest.mark.spark
+
+SEED = 3  # of the lake that tests share: partitions of odd names, files of five writers
+QUESTIONS = 16
+
+
+@pytest.fixture(scope="module")
+def random_lake(spark: Any, tmp_path_factory: pytest.TempPathFactory, interpreted: None) -> Lake:
+    return make_lake(spark, random.Random(SEED), tmp_path_factory.mktemp("lakes") / "lä{k}e%41 [a]")
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Conditions that fail in Spark itself are among the random ones: PySpark logs each."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # a logger of another class would fail there
+    logger.disabled = True
+    yield
+    logger.disabled = False
+
+
+def check(told: Told, story: str, least: float = 0.15) -> None:
+    assert told.wrong == [], story
+    assert told.asked >= 2 * told.refused, story
+    assert told.skipped >= least * told.asked, story
+    assert told.matched >= 0.1 * told.asked, story
+
+
+def test_classic(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None) -> None:
+    for seed in seeds(1):
+        rng = random.Random(seed)
+        lake = random_lake if seed == 0 else make_lake(spark, rng, tmp_path / f"lake {seed}")
+        told = Told()
+        for ansi in ("true", "false"):
+            with settings(spark, draw_settings(rng) | {"spark.sql.ansi.enabled": ansi}):
+                told += Asking(spark, rng, lake).ask(QUESTIONS)
+        check(told, f"{seed=}")
+
+
+def test_data_source(spark: Any, random_lake: Lake, quiet: None) -> None:
+    rng = random.Random(SEED)
+    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        parquet_bloom.spark.register(spark)
+        told = Asking(spark, rng, random_lake, ("source",)).ask(10)
+    assert told.wrong == []
+    assert told.asked > 1
+
+
+def test_connect(connect: Any, random_lake: Lake, tmp_path: Path) -> None:
+    random_lake.save(tmp_path / "lake")
+    told = connect.run(
+        "import random, random_queries, spark_lakes, dataclasses\n"
+        "parquet_bloom.spark.register(spark)\n"
+        "with random_queries.settings(spark, random_queries.draw_settings(random.Random(1))):\n"
+        "    lake = spark_lakes.Lake.load(path)\n"
+        "    ways = ('read', 'read', 'read', 'pruned', 'source')\n"
+        "    asking = random_queries.Asking(spark, random.Random(2), lake, ways)\n"
+        "    answer = dataclasses.asdict(asking.ask(12))\n",
+        path=str(tmp_path / "lake"),
+    )
+    check(Told(**told), "connect", least=0.1)
+
+
+@pytest.mark.slow
+def test_cluster(random_lake: Lake, tmp_path: Path) -> None:
+    random_lake.save(tmp_path / "lake")
+    tests = Path(__file__).resolve().parents[1]
+    paths = [str(tests.parent), str(tests), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("equal_cluster.py"))]
+    command += [str(tmp_path / "lake"), str(tmp_path), "5", "16"]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=500, check=True)
+    told = Told(**json.loads(done.stdout.splitlines()[-1]))
+    check(told, "cluster")
+    assert len(told.ways) > 5
+    assert set(told.ways) <= {*CLASSIC, "source"}

@@ -1,0 +1,107 @@
+"""Where the files that Spark lists are: on which file system, below which folder, and who can read them there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from parquet_bloom.spark.doubt import Doubt
+from parquet_bloom.spark.layout import find_layout
+from parquet_bloom.spark.paths import file_uri, normal_path
+from parquet_bloom.spark.storage import storage_for
+
+SCHEMA = StructType([StructField("id", LongType()), StructField("p", StringType())])
+
+
+class _NoJvm:
+    """Of a session, all that is asked of one without a JVM."""
+
+
+@pytest.mark.parametrize(
+    ("uris", "options", "paths"),
+    [
+        ([], None, []),
+        (["file:///a%20b", "file:/c"], None, ["/a b", "/c"]),
+        (["file:///a%20b"], {"region": "x"}, ["/a b"]),
+        (["s3a://b/k%20x%25"], None, ["s3a://b/k x%"]),
+        (["s3n://b/k"], {"region": "x"}, ["s3://b/k"]),
+        (["wasbs://c@a.blob.core.windows.net/k"], None, ["abfss://c@a.dfs.core.windows.net/k"]),
+        (["gs://b/k%3F%23", "gs://b/ü"], {}, ["gs://b/k?#", "gs://b/ü"]),
+    ],
+)
+def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) -> None:
+    session: Any = _NoJvm()
+    found, filesystem = storage_for(session, uris, options)
+    assert found == paths
+    assert (filesystem is None) == (not options or uris[0].startswith("file"))
+
+
+@pytest.mark.parametrize(
+    ("uris", "options", "doubt"),
+    [
+        (["file:///a", "s3a://b/k"], None, "several kinds"),
+        (["hdfs://n/a", "webhdfs://n/a"], None, "several kinds"),
+        (["hdfs://n/a"], None, "without a JVM"),
+        (["hdfs://n/a"], {"region": "x"}, "for object stores, not for hdfs"),
+        (["a/b"], None, "not known which file"),
+    ],
+)
+def test_doubts(uris: list[str], options: Any, doubt: str) -> None:
+    session: Any = _NoJvm()
+    with pytest.raises(Doubt, match=doubt):
+        storage_for(session, uris, options)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("s3a://b", "s3a://b/"),
+        ("s3a://b/", "s3a://b/"),
+        ("s3a://b//x//y/", "s3a://b/x/y"),
+        ("s3a://b/x/../y z%20", "s3a://b/y z%20"),
+        ("hdfs:///x/y", "hdfs://nn:8020/x/y"),
+        ("hdfs:/x", "hdfs://nn:8020/x"),
+        ("hdfs://other/x", "hdfs://other/x"),
+        ("file:/a/../b", "/b"),
+    ],
+)
+def test_callers_paths_begin_what_is_listed(path: str, expected: str) -> None:
+    assert normal_path(path, "hdfs://nn:8020") == expected
+
+
+@pytest.mark.parametrize("root", ["s3a://b/t", "hdfs:///t/", "hdfs://nn/t//", "hdfs:/t"])
+def test_partitions_are_found_on_any_file_system(root: str) -> None:
+    place = "s3a://b" if root.startswith("s3a") else "hdfs://nn"
+    files = [f"{place}/t/p=0{number}/f.parquet" for number in range(3)]
+    layout = find_layout(files, [root], {}, SCHEMA, True)
+    assert (layout.base, layout.columns) == (f"{place}/t", ("p",))
+    assert layout.base_path == f"{place}/t"
+    assert list(layout.values.values()) == [("00",), ("01",), ("02",)]
+    only = find_layout(files[:1], [f"{root.rstrip('/')}/p=00"], {"basePath": root}, SCHEMA, True)
+    assert (only.base, only.columns) == (layout.base, ("p",))
+
+
+def test_a_bucket_is_a_folder() -> None:
+    layout = find_layout(["s3a://b/p=1/f.parquet"], ["s3a://b"], {}, SCHEMA, True)
+    assert (layout.base, layout.columns) == ("s3a://b/", ("p",))
+
+
+def test_a_folder_elsewhere_is_doubted() -> None:
+    with pytest.raises(Doubt, match="below none of the paths"):
+        find_layout(["hdfs://nn/t/f.parquet"], ["relative/t"], {}, SCHEMA, True)
+    with pytest.raises(Doubt, match="given twice"):
+        find_layout(["hdfs://nn/t/f.parquet"], ["hdfs:///t", "hdfs://nn/t/f.parquet"], {}, SCHEMA, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("/a{b", "file:///a\\{b"),
+        ("s3a://b/a[b,c", "s3a://b/a\\[b\\,c"),
+        ("hdfs://n/ü %20", "hdfs://n/ü %20"),
+    ],
+)
+def test_what_is_listed_is_given_back_as_no_pattern(path: str, uri: str) -> None:
+    assert file_uri(path) == uri

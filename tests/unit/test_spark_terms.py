@@ -1,0 +1,157 @@
+"""Parts of conditions that are not understood: what is known without them is never too much."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from parquet_bloom.predicate import tree
+from parquet_bloom.predicate.sql import Builder, fold_sql
+from parquet_bloom.predicate.tree import And, Equal, Node, Or
+from parquet_bloom.spark.sql_terms import foldable_comparison
+from parquet_bloom.spark.terms import Joined, Negated, Piece, Reading, Term, join, joined, known, spelled
+
+Truth = bool | None
+
+
+def conjunction(values: list[Truth]) -> Truth:
+    return False if False in values else None if None in values else True
+
+
+def opposite(value: Truth) -> Truth:
+    return None if value is None else not value
+
+
+def truth(term: Any, values: dict[str, Truth]) -> Truth:
+    """A term by SQL's three-valued logic."""
+    if isinstance(term, Piece):
+        return values[term.text]
+    if isinstance(term, Negated):
+        return opposite(truth(term.child, values))
+    found = [truth(child, values) for child in term.children]
+    if term.kind is And:
+        return conjunction(found)
+    return opposite(conjunction([opposite(value) for value in found]))
+
+
+def holds(node: Node, values: dict[str, Truth]) -> Truth:
+    def leaf(item: Any) -> Truth:
+        return values[item.column] if isinstance(item, Equal) else opposite(values[item.column])
+
+    def of(item: Any, found: list[Truth]) -> Truth:
+        return conjunction(found) if isinstance(item, And) else opposite(conjunction([opposite(one) for one in found]))
+
+    return tree.fold(node, leaf, of)
+
+
+def a_term(rng: random.Random, depth: int, names: list[str]) -> Term:
+    kind = rng.choice(["and", "or", "not", "piece"]) if depth else "piece"
+    if kind == "not":
+        return Negated(a_term(rng, depth - 1, names))
+    if kind in ("and", "or"):
+        children = [a_term(rng, depth - 1, names) for _ in range(rng.randint(2, 3))]
+        return Joined(And if kind == "and" else Or, children)
+    names.append(f"c{len(names)}")
+    name = names[-1]
+    piece = Piece(name, name)
+    if rng.random() < 0.6:
+        node = Equal(name, 1)
+        piece.readings.append(Reading(name, lambda negated: tree.negation(node) if negated else node))
+    return piece
+
+
+def test_what_is_known_holds_wherever_the_condition_does() -> None:
+    rng = random.Random(5)
+    useful = refused = 0
+    for _ in range(400):
+        names: list[str] = []
+        term = a_term(rng, 4, names)
+        node = known(term, lambda piece, negated: piece.readings[0].exact(negated) if piece.readings else None)
+        for _ in range(20):
+            values = {name: rng.choice([True, False, None]) for name in names}
+            if truth(term, values):
+                assert node is None or holds(node, values)
+            elif node is not None:
+                refused += holds(node, values) is not True
+        useful += node is not None
+    assert useful > 100
+    assert refused > 1000
+
+
+def test_everything_is_known_where_all_is_understood() -> None:
+    rng = random.Random(6)
+    for _ in range(100):
+        names: list[str] = []
+        term = a_term(rng, 3, names)
+        node = known(
+            term, lambda piece, negated: (tree.negation if negated else lambda item: item)(Equal(piece.text, 1))
+        )
+        assert node is not None
+        for _ in range(20):
+            values = {name: rng.choice([True, False, None]) for name in names}
+            assert holds(node, values) == truth(term, values)
+
+
+def test_a_text_is_split_whatever_stands_in_it() -> None:
+    def piece(text: str, read: Any) -> Term:
+        return Piece(text, text)
+
+    builder: Builder[Term] = Builder(piece, Negated, lambda items: joined(And, items), lambda items: joined(Or, items))
+    for text, expected in {
+        "a = 1 AND f(b, 'x AND y') > 3": "(a = 1) AND (f(b, 'x AND y') > 3)",
+        "NOT (a = 5L OR b LIKE 'x%') AND c": "(NOT ((a = 5L) OR (b LIKE 'x%'))) AND (c)",
+        "a BETWEEN 1 AND 2 AND CASE WHEN b AND c THEN d END": "(a BETWEEN 1 AND 2) AND (CASE WHEN b AND c THEN d END)",
+        "(a) = 1 OR (b = 2 AND (c = 3))": "((a) = 1) OR ((b = 2) AND (c = 3))",
+    }.items():
+        assert spelled(fold_sql(text, "spark", builder)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "name", "literals"),
+    [
+        ("a = 5L", "=", "a", ["5L"]),
+        ("CAST('x' AS STRING) == `a b`.c", "=", "a b.c", ["CAST('x' AS STRING)"]),
+        ("3S >= a", "<=", "a", ["3S"]),
+        ("a <=> -5", "<=>", "a", ["-5"]),
+        ("a in (1L, CAST(2 AS DECIMAL(9, 2)), 'x, y')", "in", "a", ["1L", "CAST(2 AS DECIMAL(9, 2))", "'x, y'"]),
+        ("a BETWEEN 1 + 1 AND 'x AND y'", "between", "a", ["1 + 1", "'x AND y'"]),
+        ("ARRAY_CONTAINS(a.b, 5::BIGINT)", "contains", "a.b", ["5::BIGINT"]),
+        ("a = DATE '2020-01-01'", "=", "a", ["DATE '2020-01-01'"]),
+    ],
+)
+def test_comparisons_with_casts(text: str, operator: str, name: str, literals: list[str]) -> None:
+    found = foldable_comparison(text)
+    assert found is not None
+    assert (found.operator, found.name) == (operator, name)
+    assert [literal.spelling for literal in found.literals] == literals
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = b",
+        "a = now()",
+        "a = current_date",
+        "a = abs(5)",
+        "a = 'x\\'y'",
+        'a = "x"',
+        "a = '${x}'",
+        "a = X'6E6F77'",
+        "a + 1 = 5",
+        "f(a) = 5",
+        "a = 5 OR b",
+        "a IN (SELECT 5)",
+        "a <> 5",
+        "a.5 = 5",
+    ],
+)
+def test_no_comparisons_with_literals(text: str) -> None:
+    assert foldable_comparison(text) is None
+
+
+def test_long_conditions_are_one_text() -> None:
+    assert join(["a"] * 3, Or) == "(a) OR (a) OR (a)"
