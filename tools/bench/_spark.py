@@ -1,0 +1,177 @@
+"""Spark in the benchmark's own process: a session, ways to ask it, and what its plans say that they read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+
+import parquet_bloom.spark
+from parquet_bloom.file.footer_cache import FOOTERS
+
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "ERROR",
+}
+
+
+@contextmanager
+def session() -> Iterator[Any]:
+    """Spark with two task slots."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        raise SystemExit("there is no Java; on Debian: apt-get install openjdk-17-jdk-headless")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("parquet_bloom benchmark")
+        for key, value in _SETTINGS.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+Ask = Callable[[str], Any]
+"""From a condition to a DataFrame."""
+
+
+@dataclass
+class Way:
+    """A way to ask, and what it took.
+
+    Attributes
+    ----------
+    ask : gives the DataFrame; that is part of the time.
+    cold : whether nothing is known of the files: footers that are kept in memory are forgotten before.
+    seconds, files, rows, extra : {kind of question: a value a run}; files and rows read are by Spark's own metrics.
+    planning, scanning : {kind of question: a count a run} of what was counted until Spark had a plan, and from then on.
+    """
+
+    name: str
+    ask: Ask
+    cold: bool = False
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    files: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    rows: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    extra: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    planning: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    scanning: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def median(self, what: str, kind: str) -> float:
+        return statistics.median(getattr(self, what)[kind])
+
+    def run(
+        self,
+        where: str,
+        kind: str | None,
+        expected: Sequence[Any] | None = None,
+        count: Callable[[], int] | None = None,
+    ) -> list[Any]:
+        """Ask once, and give the rows; under no kind, it is to get warm only. `count` tells what was done since."""
+        if self.cold:
+            FOOTERS.clear()
+        if count is not None:
+            count()
+        started = time.perf_counter()
+        frame = self.ask(where)
+        planned = files = 0
+        if count is not None:
+            for scan in [plan for kind, plan in _scans(frame) if kind == "FileSourceScanExec"]:
+                scan.selectedPartitions()  # only when it is asked for them does a plan list its files
+            planned = count()
+            files, _ = scanned(frame)  # the run sets it to zero, as a plan lists its files but once
+        rows = frame.collect()
+        seconds = time.perf_counter() - started
+        found = [row.asDict() for row in rows]
+        if expected is not None and found != expected:
+            raise SystemExit(f"{self.name} found {found} for {where}: there is {expected}")
+        if kind is not None:
+            listed, read = scanned(frame)
+            files = files or listed
+            self.seconds[kind].append(seconds)
+            self.files[kind].append(files)
+            self.rows[kind].append(read)
+            if count is not None:
+                self.planning[kind].append(planned)
+                self.scanning[kind].append(count())
+        return found
+
+
+def ways_of(spark: Any, path: str) -> list[Way]:
+    """Native Spark and ours, on a DataFrame that is there and from the path on; of ours, cold and warm."""
+    frame = spark.read.parquet(path)
+    ways = [
+        Way("native, DataFrame at hand", frame.where),
+        Way("native, from the path", lambda where: spark.read.parquet(path).where(where)),
+    ]
+    ours: list[tuple[str, Ask]] = [
+        ("read_parquet", lambda where: parquet_bloom.spark.read_parquet(spark, path, where)),
+        ("pruned", lambda where: parquet_bloom.spark.pruned(frame, where)),
+        ("install", parquet_bloom.spark.install(spark.read.parquet(path)).where),
+    ]
+    return ways + [Way(f"{name}, {case}", ask, case == "cold") for name, ask in ours for case in ("cold", "warm")]
+
+
+def scanned(frame: Any) -> tuple[int, int]:
+    """Files and rows that a DataFrame's scans read when it was collected, by Spark's own metrics.
+
+    Row groups that were chosen one by one are no scan's: they are counted as no file, and by the rows that came from
+    them.
+    """
+    files = rows = 0
+    for kind, plan in _scans(frame):
+        files += _metric(plan, "numFiles") if kind == "FileSourceScanExec" else 0
+        rows += _metric(plan, _ROWS[kind])
+    return files, rows
+
+
+_ROWS = {
+    "FileSourceScanExec": "numOutputRows",
+    "RDDScanExec": "numOutputRows",
+    "MapInArrowExec": "pythonNumRowsReceived",
+}
+
+
+def _scans(frame: Any) -> Iterator[tuple[str, Any]]:
+    """What reads files in a DataFrame's plan, by its kind."""
+    plans = [frame._jdf.queryExecution().executedPlan()]
+    while plans:
+        plan = plans.pop()
+        kind = plan.getClass().getSimpleName()
+        if kind == "AdaptiveSparkPlanExec":
+            plans.append(plan.executedPlan())
+            continue
+        if kind.endswith("QueryStageExec"):
+            plans.append(plan.plan())
+            continue
+        children = plan.children()
+        plans += [children.apply(number) for number in range(children.size())]
+        if kind in _ROWS:
+            yield kind, plan
+
+
+def _metric(plan: Any, name: str) -> int:
+    found = plan.metrics().get(name)
+    return int(found.get().value()) if found.isDefined() else 0

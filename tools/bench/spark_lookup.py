@@ -1,0 +1,259 @@
+"""One value among 2,000 files with Spark: pruned before the scan against Spark's own use of the same filters.
+
+python tools/bench/spark_lookup.py [--files N] [--web-files N] [--folder FOLDER] [--repeat N] [--parts NAME,...]
+
+All in one process and one session of two task slots, warmed up first; all ways take turns, each lookup with a value of
+its own, by turns one of a row and one of none, and every answer is compared. The figures are medians. Times are from
+the call until the rows are there, listing included where a path is given. Cold: no footer is kept in memory; the files
+are in the page cache. Files are what Spark's own metric of the scan (numFiles) says.
+
+lake    2,000 files of one row group of 2,000 rows, filters by us
+moments INT96 and timestamp_ntz, where Spark itself consults nothing: a file of 50 row groups, and 100 files
+scans   all rows, nothing to be skipped
+web     files behind WebHDFS on loopback, each answer of which comes after 25 ms, served by another process
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import _spark
+import numpy as np
+from _common import header, positive
+from _lake import Lake
+from _spark import Way
+from _spark_moments import KINDS as MOMENTS
+from _spark_moments import Moments
+
+from parquet_bloom.spark import install, pruned, read_parquet
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+KINDS = ("there", "absent")
+WARMING = 3
+DELAY = 0.025
+Question = Callable[[str], tuple[str, list[dict[str, Any]]]]
+"""From a kind of question to a condition and the rows that it has."""
+
+
+def race(
+    ways: Sequence[Way], ask: Question, repeat: int, count: Callable[[], int] | None = None, warming: int = WARMING
+) -> None:
+    """All ways in turn, `repeat` times each kind of question; `count` tells how much was counted since it was asked."""
+    for turn in range(-warming, repeat):
+        for kind in KINDS:
+            for way in ways:
+                where, rows = ask(kind)
+                way.run(where, kind if turn >= 0 else None, rows, count)
+
+
+def print_ways(ways: Sequence[Way], columns: Sequence[tuple[str, str, float, int]], base: dict[str, str]) -> None:
+    """A line a way; `base` names, for each, the way that it is compared with."""
+    width = max(len(way.name) for way in ways)
+    titles = "".join(f"{title:>12}" for title, *_ in columns)
+    print(f"  {'':{width}}" + "".join(f"   {kind + titles[len(kind) :]}{'':9}".rstrip() for kind in KINDS))
+    by_name = {way.name: way for way in ways}
+    for way in ways:
+        cells = []
+        for kind in KINDS:
+            cell = "".join(f"{way.median(what, kind) * by:12,.{digits}f}" for _, what, by, digits in columns)
+            native = by_name.get(base.get(way.name, ""))
+            ratio = native.median("seconds", kind) / way.median("seconds", kind) if native else None
+            cells.append(cell + (f"{ratio:7.1f} x" if ratio else " " * 9))
+        print(f"  {way.name:{width}}   " + "   ".join(cells).rstrip())
+
+
+def bases(ways: Sequence[Way]) -> dict[str, str]:
+    """Ours from the path are compared with native from the path, those on a DataFrame with native on it."""
+    natives = ("native, DataFrame at hand", "native, from the path")
+    return {way.name: natives[way.name.startswith("read_parquet")] for way in ways if not way.name.startswith("native")}
+
+
+def verdict(ways: Sequence[Way], case: str, asked: float, title: str) -> None:
+    """Whether each way of ours is so many times as fast as native, in the worse of the two kinds."""
+    by_name = {way.name: way for way in ways}
+    ratios = {}
+    for name, native in bases(ways).items():
+        if name.endswith(case):
+            pairs = [(by_name[native].median("seconds", k), by_name[name].median("seconds", k)) for k in KINDS]
+            ratios[name] = min(theirs / ours for theirs, ours in pairs)
+    worst = min(ratios.values())
+    reached = "reached" if worst >= asked else "missed"
+    told = ", ".join(f"{name.partition(',')[0]} {ratio:.1f}" for name, ratio in ratios.items())
+    print(f"{title}: {told} x (asked: at least {asked:.1f}): {reached}")
+
+
+class Ids:
+    """Questions for an id that nobody has asked for."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._rng = np.random.default_rng()
+        self._rows = lake.some_rows(self._rng)
+
+    def __call__(self, kind: str) -> tuple[str, list[dict[str, Any]]]:
+        if kind == "absent":
+            return f"id = {int(self._rng.integers(-(2**63), 2**63))}", []  # one in 10^12 is there
+        row = next(self._rows)
+        return f"id = {row['id']}", [{name: row[name] for name in ("id", "key")}]
+
+
+def selecting(ways: Sequence[Way], *columns: str) -> list[Way]:
+    """The same ways, asked for some columns."""
+    return [Way(way.name, lambda where, ask=way.ask: ask(where).select(*columns), way.cold) for way in ways]
+
+
+def lake_part(spark: Any, lake: Lake, repeat: int) -> None:
+    print(f"{lake.files:,} files of one row group of {lake.rows:,} rows: one id")
+    ways = selecting(_spark.ways_of(spark, str(lake.data)), "id", "key")
+    race(ways, Ids(lake), repeat)
+    print_ways(ways, [("ms", "seconds", 1000, 0), ("numFiles", "files", 1, 0)], bases(ways))
+    verdict(ways, "warm", 10, "faster, warm")
+    verdict(ways, "cold", 1 / 1.1, "faster, cold")
+    print()
+
+
+def moments_part(spark: Any, home: Path, repeat: int) -> None:
+    for files, row_groups, size in ((1, 50, 40_000), (100, 1, 2_000)):
+        for kind in MOMENTS:
+            moments = Moments(spark, home, kind, files, row_groups, size)
+            moments.make()
+            ways = selecting(moment_ways(spark, str(moments.data)), "id")
+            several = "s" if files > 1 else ""
+            print(f"{kind}: {files} file{several} of {row_groups} x {moments.rows:,} rows: one value")
+            race(ways, moments, repeat)
+            for way in ways:
+                for of_kind, rows in way.rows.items():
+                    way.extra[of_kind] = [count // moments.rows for count in rows]
+            columns = [("ms", "seconds", 1000, 0), ("numFiles", "files", 1, 0), ("row groups", "extra", 1, 0)]
+            print_ways(ways, columns, bases(ways))
+            verdict([way for way in ways if "False" not in way.name], "", 1, "faster")
+            print()
+
+
+def moment_ways(spark: Any, path: str) -> list[Way]:
+    """Native Spark and ours, warm; by row groups and by files."""
+    frame = spark.read.parquet(path)
+    installed = install(spark.read.parquet(path))
+    return [
+        Way("native, DataFrame at hand", frame.where),
+        Way("native, from the path", lambda where: spark.read.parquet(path).where(where)),
+        Way("read_parquet, row_groups=auto", lambda where: read_parquet(spark, path, where)),
+        Way("read_parquet, row_groups=True", lambda where: read_parquet(spark, path, where, row_groups=True)),
+        Way("read_parquet, row_groups=False", lambda where: read_parquet(spark, path, where, row_groups=False)),
+        Way("pruned, row_groups=auto", lambda where: pruned(frame, where)),
+        Way("pruned, row_groups=True", lambda where: pruned(frame, where, row_groups=True)),
+        Way("install (files only)", installed.where),
+    ]
+
+
+def scans_part(spark: Any, lake: Lake, repeat: int) -> None:
+    path, all_rows = str(lake.data), "value >= 0"
+    frames: dict[str, Callable[[], Any]] = {
+        "native": lambda: spark.read.parquet(path),
+        "read_parquet": lambda: read_parquet(spark, path),
+        "native, all rows match": lambda: spark.read.parquet(path).where(all_rows),
+        "read_parquet, all rows match": lambda: read_parquet(spark, path, all_rows),
+    }
+    at_hand = spark.read.parquet(path)
+    installed = install(spark.read.parquet(path))
+    frames |= {
+        "native, DataFrame at hand": lambda: at_hand,
+        "install": lambda: installed,
+        "native, DataFrame at hand, all rows match": lambda: at_hand.where(all_rows),
+        "install, all rows match": lambda: installed.where(all_rows),
+        "native, DataFrame at hand, all rows match ": lambda: at_hand.where(all_rows),
+        "pruned, all rows match": lambda: pruned(at_hand, all_rows),
+    }
+    ways = [
+        Way(name, lambda _, frame=frame: frame().selectExpr("sum(value) s", "count(key) n"))
+        for name, frame in frames.items()
+    ]
+    for turn in range(-WARMING, repeat):
+        for way in ways:
+            way.run("", "all" if turn >= 0 else None)
+    print(f"all {lake.files * lake.rows:,} rows of {lake.files:,} files, two columns")
+    width = max(map(len, frames))
+    for native, ours in zip(ways[::2], ways[1::2], strict=True):
+        theirs, taken = native.median("seconds", "all"), ours.median("seconds", "all")
+        print(f"  {native.name:{width}}{theirs * 1000:8,.0f} ms")
+        reached = "reached" if taken <= 1.05 * theirs else "missed"
+        print(f"  {ours.name:{width}}{taken * 1000:8,.0f} ms{100 * (taken / theirs - 1):+7.1f} % (asked: 5): {reached}")
+    print()
+
+
+def web_part(spark: Any, lake: Lake, repeat: int) -> None:
+    import webhdfs_server
+
+    print(f"{lake.files:,} files of {lake.rows:,} rows behind WebHDFS, each answer after {DELAY * 1000:.0f} ms: one id")
+    long_ago = time.time() - 86_400  # what was changed just now is not remembered
+    for file in lake.paths:
+        os.utime(file, (long_ago, long_ago))
+    with webhdfs_server.other_process(lake.data, DELAY) as server:
+        ways = selecting(_spark.ways_of(spark, server.url + "/"), "id", "key")
+        race(ways, Ids(lake), repeat, lambda: sum(server.take()["requests"].values()), 1)
+    print("  requests: until there is a plan (listing, probing), and from then on (the scan)")
+    columns = [("ms", "seconds", 1000, 0), ("numFiles", "files", 1, 0)]
+    print_ways(ways, [*columns, ("plan", "planning", 1, 0), ("scan", "scanning", 1, 0)], bases(ways))
+    verdict(ways, "warm", 10, "faster, warm")
+    verdict(ways, "cold", 1 / 1.1, "faster, cold")
+    fewer_requests(ways)
+    print()
+
+
+def fewer_requests(ways: Sequence[Way]) -> None:
+    """Whether each way of ours asks for no more than native does, in the worse of the two kinds."""
+    by_name = {way.name: way for way in ways}
+    told, worst = [], float("inf")
+    for name, native in bases(ways).items():
+        asked = [
+            [way.median("planning", kind) + way.median("scanning", kind) for kind in KINDS]
+            for way in (by_name[native], by_name[name])
+        ]
+        ratio = min(theirs / max(1, ours) for theirs, ours in zip(*asked, strict=True))
+        worst = min(worst, ratio)
+        told.append(f"{name} {ratio:.1f}")
+    print(f"fewer requests: {'; '.join(told)} x (asked: at least 1.0): {'reached' if worst >= 1 else 'missed'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    home = os.environ.get("PARQUET_BLOOM_LAKE") or Path(tempfile.gettempdir(), "parquet_bloom_lake")
+    parts = ("lake", "moments", "scans", "web")
+    parser.add_argument("--files", type=positive, default=2_000)
+    parser.add_argument("--web-files", type=positive, default=300)
+    parser.add_argument("--folder", type=Path, default=home, help="where the lakes are kept; PARQUET_BLOOM_LAKE if set")
+    parser.add_argument("--repeat", type=positive, default=9, help="lookups of each kind")
+    parser.add_argument("--parts", default=",".join(parts), help="which, with commas between")
+    options = parser.parse_args()
+    wanted = options.parts.split(",")
+    lake = Lake(Path(options.folder), options.files, 1, 2_000, 0.001)
+    web = Lake(Path(options.folder), options.web_files, 1, 2_000, 0.001)
+    for kept, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
+        if part in wanted:
+            kept.make()
+    header(
+        "one value among many files, by Spark",
+        f"scale    {lake.files:,} files, 2,000 were asked for",
+        f"peer     pyspark {version('pyspark')}, local[2], its own Bloom filters on",
+        f"medians  of {options.repeat} runs of each kind in turn, {WARMING} before them to get warm",
+    )
+    with _spark.session() as spark:
+        if "lake" in wanted:
+            lake_part(spark, lake, options.repeat)
+        if "moments" in wanted:
+            moments_part(spark, Path(options.folder), options.repeat)
+        if "scans" in wanted:
+            scans_part(spark, lake, 2 * options.repeat)
+        if "web" in wanted:
+            web_part(spark, web, -(-options.repeat // 3))
+
+
+if __name__ == "__main__":
+    main()
