@@ -144,6 +144,7 @@ _OTHERS: dict[str, list[pa.DataType]] = {
     "ts": [pa.timestamp("ms", "UTC"), pa.timestamp("ns", "UTC"), pa.timestamp("us")],
     "ntz": [pa.timestamp("ms"), pa.date32(), pa.timestamp("us", "UTC")],
 }
+_NANOSECONDS = pa.timestamp("ns", "UTC")  # Spark reads a file of them by a schema that says so, but infers none
 _FOLDERS: list[list[str | None]] = [
     [],
     ["02", "2", "x", None, "a b%/ü{}"],
@@ -257,7 +258,8 @@ def _draw_file(rng: random.Random, lake: Lake, number: int) -> _File:
             continue  # the file lacks it
         arrow = KINDS[column.kind].arrow
         if odd and writer != "polars" and column.kind in _OTHERS and rng.random() < 0.3:
-            arrow = rng.choice(_OTHERS[column.kind])
+            others = [other for other in _OTHERS[column.kind] if writer != "spark" or other != _NANOSECONDS]
+            arrow = rng.choice(others)
         values: list[Any] = []
         for _ in range(groups):
             few = rng.sample(column.pool, min(len(column.pool), rng.randint(1, 8)))

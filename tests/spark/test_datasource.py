@@ -5,9 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import random
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -405,12 +402,18 @@ def test_an_object_store(s3: Any, lake: str, tmp_path: Path, load: Any) -> None:
     assert frame.rdd.getNumPartitions() == 1
 
 
-def test_connect(lake: str) -> None:
-    """In a process of its own, as classic sessions and Connect cannot share one."""
-    script = Path(__file__).with_name("over_connect.py")
-    wheres = ["id = 77", "ts = TIMESTAMP '2020-09-13 12:26:43.703701'", "p = '02' AND i8 = 0"]
-    environment = {name: value for name, value in os.environ.items() if not re.match("SPARK_(REMOTE|CONNECT)", name)}
-    command = [sys.executable, str(script), lake, *wheres]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split("\n") == ["True", *(f"True True {count}" for count in (1, 1, 16)), ""]
+def test_connect(lake: str, connect: Any) -> None:
+    wheres = {"id = 77": 1, "ts = TIMESTAMP '2020-09-13 12:26:43.703701'": 1, "p = '02' AND i8 = 0": 16}
+    for where, count in wheres.items():
+        answer = connect.run(
+            "parquet_bloom.spark.register(spark)\n"
+            "found = spark.read.format('parquet_bloom').option('prune', where).load(lake)\n"
+            "native = spark.read.option('parquet.filter.bloom.enabled', 'false').parquet(lake)\n"
+            "rows = [sorted(map(repr, frame.where(where).toArrow().to_pylist())) for frame in (found, native)]\n"
+            "answer = ['connect' in type(spark).__module__, found.schema == native.schema, *rows]\n",
+            lake=lake,
+            where=where,
+        )
+        connected, same_schema, ours, theirs = answer
+        assert (connected, same_schema, len(ours)) == (True, True, count)
+        assert ours == theirs

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hunting import seeds
+from hunting import SECONDS, seeds
 from random_queries import CLASSIC, Asking, Told, draw_settings, settings
 from spark_lakes import Lake, make_lake
 
@@ -61,28 +61,37 @@ def test_classic(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None) -> 
         check(told, f"{seed=}")
 
 
-def test_data_source(spark: Any, random_lake: Lake, quiet: None) -> None:
-    rng = random.Random(SEED)
-    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-        parquet_bloom.spark.register(spark)
-        told = Asking(spark, rng, random_lake, ("source",)).ask(10)
-    assert told.wrong == []
-    assert told.asked > 1
+def test_data_source(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None) -> None:
+    parquet_bloom.spark.register(spark)
+    for seed in seeds(1):
+        rng = random.Random(SEED + seed)
+        lake = random_lake if seed == 0 else make_lake(spark, rng, tmp_path / f"lake {seed}")
+        with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+            told = Asking(spark, rng, lake, ("source",)).ask(10)
+        assert told.wrong == [], f"{seed=}"
+        assert told.asked > 1
 
 
-def test_connect(connect: Any, random_lake: Lake, tmp_path: Path) -> None:
-    random_lake.save(tmp_path / "lake")
-    told = connect.run(
-        "import random, random_queries, spark_lakes, dataclasses\n"
-        "parquet_bloom.spark.register(spark)\n"
-        "with random_queries.settings(spark, random_queries.draw_settings(random.Random(1))):\n"
-        "    lake = spark_lakes.Lake.load(path)\n"
-        "    ways = ('read', 'read', 'read', 'pruned', 'source')\n"
-        "    asking = random_queries.Asking(spark, random.Random(2), lake, ways)\n"
-        "    answer = dataclasses.asdict(asking.ask(12))\n",
-        path=str(tmp_path / "lake"),
-    )
-    check(Told(**told), "connect", least=0.1)
+def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) -> None:
+    for seed in seeds(1):
+        lake = random_lake if seed == 0 else make_lake(spark, random.Random(seed), tmp_path / f"lake {seed}")
+        lake.save(tmp_path / "lake")
+        told = connect.run(
+            "import random, random_queries, spark_lakes, dataclasses\n"
+            "parquet_bloom.spark.register(spark)\n"
+            f"with random_queries.settings(spark, random_queries.draw_settings(random.Random({seed + 1}))):\n"
+            "    lake = spark_lakes.Lake.load(path)\n"
+            "    ways = ('read', 'read', 'read', 'pruned', 'source')\n"
+            f"    asking = random_queries.Asking(spark, random.Random({seed + 2}), lake, ways)\n"
+            "    answer = dataclasses.asdict(asking.ask(12))\n",
+            path=str(tmp_path / "lake"),
+        )
+        found = Told(**told)
+        if SECONDS:  # a hunt: what is drawn of a few questions need not meet a bound
+            assert found.wrong == [], f"{seed=}"
+            print(f"{seed=} {found}")
+        else:
+            check(found, "connect", least=0.1)
 
 
 @pytest.mark.slow

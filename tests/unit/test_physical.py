@@ -69,7 +69,7 @@ ANNOTATIONS = list(annotations())
 PLACES = [(physical, None) for physical in PHYSICAL[:-1]] + [("FIXED_LEN_BYTE_ARRAY", length) for length in LENGTHS]
 
 
-@pytest.mark.parametrize(("name", "logical", "places", "meaning"), ANNOTATIONS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("name", "logical", "places", "meaning"), ANNOTATIONS, ids=[name for name, *_ in ANNOTATIONS])
 def test_every_annotation_on_every_physical_type(name, logical, places, meaning):
     for physical, length in PLACES:
         found = from_parquet(physical, length, logical=logical)
