@@ -395,7 +395,9 @@ class Asking:
         text = condition.text.lower()
         schema = StructType([item for item in self.schema if item.name == "row" or item.name.lower() in text])
         reader = self.spark.read.format("parquet_bloom").schema(schema).option("prune", condition.text)
-        return self._chosen(reader.load(self.path).where(condition.text)), None
+        # A relative one leads elsewhere from where the server's Python workers are.
+        path = self.path if self.path.startswith("file:") else os.path.abspath(self.path)
+        return self._chosen(reader.load(path).where(condition.text)), None
 
 
 def _everything() -> Any:

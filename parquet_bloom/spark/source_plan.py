@@ -275,6 +275,9 @@ def _usable(path: str) -> str:
     local = local_path(path)
     if local is None:
         raise StorageError("it is neither on the local file system nor in an object store that is known", path=path)
+    if not is_pattern(path) and local != path and not path.startswith("file:") and not os.path.lexists(local):
+        told = f"there is no {local}; Spark's Python workers may have a folder of their own: give an absolute path"
+        raise StorageError(told, path=path)
     return local
 
 

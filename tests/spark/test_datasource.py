@@ -355,6 +355,8 @@ def test_what_cannot_be_read(spark: Any, tmp_path: Path, load: Any) -> None:
     spark.sql("SELECT 1 id, make_ym_interval(1, 2) m").write.parquet(str(tmp_path / "months"))
     spark.sql("SELECT 1 id, parse_json('[]') v").write.parquet(str(tmp_path / "variant"))
     refused("missing", "missing: there is no such file or folder")
+    with pytest.raises(Exception, match=r"of their own: give an absolute path"):
+        load("no/such/folder").count()
     refused("empty", "empty: there is no Parquet file in it")
     refused("broken", r"b\.parquet: ")
     refused("delta", "belongs to the Delta table")

@@ -88,8 +88,8 @@ def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) ->
         )
         found = Told(**told)
         if SECONDS:  # a hunt: what is drawn of a few questions need not meet a bound
-            assert found.wrong == [], f"{seed=}"
             print(f"{seed=} {found}")
+            assert found.wrong == [], f"{seed=}"
         else:
             check(found, "connect", least=0.1)
 
