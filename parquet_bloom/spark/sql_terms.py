@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from ..errors import PredicateError
-from ..predicate.sql import Builder, fold_sql
+from ..predicate.sql import fold_sql
+from ..predicate.sql_tokens import Builder
 from ..predicate.tree import And, Node, Or
 from .comparison import Comparison, Literal
 from .terms import Negated, Piece, Reading, Term, joined
