@@ -8,11 +8,12 @@ from pathlib import Path
 
 
 def expand(requirements: list[str], name: str, extras: dict[str, list[str]]) -> Iterator[str]:
-    """Replace the project's own extras (`name[extra]`) by what they stand for."""
+    """Replace the project's own extras (`name[extra,extra]`) by what they stand for."""
     for requirement in requirements:
-        own = re.fullmatch(rf"{re.escape(name)}\[([\w-]+)\]", requirement)
+        own = re.fullmatch(rf"{re.escape(name)}\[([\w,\s-]+)\]", requirement)
         if own:
-            yield from expand(extras[own.group(1)], name, extras)
+            for extra in own.group(1).split(","):
+                yield from expand(extras[extra.strip()], name, extras)
         else:
             yield requirement
 
