@@ -1,17 +1,10 @@
-"""The README's Python runs and prints what the README says."""
+"""The README's examples print what the README says; `doc_blocks` has how they are run."""
 
-import re
-import subprocess
-import sys
-from pathlib import Path
+import doc_blocks
 
-README = Path(__file__).parents[1] / "README.md"
+README = doc_blocks.PROJECT / "README.md"
 
 
 def test_the_first_screen_prints_what_it_says(tmp_path):
-    text = README.read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```\s+```text\n(.*?)```", text, re.DOTALL)
-    assert blocks
-    for code, output in blocks:
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert (done.stdout, done.stderr) == (output, "")
+    assert list(doc_blocks.examples(README.read_text("utf-8")))
+    doc_blocks.check(README, tmp_path)
