@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "Show the filters of Parquet files.",
     "embed": "Embed Bloom filters into Parquet files.",
     "verify": "Check the filters of Parquet files.",
+    "find": "Find the rows that match a predicate.",
     "prune": "Say what a predicate has to read, and why not the rest.",
     "spark-archive": "Pack this package for Spark's executors.",
 }

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .table import Column, Row, lay_out, printable
@@ -37,28 +37,48 @@ class Rows(ABC):
     def begin(self) -> None:  # noqa: B027
         """Write what stands before all rows."""
 
-    @abstractmethod
     def add(self, row: Row) -> None:
         """Take a row: a value for the key of each column."""
+        self.add_all([row])
+
+    def add_all(self, rows: Iterable[Row]) -> None:
+        """Take rows, and hand on in one piece what they make."""
+        text = "".join(map(self._text, rows))
+        if text:
+            self._write(text)
+
+    @abstractmethod
+    def _text(self, row: Row) -> str:
+        """What is printed of a row at once."""
 
     def end(self) -> None:  # noqa: B027
         """Write what is left."""
 
 
 class TableRows(Rows):
-    """A table: it needs all rows to know its widths."""
+    """A table: it needs all rows to know its widths, or as many as are laid out at a time, `block`."""
 
-    def __init__(self, columns: Sequence[Column], write: Write, width: int | None, color: bool) -> None:
+    def __init__(
+        self, columns: Sequence[Column], write: Write, width: int | None, color: bool, block: int | None = None
+    ) -> None:
+        """With `block` the rows are records of many columns, none of which is a heading for those below it."""
         super().__init__(columns, write)
         self._rows: list[Row] = []
         self._width = width
         self._color = color
+        self._block = block
 
-    def add(self, row: Row) -> None:
+    def _text(self, row: Row) -> str:
         self._rows.append(row)
+        return self._laid_out() if len(self._rows) == self._block else ""
+
+    def _laid_out(self) -> str:
+        lines = lay_out(self.columns, self._rows, self._width, self._color, heads=self._block is None)
+        self._rows.clear()
+        return "".join(f"{line}\n" for line in lines)
 
     def end(self) -> None:
-        self._write("".join(f"{line}\n" for line in lay_out(self.columns, self._rows, self._width, self._color)))
+        self._write(self._laid_out())
 
 
 class CsvRows(Rows):
@@ -71,10 +91,10 @@ class CsvRows(Rows):
         self._csv = csv.writer(self._buffer, lineterminator="\r\n")
 
     def begin(self) -> None:
-        self._line([column.key for column in self.columns])
+        self._write(self._line([column.key for column in self.columns]))
 
-    def add(self, row: Row) -> None:
-        self._line([self._cell(row[column.key]) for column in self.columns])
+    def _text(self, row: Row) -> str:
+        return self._line([self._cell(row[column.key]) for column in self.columns])
 
     def _cell(self, value: Any) -> Any:
         if isinstance(value, bool):
@@ -83,19 +103,47 @@ class CsvRows(Rows):
             value = "; ".join(map(str, value))
         return printable(value) if self._escape and isinstance(value, str) else value
 
-    def _line(self, cells: list[Any]) -> None:
+    def _line(self, cells: list[Any]) -> str:
         self._csv.writerow(cells)
         # Told that lines end in both, it quotes either, as readers need it; they end as lines do here.
-        self._write(self._buffer.getvalue().removesuffix("\r\n") + "\n")
+        line = self._buffer.getvalue().removesuffix("\r\n") + "\n"
         self._buffer.seek(0)
         self._buffer.truncate()
+        return line
+
+
+class ValueCsvRows(CsvRows):
+    """Values of columns as `values.plain` gives them: a null is nothing, an empty text `""`, what is nested JSON."""
+
+    def _line(self, cells: list[Any]) -> str:
+        line = ",".join(map(self._quoted, cells))
+        return (line or '""') + "\n"  # readers pass over a line that has nothing in it
+
+    def _quoted(self, cell: Any) -> str:
+        text = as_value(cell, null="")
+        if self._escape:
+            text = printable(text)
+        return '"' + text.replace('"', '""') + '"' if cell == "" or _TO_QUOTE.search(text) else text
+
+    def _cell(self, value: Any) -> Any:
+        return value
+
+
+_TO_QUOTE = re.compile(r'[",\r\n]')
+
+
+def as_value(value: Any, null: str = "NULL") -> str:
+    """A column's value as text: what is no text as in JSON."""
+    if value is None:
+        return null
+    return value if isinstance(value, str) else to_json(value)
 
 
 class NdjsonRows(Rows):
     """A JSON object a line."""
 
-    def add(self, row: Row) -> None:
-        self._write(self._object(row) + "\n")
+    def _text(self, row: Row) -> str:
+        return self._object(row) + "\n"
 
     def _object(self, row: Row) -> str:
         return to_json({column.key: row[column.key] for column in self.columns})
@@ -114,9 +162,10 @@ class JsonRows(NdjsonRows):
         head = to_json({"schema_version": SCHEMA_VERSION, "command": self._command})
         self._write(f'{head[:-1]}, "{self._name}": [')
 
-    def add(self, row: Row) -> None:
-        self._write(("\n" if self._first else ",\n") + self._object(row))
+    def _text(self, row: Row) -> str:
+        before = "\n" if self._first else ",\n"
         self._first = False
+        return before + self._object(row)
 
     def end(self) -> None:
         self._write(("]" if self._first else "\n]") + (f", {to_json(self.facts)[1:]}" if self.facts else "}") + "\n")

@@ -9,13 +9,13 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import ParquetBloomError
-from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows
+from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows, ValueCsvRows, Write
 from .table import Column, printable
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 GOOD, BAD, ERROR = 0, 1, 2
 """Exit codes; a command says what is bad in its help."""
+
+_BLOCK = 1000  # records that a table lays out at a time
 
 _ISSUES = "please report it"
 
@@ -66,13 +68,36 @@ class Output:
 
     # ------------------------------------------------------------------------------------------------ data
 
-    @contextmanager
-    def rows(self, name: str, columns: Sequence[Column]) -> Iterator[Rows]:
+    def rows(self, name: str, columns: Sequence[Column]) -> AbstractContextManager[Rows]:
         """Take the command's rows, `name` saying what they are; printed as they come, a table at the end.
 
         When it is interrupted, a table shows what was done until then; a JSON document stays open: it is not whole.
         """
-        rows = self._rows(name, columns)
+        return self.filling(self._rows(name, columns))
+
+    def records(
+        self, name: str, columns: Sequence[Column], write: Write | None = None, format: str | None = None
+    ) -> AbstractContextManager[Rows]:
+        """Take records of a lake, as many as there are; a table is laid out so many at a time.
+
+        Parameters
+        ----------
+        name, columns : as in `rows`; the values are those of `values.plain`.
+        write, format : where they go, and how; None for standard output, and the format that was asked for.
+        """
+        if format is None and self.format != "csv":
+            return self.filling(self._rows(name, columns, _BLOCK))
+        escape = write is None and is_terminal(sys.stdout)
+        write = write or write_utf8
+        if format == "json":
+            return self.filling(JsonRows(columns, write, self.command, name))
+        if format == "ndjson":
+            return self.filling(NdjsonRows(columns, write))
+        return self.filling(ValueCsvRows(columns, write, escape))
+
+    @contextmanager
+    def filling(self, rows: Rows) -> Iterator[Rows]:
+        """Take rows from their first to their last one."""
         rows.begin()
         try:
             yield rows
@@ -86,7 +111,7 @@ class Output:
         ]
         rows.end()
 
-    def _rows(self, name: str, columns: Sequence[Column]) -> Rows:
+    def _rows(self, name: str, columns: Sequence[Column], block: int | None = None) -> Rows:
         terminal = is_terminal(sys.stdout)
         if self.format == "json":
             return JsonRows(columns, write_utf8, self.command, name)
@@ -95,7 +120,15 @@ class Output:
         if self.format == "csv":
             return CsvRows(columns, write_utf8, escape=terminal)
         width = shutil.get_terminal_size().columns if terminal else None
-        return TableRows(columns, write_text, width, self._colored(sys.stdout))
+        return TableRows(
+            columns, self._write_table if terminal else write_text, width, self._colored(sys.stdout), block
+        )
+
+    def _write_table(self, text: str) -> None:
+        """Print on the terminal, where the bar may be."""
+        if self._bar is not None and text:
+            self._bar.close()
+        write_text(text)
 
     # ------------------------------------------------------------------------------------------------ all else
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ..errors import ParquetBloomError, StorageError
-from ..storage import is_url, list_files
+from ..storage import is_url, list_files, same_place
 from ..storage.location import local
 from .output import Output
 
@@ -129,6 +129,17 @@ def _check_places(files: Sequence[Found], places: dict[str, str], target: str) -
         if real in taken:
             raise ParquetBloomError(f"the output {place} would also be that of {taken[real]}", path=path)
         taken[real] = path
+    _refuse_among(files, target)
+
+
+def check_output(files: Sequence[Found], target: str) -> None:
+    """Refuse a file to be written that is itself an input, or would come to stand among them."""
+    if any(same_place(file.path, target) for file in files):
+        raise ParquetBloomError("it is also to be read", path=target)
+    _refuse_among(files, target)
+
+
+def _refuse_among(files: Sequence[Found], target: str) -> None:
     inside = os.path.join(os.path.realpath(target), "")
     for root in {file.root for file in files if file.root is not None and file.of_folder}:
         if inside.startswith(os.path.join(os.path.realpath(root), "")):

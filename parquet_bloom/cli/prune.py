@@ -2,120 +2,129 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import click
-import pyarrow as pa
 
-from ..hashing.literals import coerce
-from ..hashing.physical import from_arrow
 from ..predicate import parse
-from ..prune.plan import prune as prune_files
 from ..prune.report import PruneReport, RowGroupDecision
+from ..prune.row_ranges import Ranges, ranges_of
 from .options import command
 from .output import BAD, GOOD, Output
-from .paths import find_files
-from .table import Column, or_blank
+from .paths import check_output, find_files
+from .table import Column, counted, or_blank
+from .where import pruned, told, totals_of, where_options
+
+_SHOWN = 4  # ranges that a table shows of a row group
+
+
+def _ranges_text(ranges: list[list[int]] | None) -> str:
+    if ranges is None:
+        return "-"
+    shown = [f"{start}-{stop - 1}" for start, stop in ranges[:_SHOWN]]
+    return ", ".join(shown + [f"{len(ranges) - _SHOWN:,} more"] * (len(ranges) > _SHOWN)) or "none"
+
 
 COLUMNS = (
     Column("file", "file", folds=True),
     Column("row_group", "row group", right=True),
     Column("read", "", text=lambda value: "read" if value else "skip"),
     Column("num_rows", "rows", right=True),
+    Column("row_ranges", "row ranges", text=_ranges_text, usual=lambda row: row["row_ranges"] is None, folds=True),
     Column("by", "by", text=lambda value: "+".join(value) or "-"),
     Column("reason", "reason", text=or_blank, usual=lambda row: not row["reason"], folds=True),
     Column("doubts", "doubts", text=or_blank, usual=lambda row: not row["doubts"], folds=True),
 )
 
 
-def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
-    """Refuse a mistyped zone, which would only make predicates doubtful, and everything be read."""
-    instants = from_arrow(pa.timestamp("us", "UTC"))
-    if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
-        raise click.BadParameter(f"{zone!r} is no time zone that is known here", context, parameter)
-    return zone
-
-
 @command(
     "prune",
     example=(
         "parquet-bloom prune lake/ --where \"user_id = 42 AND day IN ('2024-01-01', '2024-01-02')\"\n"
+        'parquet-bloom prune lake/ --where "user_id = 42" --html prune.html --check\n'
         "parquet-bloom prune lake/ --where \"trace = 'f00d'\" --format csv | grep ,true,"
     ),
     exit_codes="0 something may match, 1 nothing can, 2 error: a file could not be read, so matches may be missing.",
 )
+@where_options
 @click.option(
-    "--where",
-    metavar="SQL",
-    required=True,
-    help="The predicate, as behind SQL's WHERE: columns compared with literals; dotted paths for nested columns.",
+    "--html",
+    metavar="FILE",
+    help="Also draw it: a page that stands alone, a heat map of files and row groups, and how good filters are. "
+    "For that, filters are read, 64 MiB of them at most.",
 )
-@click.option("--dialect", metavar="NAME", help="Read the predicate as this SQL dialect (sqlglot's names: spark, ...).")
 @click.option(
-    "--timezone",
-    metavar="ZONE",
-    default="UTC",
-    show_default=True,
-    callback=_known_zone,
-    help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
+    "--check",
+    is_flag=True,
+    help="With --html: read the predicate's columns where something may match, and show where rows do, and which row "
+    "groups are read in vain.",
 )
-@click.option("--ignore-case", is_flag=True, help="Match names of columns whatever their case, as Spark does.")
+@click.option(
+    "--asked-fpp",
+    metavar="FPP",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="With --html: the false-positive probability that the filters were embedded with, to compare with.",
+)
 def prune(
-    output: Output, paths: tuple[str, ...], where: str, dialect: str | None, timezone: str, ignore_case: bool
+    output: Output,
+    paths: tuple[str, ...],
+    where: str,
+    dialect: str | None,
+    timezone: str,
+    ignore_case: bool,
+    html: str | None,
+    check: bool,
+    asked_fpp: float | None,
 ) -> int:
     """Say which files and row groups can hold a row that matches, and what rules out the others.
 
     Decided from statistics and Bloom filters alone, and from folders named like day=2026-01-31: files that these rule
-    out are not opened, and are one row. What is doubtful is read, and the doubt is told.
+    out are not opened, and are one row. Of row groups with a page index, row ranges are those that their pages leave.
+    What is doubtful is read, and the doubt is told.
     """
+    if html is None and (check or asked_fpp is not None):
+        raise click.UsageError("--check and --asked-fpp are about the page of --html", click.get_current_context())
     node = parse(where, dialect)
-    files = [file.path for file in find_files(paths, output)]
+    files = find_files(paths, output)
+    if html is not None:
+        check_output(files, html)
 
     with output.rows("row_groups", COLUMNS) as rows:
-        with output.progress(len(files)) as bar, output.step("prune"):
-            report = prune_files(
-                files,
-                node,
-                filesystem=output.filesystem,
-                timezone=timezone,
-                ignore_case=ignore_case,
-                progress=bar.of,
-                on_error=output.fail,
-                cache=None,  # it would be gone with the process
-            )
+        report = pruned(output, files, node, timezone, ignore_case)
+        with output.progress(report.selected_files) as bar, output.step("page indexes"):
+            ranges = ranges_of(report, on_error=output.fail, progress=bar.of)
+        if html is not None:
+            with output.progress(len(files)) as bar, output.step("picture"):
+                report.to_html(html, check=check, asked_fpp=asked_fpp, filesystem=output.filesystem, progress=bar.of)
         for file in report.files:
             if file.unopened:
                 whole = RowGroupDecision(-1, False, frozenset({"partition"}), file.unopened)
-                rows.add(_row(file.path, whole) | {"row_group": None, "num_rows": None})
-            for decision in file.row_groups:
-                rows.add(_row(file.path, decision))
-        rows.facts |= {"where": report.where, "totals": _totals(report)}
-    skipped = ", ".join(f"{count:,} by {what}" for what, count in sorted(report.skipped_by.items()))
-    output.summary(str(report) + (f"; skipped {skipped}" if skipped else ""))
-    return output.exit_code(GOOD if report.selected_row_groups else BAD)
+                rows.add(_row(file.path, whole, None) | {"row_group": None, "num_rows": None})
+            of_file = ranges.get(file.path, {})
+            rows.add_all(_row(file.path, one, of_file.get(one.row_group)) for one in file.row_groups)
+        rows.facts |= {"where": report.where, "totals": totals_of(report)}
+    output.summary(told(report))
+    return output.exit_code(GOOD if _something(report, ranges) else BAD)
 
 
-def _row(path: str, decision: RowGroupDecision) -> dict[str, Any]:
+def _something(report: PruneReport, ranges: dict[str, Ranges]) -> bool:
+    """Whether a row may match: one that the pages leave, or of a file whose page indexes are not known."""
+    return any(file.selected and any(ranges.get(file.path, {0: [(0, 1)]}).values()) for file in report.files)
+
+
+def _row(path: str, decision: RowGroupDecision, ranges: list[tuple[int, int]] | None) -> dict[str, Any]:
+    left = None if ranges is None or ranges == [(0, decision.num_rows)] else ranges
+    reason = decision.reason
+    if left is not None:
+        num_left = sum(stop - start for start, stop in left)
+        reason = f"its pages leave {num_left:,} of {counted(decision.num_rows, 'row')}"
     return {
         "file": path,
         "row_group": decision.row_group,
         "read": decision.read,
         "num_rows": decision.num_rows,
+        "row_ranges": None if left is None else [list(span) for span in left],
         "by": sorted(decision.by),
-        "reason": decision.reason or None,
+        "reason": reason or None,
         "doubts": list(decision.doubts),
-    }
-
-
-def _totals(report: PruneReport) -> dict[str, Any]:
-    return {
-        "files": report.total_files,
-        "selected_files": report.selected_files,
-        "unopened_files": report.unopened_files,
-        "row_groups": report.total_row_groups,
-        "selected_row_groups": report.selected_row_groups,
-        "skipped_by": report.skipped_by,
-        "requests": report.requests,
-        "bytes_read": report.bytes_read,
     }

@@ -83,7 +83,13 @@ PROBLEM = Column(
 """What is wrong with a filter: the last column wherever one is listed."""
 
 
-def lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None, color: bool = False) -> list[str]:
+def lay_out(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    width: int | None = None,
+    color: bool = False,
+    heads: bool = True,
+) -> list[str]:
     """The lines of a table; none when there are no rows.
 
     Parameters
@@ -92,16 +98,17 @@ def lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None = 
     width : cells of the terminal it should fit into: columns that say nothing are left out, then the first column
         stands above the rows that share it, then long texts are folded. None to leave everything where it is.
     color : whether headings and values are styled.
+    heads : whether the first column may stand above the rows that share it.
     """
     table = _Table(columns, [[printable(column.text(row[column.key])) for column in columns] for row in rows])
-    heads = None
+    firsts = None
     if width is not None and table.width > width:
         table = table.without({c.key for c in columns if c.usual and all(map(c.usual, rows))})
-        if table.width > width:
-            heads = [texts[0] for texts in table.rows]
+        if table.width > width and heads:
+            firsts = [texts[0] for texts in table.rows]
             table = table.without({table.columns[0].key})
-            table.fold(width)
-    return list(table.lines(color, heads)) if rows else []
+        table.fold(width)
+    return list(table.lines(color, firsts)) if rows else []
 
 
 class _Table:

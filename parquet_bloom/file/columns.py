@@ -20,6 +20,11 @@ def find_leaves(leaves: Sequence[Leaf], name: str, ignore_case: bool = False) ->
     return exact or [leaf for leaf in leaves if folded(leaf.name).startswith(wanted + ".")]
 
 
+def spellings(leaves: Sequence[Leaf], name: str) -> list[str]:
+    """How a schema spells a name whatever its case, each spelling once; none if it has no such column."""
+    return list(dict.fromkeys(leaf.name[: len(name)] for leaf in find_leaves(leaves, name, ignore_case=True)))
+
+
 def find_leaf(leaves: Sequence[Leaf], name: str, path: str | None = None) -> Leaf:
     """The one leaf that a name means; a list or struct with a single leaf may be called by its own name.
 

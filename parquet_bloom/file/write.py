@@ -70,7 +70,7 @@ def write_table(
     return report
 
 
-class _Sink:
+class Sink:
     """What pyarrow writes into: a file being written, whose end can be held back."""
 
     closed = False
@@ -107,7 +107,7 @@ def _write_data(new: Rewrite, table: pa.Table, row_group_size: int | None, optio
     """Write row groups; what pyarrow writes when it closes the file (page indexes, footer) is returned instead."""
     if options.get("encryption_properties") is not None:
         raise UnsupportedTypeError("files that are encrypted while written get no filters")
-    sink = _Sink(new)
+    sink = Sink(new)
     try:
         with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), table.schema, **options) as writer:
             writer.write_table(table, row_group_size)

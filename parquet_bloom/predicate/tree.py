@@ -23,8 +23,8 @@ them):
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ..errors import PredicateError
@@ -369,6 +369,15 @@ def left_of(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
         return all_of(left) if conjunction else any_of(left)
 
     return fold(node, leaf, join)
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """The same predicate over columns of other names; those without an entry keep theirs."""
+    if not any(names.get(name, name) != name for name in columns(node)):
+        return node
+    found = left_of(node, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))  # type: ignore[type-var]
+    assert isinstance(found, Node)
+    return found
 
 
 def to_text(node: Node, *, shown: int | None = None) -> str:

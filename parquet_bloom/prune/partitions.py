@@ -107,6 +107,10 @@ class Partitions:
                 found[name] = same[0]
         return found
 
+    def spelled(self, name: str, ignore_case: bool) -> str:
+        """The partition column that a name stands for, or the name itself."""
+        return self._meant([name], ignore_case).get(name, name)
+
     def in_files(self, columns: Sequence[str] | None) -> list[str] | None:
         """The columns of a result that files have to give; None for all."""
         return None if columns is None else [name for name in columns if name not in self._values]

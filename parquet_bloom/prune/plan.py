@@ -20,7 +20,7 @@ from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
 from .known import judge_local
 from .partitions import Partitions
-from .report import FileDecision, PruneReport
+from .report import Asked, FileDecision, PruneReport
 
 _REMOTE_THREADS = 16
 _RUN = 16  # files that a thread is handed at a time
@@ -127,7 +127,9 @@ def prune_entries(
     left : what folders have left of the predicate; None to work it out from `partitions`.
     """
     decider = Decider(node, timezone)
-    report = PruneReport(str(node), filesystem=filesystem, partitions=partitions)
+    report = PruneReport(
+        str(node), filesystem=filesystem, partitions=partitions, asked=Asked(node, timezone, ignore_case)
+    )
     missing = set(decider.columns)
     if left is None:
         left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)

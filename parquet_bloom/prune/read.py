@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
 from ..file.columns import find_leaves
@@ -18,11 +19,13 @@ from ..predicate.decide import Decider
 from ..predicate.evaluate import Probes, StoredColumn, mask
 from ..predicate.tree import Node
 from ..storage import file_system
-from .partitions import Partitions, Residuals
+from .partitions import Partitions
 from .plan import prune
 from .report import FileDecision, PruneReport
 from .row_group import RowGroupRows
-from .schemas import chosen, misfit, promoted, reader_of, reading, schema_in, schemas_of, unified
+from .schemas import in_threads, misfit, promoted, reader_of, reading, schema_in, unified
+from .spelling import FileDeciders
+from .wanted import Wanted
 
 
 def read_table(
@@ -43,7 +46,8 @@ def read_table(
     ----------
     paths : a file, a folder, or a list of them.
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
-    columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all.
+    columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all. One that only
+        some of the files have is null in the others.
     filesystem, storage_options, timezone, dialect, progress, partitioning : as in `prune`.
 
     Returns
@@ -57,6 +61,8 @@ def read_table(
     ------
     PredicateError
         The predicate is not understood, or a literal cannot be compared exactly with a column.
+    UnknownColumnError
+        No file has a column that is wanted, or that the predicate names.
     ParquetBloomError
         As in `prune`.
     """
@@ -104,20 +110,68 @@ def iter_batches(
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
     report = prune(paths, node, filesystem=filesystem, **options)
-    decisions = _opened(report)
-    if not decisions:
-        return pa.RecordBatchReader.from_batches(pa.schema([]), [])
-    rows = _Rows(node, columns, timezone, report.partitions)
-    own = report.partitions.in_files(columns)
-    schema = unified(schemas_of([decision.path for decision in decisions], filesystem, own))
-    schema = report.partitions.joined(schema.empty_table(), columns=columns).schema
+    schema, batches = iter_selected(report, node, columns, batch_size=batch_size, timezone=timezone)
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        for decision in decisions:
-            for table in rows.of_file(decision, filesystem):
-                yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+def iter_selected(
+    report: PruneReport,
+    node: Node,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_size: int = 65_536,
+    timezone: str = "UTC",
+    ignore_case: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
+) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+    """The schema of the matching rows of the row groups that a report has selected, and these rows by and by.
+
+    Parameters
+    ----------
+    report : of `prune`, for the same predicate, timezone and case.
+    columns, batch_size : as in `iter_batches`.
+    progress : called after each file that is read with (done, in all).
+    on_error : called with the error of a file that cannot be read, whose further rows are then missing; without it,
+        the error is raised.
+    """
+    rows = _Rows(node, columns, timezone, report.partitions, ignore_case)
+    filesystem = report.filesystem
+
+    def look(decision: FileDecision) -> pa.Schema | ParquetBloomError:
+        try:
+            with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
+                return rows.schema_of(file)
+        except ParquetBloomError as error:
+            if on_error is None:
+                raise
+            return error
+
+    decisions, schemas = [], []
+    opened = _opened(report)
+    for decision, found in zip(opened, in_threads(look, opened), strict=True):
+        if isinstance(found, ParquetBloomError):
+            assert on_error is not None
+            on_error(found)
+        else:
+            decisions.append(decision)
+            schemas.append(found)
+    schemas += rows.wanted.elsewhere([decision.path for decision in report.files], filesystem)
+    schema = rows.wanted.joined(unified(schemas).empty_table()).schema if schemas else pa.schema([])
+
+    def batches() -> Generator[pa.RecordBatch, None, None]:
+        for done, decision in enumerate(decisions):
+            try:
+                for table in rows.of_file(decision, filesystem):
+                    yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
+            except ParquetBloomError as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+            if progress:
+                progress(done + 1, len(decisions))
+
+    return schema, batches()
 
 
 def read_selected(
@@ -133,10 +187,30 @@ def read_selected(
     tables: list[pa.Table] = []
     for decision in _opened(report):
         tables.append(rows.table(decision, filesystem))
+    elsewhere = rows.wanted.elsewhere([decision.path for decision in report.files], filesystem)
+    tables += [schema.empty_table() for schema in elsewhere]
     try:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as error:
         raise misfit(error) from error
+
+
+def match_counter(report: PruneReport) -> Callable[[FileDecision], dict[int, int]]:
+    """What tells of a file that a report of `prune` has judged how many rows of each selected row group match.
+
+    No other columns than the predicate's are read. The file being another one by now is a ConcurrentChangeError.
+    """
+    asked = report.asked
+    assert asked is not None, "the report is not prune's"
+    rows = _Rows(asked.node, None, asked.timezone, report.partitions, asked.ignore_case)
+
+    def count(decision: FileDecision) -> dict[int, int]:
+        with open_version(decision.path, report.filesystem, FOOTERS, decision.identity) as file:
+            if decision.identity is not None and file.source.identity != decision.identity:
+                raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
+            return dict(rows.counts(file, decision.selected))
+
+    return count
 
 
 def _opened(report: PruneReport) -> list[FileDecision]:
@@ -145,23 +219,38 @@ def _opened(report: PruneReport) -> list[FileDecision]:
 
 
 class _Rows:
-    """The rows that match a predicate, file by file: what the folders say is theirs, the rest is the files'."""
+    """The rows that match a predicate, file by file: what the folders say is theirs, the rest is the files'.
 
-    def __init__(self, node: Node, columns: Sequence[str] | None, timezone: str, partitions: Partitions):
-        self._columns = columns
+    Attributes
+    ----------
+    wanted : the columns of the result.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        columns: Sequence[str] | None,
+        timezone: str,
+        partitions: Partitions,
+        ignore_case: bool = False,
+    ):
+        self.wanted = Wanted(columns, partitions, ignore_case)
         self._timezone = timezone
-        self._partitions = partitions
-        self._left: Residuals = partitions.left_of(node, timezone)
-        self._deciders: dict[int, Decider] = {}
+        left = partitions.left_of(node, timezone, ignore_case=ignore_case)
+        self._deciders = FileDeciders(left, timezone, ignore_case)
         self._probes: Probes = {}
 
+    def schema_of(self, file: BloomFile) -> pa.Schema:
+        """The schema of what a file gives: not of the columns that its folders give, nor of those that it lacks."""
+        wanted = self.wanted.of(file)
+        return pa.schema([]) if wanted.is_counter and wanted.absent else wanted.schema
+
     def table(self, decision: FileDecision, filesystem: Any) -> pa.Table:
-        """The matching rows of a file, of the columns that it has."""
+        """The matching rows of a file; columns that it does not have are null."""
         tables = list(self.of_file(decision, filesystem))
         if not tables:
             with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file, reading(file):
-                empty = chosen(file, self._partitions.in_files(self._columns)).empty_table()
-            return self._partitions.joined(empty, columns=self._columns)
+                return self.wanted.joined(self.schema_of(file).empty_table())
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
     def of_file(self, decision: FileDecision, filesystem: Any) -> Iterator[pa.Table]:
@@ -181,31 +270,39 @@ class _Rows:
 
     def matches(self, file: BloomFile, row_groups: list[int]) -> Iterator[pa.Table]:
         """The matching rows of each row group that has any."""
-        left = self._left.of(file.path)
-        if left is False:
+        decider = self._deciders.of(file)
+        if decider is False:
             return
         with reading(file):
             schema = schema_in(file)
-            names = self._partitions.in_files(self._columns)
-            if names == []:  # of partition columns alone: any column tells the number of rows
-                names = schema.names[:1]
-            result = chosen(file, names)
+            wanted = self.wanted.of(file)
         reader = cache(lambda: reader_of(file))
         for row_group in row_groups:
             with reading(file):
-                if left is True:
-                    table = reader().read_row_group(row_group, names)
+                if decider is True:
+                    table = reader().read_row_group(row_group, wanted.names)
                 else:
-                    rows = RowGroupRows(file, schema, reader, row_group, self._decider(left))
-                    table = rows.matching(_mask(file, rows, left, self._timezone, self._probes), names, result)
+                    rows = RowGroupRows(file, schema, reader, row_group, decider)
+                    table = rows.matching(self._mask(file, rows, decider), wanted.names, wanted.schema)
             if table.num_rows:
-                yield self._partitions.joined(table, file.path, self._columns)
+                yield self.wanted.joined(self.wanted.filled(table, wanted), file.path)
 
-    def _decider(self, node: Node) -> Decider:
-        """One for all files of which the folders leave the same predicate."""
-        if id(node) not in self._deciders:
-            self._deciders[id(node)] = Decider(node, self._timezone)
-        return self._deciders[id(node)]
+    def counts(self, file: BloomFile, row_groups: list[int]) -> Iterator[tuple[int, int]]:
+        """How many rows of each row group match."""
+        decider = self._deciders.of(file)
+        with reading(file):
+            schema = schema_in(file)
+        reader = cache(lambda: reader_of(file))
+        for row_group in row_groups:
+            if isinstance(decider, bool):
+                yield row_group, file.footer.num_rows_of(row_group) if decider else 0
+                continue
+            with reading(file):
+                rows = RowGroupRows(file, schema, reader, row_group, decider)
+                yield row_group, pc.sum(self._mask(file, rows, decider), min_count=0).as_py()
+
+    def _mask(self, file: BloomFile, rows: RowGroupRows, decider: Decider) -> pa.ChunkedArray:
+        return _mask(file, rows, decider.node, self._timezone, self._probes)
 
 
 def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str, probes: Probes) -> pa.ChunkedArray:

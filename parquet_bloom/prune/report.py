@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import printable
+from ..errors import ParquetBloomError, printable
 from ..file.reader import BloomFile
+from ..predicate.tree import Node
+from ..storage import create
 from .handover import dataset
-from .html import table
 from .partitions import Partitions
 
 
@@ -78,6 +80,14 @@ class FileDecision:
         return list(dict.fromkeys(doubt for decision in self.row_groups for doubt in decision.doubts))
 
 
+class Asked(NamedTuple):
+    """What `prune` was asked, so that a report can be followed up."""
+
+    node: Node
+    timezone: str
+    ignore_case: bool
+
+
 class Selection(dict[str, list[int]]):
     """{path: row groups to read}; a file with none has no entry, and asking for it gives an empty list."""
 
@@ -99,6 +109,7 @@ class PruneReport:
         only where it is a request to an object store.
     bytes_read : bytes that came upon them.
     partitions : the columns that the files' folders give.
+    asked : the predicate, and how it is to be understood; None for reports that `prune` did not make.
     """
 
     where: str
@@ -107,6 +118,7 @@ class PruneReport:
     requests: int = field(default=0, compare=False)
     bytes_read: int = field(default=0, compare=False)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
+    asked: Asked | None = field(default=None, compare=False, repr=False)
 
     @property
     def selected(self) -> Selection:
@@ -223,9 +235,59 @@ class PruneReport:
             told.append(f"{_count(self.requests, 'request')}, {size(self.bytes_read)}")
         return "; ".join(told)
 
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        check: bool = False,
+        asked_fpp: float | None = None,
+        filesystem: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> str:
+        """Draw the report as a page that stands alone: a heat map of files and row groups, and how the filters do.
+
+        The footers are looked at again, and of the filters as many are read as it takes to tell what
+        false-positive probability they have, 64 MiB at most.
+
+        Parameters
+        ----------
+        path : where to write the page, replacing what stands there; None to write nothing.
+        check : also read the predicate's columns in the selected row groups, and tell in which of them rows match.
+        asked_fpp : the false-positive probability that the filters were asked to have, to compare with.
+        filesystem : of `path`; None for local paths and URLs.
+        progress : called after each file with (done, in all).
+
+        Returns
+        -------
+        The page, which loads nothing from anywhere. Its size is bounded: of many files or row groups several share a
+        row or a cell.
+
+        Raises
+        ------
+        ParquetBloomError
+            The report is not one of `prune`, or the page cannot be written. Files that cannot be read any more are no
+            error: the page says so.
+        """
+        # Not at the top: few callers need it.
+        from .picture.look import look
+        from .picture.page import page
+
+        if self.asked is None:
+            raise ParquetBloomError("a report that prune did not make cannot be followed up")
+        if asked_fpp is not None and not 0 < asked_fpp < 1:
+            raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, not {asked_fpp}")
+        text = page(self, look(self, check, progress), asked_fpp)
+        if path is not None:
+            with create(path, filesystem) as new:
+                new.write(text.encode())
+                new.commit()
+        return text
+
     def _repr_html_(self) -> str:
-        """For notebooks."""
-        return table(self)
+        """For notebooks: the same heat map, smaller, of what is known without looking at a file again."""
+        from .picture.notebook import snippet
+
+        return snippet(self)
 
 
 def _of(count: int, total: int, unit: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from ..errors import ParquetBloomError
 from ..file.footer_cache import FOOTERS
 from ..file.pages import RowGroupPages
 from ..file.reader import open
@@ -12,8 +13,13 @@ from ..predicate import parse
 from ..predicate.decide import Decider
 from ..storage import file_system
 from .page_choice import rows_left
-from .plan import Deciders, prune
+from .plan import prune
+from .report import PruneReport
 from .schemas import reading, schema_in
+from .spelling import FileDeciders
+
+Ranges = dict[int, list[tuple[int, int]]]
+"""{row group: [(first row, row behind the last one), ...]}"""
 
 
 def row_ranges(
@@ -25,7 +31,7 @@ def row_ranges(
     timezone: str = "UTC",
     dialect: str | None = None,
     partitioning: Literal["hive"] | None = "hive",
-) -> dict[str, dict[int, list[tuple[int, int]]]]:
+) -> dict[str, Ranges]:
     """Find the rows that can match, without reading a value.
 
     Parameters
@@ -45,19 +51,50 @@ def row_ranges(
     """
     filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
-    report = prune(paths, node, filesystem=filesystem, timezone=timezone, partitioning=partitioning)
-    deciders = Deciders(Decider(node, timezone), report.partitions.left_of(node, timezone, strict=False), timezone)
-    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
-    for decision in report.files:
-        if not decision.selected:
-            continue
-        decider = deciders.of(decision.path)
-        with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
-            of_file = found[decision.path] = {}
-            for row_group in decision.selected_in(file):
-                left = None
-                if isinstance(decider, Decider):
-                    left = rows_left(file, row_group, RowGroupPages(file, schema_in(file), row_group), decider)
-                whole = [(0, file.footer.num_rows_of(row_group))]
-                of_file[row_group] = whole if left is None else [(start, stop) for start, stop in left.tolist()]
+    return ranges_of(prune(paths, node, filesystem=filesystem, timezone=timezone, partitioning=partitioning))
+
+
+def ranges_of(
+    report: PruneReport,
+    *,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Ranges]:
+    """The rows that can match in the row groups that a report of `prune` has selected; see `row_ranges`.
+
+    What is read of page indexes is added to the report's requests and bytes.
+
+    Parameters
+    ----------
+    on_error : called with the error of a file that cannot be read any more, which is then left out; without it, the
+        error is raised.
+    progress : called after each file with (done, in all).
+    """
+    asked = report.asked
+    assert asked is not None, "the report is not prune's"
+    left = report.partitions.left_of(asked.node, asked.timezone, ignore_case=asked.ignore_case, strict=False)
+    deciders = FileDeciders(left, asked.timezone, asked.ignore_case)
+    found: dict[str, Ranges] = {}
+    decisions = [decision for decision in report.files if decision.selected]
+    for done, decision in enumerate(decisions):
+        try:
+            with open(decision.path, report.filesystem, cache=FOOTERS) as file, reading(file):
+                requests, num_bytes = file.source.requests, file.source.bytes_read
+                decider = deciders.of(file)
+                of_file: Ranges = {}
+                for row_group in decision.selected_in(file):
+                    rows = None
+                    if isinstance(decider, Decider):
+                        rows = rows_left(file, row_group, RowGroupPages(file, schema_in(file), row_group), decider)
+                    whole = [(0, file.footer.num_rows_of(row_group))]
+                    of_file[row_group] = whole if rows is None else [(start, stop) for start, stop in rows.tolist()]
+                found[decision.path] = of_file
+                report.requests += file.source.requests - requests
+                report.bytes_read += file.source.bytes_read - num_bytes
+        except ParquetBloomError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+        if progress:
+            progress(done + 1, len(decisions))
     return found

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
-from ..file.footer_cache import FOOTERS
-from ..file.reader import BloomFile, open
+from ..file.reader import BloomFile
 from ..metadata.footer import MAGIC, TAIL_BYTES
 from ..threads import in_order, processors
 
@@ -43,12 +42,6 @@ def reader_of(file: BloomFile) -> pq.ParquetFile:
     return pq.ParquetFile(file.source.arrow_file(), metadata=metadata_of(file))
 
 
-def schema_of(path: str, filesystem: Any = None, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema that pyarrow gives a file's rows, or the chosen columns of them."""
-    with open(path, filesystem, cache=FOOTERS) as file, reading(file):
-        return chosen(file, columns)
-
-
 def schema_in(file: BloomFile) -> pa.Schema:
     """The schema that pyarrow gives a file's rows. Made of the footer that was read, and kept with it."""
     if file.known.schema is None:
@@ -73,13 +66,6 @@ def _footer_reader(file: BloomFile) -> pq.ParquetFile:
     return pq.ParquetFile(
         pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC)))
     )
-
-
-def schemas_of(
-    paths: Sequence[str], filesystem: Any = None, columns: Sequence[str] | None = None
-) -> Iterable[pa.Schema]:
-    """The schema of each file, read by several threads."""
-    return in_threads(lambda path: schema_of(path, filesystem, columns), paths)
 
 
 def in_threads(look: Callable[[T], R], files: Sequence[T]) -> list[R]:

@@ -19,6 +19,8 @@ COMMANDS = {
     "embed-in-place": "embed lake/by=pyarrow --column id --in-place --replace",
     "verify": "verify lake broken.parquet",
     "verify-data": "verify lake --data",
+    "find": "find lake --where \"id IN (4250, 100) AND tag <> 'tag 9'\" --columns tag,id,by --limit 9",
+    "find-nothing": 'find lake --where "id = 4251"',
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
     "prune-nothing": 'prune lake --where "id = 4251 OR id = 7"',
 }
@@ -84,6 +86,7 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "problem": (str, None),
         },
     ),
+    "find": ("rows", {"tag": str, "id": int, "by": str}),
     "prune": (
         "row_groups",
         {
@@ -91,26 +94,29 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "row_group": (int, None),
             "read": bool,
             "num_rows": (int, None),
+            "row_ranges": (list, None),
             "by": list,
             "reason": (str, None),
             "doubts": list,
         },
     ),
 }
+PRUNED = {
+    "files",
+    "selected_files",
+    "unopened_files",
+    "row_groups",
+    "selected_row_groups",
+    "skipped_by",
+    "requests",
+    "bytes_read",
+}
 TOTALS = {
     "show": {"files", "filters", "broken", "num_bytes"},
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "verify": {"files", "filters", "bad"},
-    "prune": {
-        "files",
-        "selected_files",
-        "unopened_files",
-        "row_groups",
-        "selected_row_groups",
-        "skipped_by",
-        "requests",
-        "bytes_read",
-    },
+    "find": {"rows", *PRUNED},
+    "prune": PRUNED,
 }
 
 
@@ -130,7 +136,7 @@ def check_document(command: str, document: dict[str, Any]) -> None:
     """The JSON document has what its schema says, and nothing else."""
     verb = command.split()[0]
     name, fields = ROWS["embed-dry-run" if "--dry-run" in command else verb]
-    facts = {"embed": {"dry_run"}, "prune": {"where"}}.get(verb, set())
+    facts = {"embed": {"dry_run"}, "find": {"where"}, "prune": {"where"}}.get(verb, set())
     assert set(document) == {"schema_version", "command", name, "totals", "errors"} | facts
     assert (document["schema_version"], document["command"]) == (1, verb)
     assert set(document["totals"]) == TOTALS[verb]

@@ -35,7 +35,7 @@ def test_files_that_their_folders_rule_out_are_a_row_each(lake, run):
     assert document["totals"]["requests"] == 1
     lines = run("prune", "lake", "--where", "by = 'nobody'").out.splitlines()
     assert len(lines) == 6
-    assert lines[1].split()[:5] == ["lake/by=datafusion/part-0.parquet", "-", "skip", "-", "partition"]
+    assert lines[1].split()[:6] == ["lake/by=datafusion/part-0.parquet", "-", "skip", "-", "-", "partition"]
     assert run("prune", "lake", "--where", "by = 'nobody'").code == 1
 
 
@@ -111,3 +111,68 @@ def test_options_reach_the_predicate(tmp_path, run):
     assert run("prune", path, "--where", where, "--ignore-case").code == 1
     assert run("prune", path, "--where", where, "--ignore-case", "--timezone", "Europe/Berlin").code == 0
     assert run("prune", path, "--where", "`At` = TIMESTAMP '2023-11-14 22:13:20'", "--dialect", "spark").code == 0
+
+
+# Column chunks of less than 64 KiB are read whole, whatever their page indexes say.
+PAGES = {"write_page_index": True, "use_dictionary": False, "compression": "none"}
+PAGES |= {"data_page_size": 8000, "write_batch_size": 1000}
+
+
+def test_row_ranges_are_those_of_the_page_indexes(tmp_path, run):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"id": range(40_000), "other": [7] * 40_000})
+    pq.write_table(table, path, row_group_size=20_000, **PAGES)
+    where = "id IN (1500, 19999) OR (id = 30000 AND other = 8)"
+    document = json.loads(run("prune", path, "--where", where, "--json").out)
+    ranges = parquet_bloom.row_ranges(path, where)[str(path)]
+    first, second = document["row_groups"]
+    assert [tuple(span) for span in first["row_ranges"]] == ranges[0]
+    assert len(ranges[0]) == 2
+    left = sum(stop - start for start, stop in ranges[0])
+    assert 2 <= left < 10_000
+    assert first["reason"] == f"its pages leave {left:,} of 20,000 rows"
+    assert (second["read"], second["row_ranges"]) == (False, None)
+    assert f"{ranges[0][0][0]}-{ranges[0][0][1] - 1}, " in run("prune", path, "--where", where).out
+
+
+def test_nothing_can_match_where_pages_leave_nothing(tmp_path, run):
+    path = tmp_path / "a.parquet"
+    ids = [*range(10_000), *range(20_000, 30_000)]
+    pq.write_table(pa.table({"id": ids}), path, **PAGES)
+    result = run("prune", path, "--where", "id = 15000", "--json")
+    (row,) = json.loads(result.out)["row_groups"]
+    assert (row["read"], row["row_ranges"], row["reason"]) == (True, [], "its pages leave 0 of 20,000 rows")
+    assert result.code == 1
+    assert "none" in run("prune", path, "--where", "id = 15000").out
+    assert run("find", path, "--where", "id = 15000").code == 1
+
+
+def test_the_page_is_drawn(lake, run):
+    command = ["prune", "lake", "--where", "id = 4250", "--html", "page.html"]
+    printed = run(*command[:4])
+    result = run(*command, "--check", "--asked-fpp", "0.01")
+    assert (result.code, result.out, result.err) == (0, printed.out, printed.err)
+    page = Path("page.html").read_text("utf-8")
+    assert page.count('data-state="matched"') == 5
+    assert page.count('data-state="vain-unfiltered"') == 1
+    assert page.count('data-state="filter"') == 4
+    run(*command)
+    assert Path("page.html").read_text("utf-8").count('data-state="read"') == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--check"], "--check and --asked-fpp are about the page of --html"),
+        (["--html", "lake/page.html"], "it lies in lake"),
+        (["--html", "lake/by=spark/part-0.parquet"], "it is also to be read"),
+        (["--html", "no/page.html"], "no/page.html: there is no folder"),
+        (["--html", "page.html", "--asked-fpp", "1"], "invalid value for '--asked-fpp'"),
+    ],
+)
+def test_what_is_wrong_with_the_page_is_one_line(options, said, lake, run):
+    result = run("prune", "lake", "--where", "id = 4250", *options)
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert said in line
+    assert not Path("page.html").exists()

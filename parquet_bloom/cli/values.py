@@ -1,0 +1,148 @@
+"""Arrow values as plain ones that JSON can hold and people can read, losing nothing.
+
+Numbers, booleans, texts and nulls are themselves, structs are objects, lists are lists, and a map is a list of
+{"key", "value"}. All else is text: dates, times and timestamps by ISO 8601 (instants in UTC, with a Z), decimals with
+all their digits, bytes in hexadecimal, UUIDs as usual, and "NaN", "Infinity" and "-Infinity", which are no numbers to
+JSON. Durations are whole numbers of their unit.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_Plain = Callable[[pa.Array], list[Any]]
+
+
+def plain(array: pa.Array) -> list[Any]:
+    """The values of an array, one by one."""
+    for fits, turn in _TURNS:
+        if fits(array.type):
+            return turn(array)
+    return [None if value is None else str(value) for value in array.to_pylist()]
+
+
+def plain_rows(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
+    """The rows of a batch, a value a column."""
+    return zip(*map(plain, batch.columns), strict=True)
+
+
+def is_number(arrow_type: pa.DataType) -> bool:
+    """Whether values are numbers, which tables align to the right."""
+    return pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type)
+
+
+def _of_each(turn: Callable[[Any], Any]) -> _Plain:
+    return lambda array: [None if value is None else turn(value) for value in array.to_pylist()]
+
+
+def _float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _short_floats(array: pa.Array) -> list[Any]:
+    """Floats of less than 64 bits: as few digits as tell them apart, not those of the double that is nearest."""
+    texts = map(str, array.to_numpy(zero_copy_only=False))
+    return [
+        _float(float(text)) if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _texts(array: pa.Array) -> list[Any]:
+    try:
+        return array.to_pylist()
+    except UnicodeDecodeError:  # writers check nothing
+        return _of_each(lambda value: value.decode("utf-8", "backslashreplace"))(array.cast(pa.large_binary()))
+
+
+def _moments(array: pa.Array) -> list[Any]:
+    """Dates and timestamps of any year: Python's own end at 9999."""
+    arrow_type = array.type
+    if pa.types.is_date(arrow_type):
+        unit, count = ("D", pa.int32()) if pa.types.is_date32(arrow_type) else ("ms", pa.int64())
+    else:
+        unit, count = arrow_type.unit, pa.int64()
+    numbers = array.view(count).fill_null(0).to_numpy(zero_copy_only=False)
+    moments = numbers.astype(f"datetime64[{unit}]")
+    if pa.types.is_date(arrow_type):
+        moments = moments.astype("datetime64[D]")
+    end = "Z" if pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None else ""
+    texts = np.datetime_as_string(moments).tolist()
+    return [text + end if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)]
+
+
+def _structs(array: pa.Array) -> list[Any]:
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    rows: Iterable[tuple[Any, ...]] = zip(*map(plain, array.flatten()), strict=True) if names else [()] * len(array)
+    return [
+        dict(zip(names, row, strict=True)) if valid else None
+        for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _lists(array: pa.Array) -> list[Any]:
+    """Lists of any kind; what stands under a null one is left out."""
+    lengths = pc.list_value_length(array).to_pylist()
+    values = iter(plain(array.flatten()))
+    return [None if length is None else [next(values) for _ in range(length)] for length in lengths]
+
+
+def _maps(array: pa.Array) -> list[Any]:
+    """Maps as lists of entries: a key may be no text, or occur twice."""
+    offsets = array.offsets.to_pylist()
+    first, last = offsets[0], offsets[-1]
+    keys = plain(array.keys.slice(first, last - first))
+    items = plain(array.items.slice(first, last - first))
+    entries = [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)]
+    return [
+        entries[begin - first : end - first] if valid else None
+        for begin, end, valid in zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
+    ]
+
+
+def _extensions(array: pa.Array) -> list[Any]:
+    if array.type.extension_name == "arrow.uuid":
+        return _of_each(lambda value: str(uuid.UUID(bytes=value)))(array.storage)
+    return plain(array.storage)
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)
+
+
+def _is_bytes(arrow_type: pa.DataType) -> bool:
+    return (
+        pa.types.is_binary(arrow_type)
+        or pa.types.is_large_binary(arrow_type)
+        or pa.types.is_fixed_size_binary(arrow_type)
+        or pa.types.is_binary_view(arrow_type)
+    )
+
+
+_TURNS: tuple[tuple[Callable[[pa.DataType], bool], _Plain], ...] = (
+    (lambda t: pa.types.is_integer(t) or pa.types.is_boolean(t) or pa.types.is_null(t), lambda a: a.to_pylist()),
+    (_is_text, _texts),
+    (pa.types.is_float64, _of_each(_float)),
+    (pa.types.is_floating, _short_floats),
+    (lambda t: pa.types.is_date(t) or pa.types.is_timestamp(t), _moments),
+    (pa.types.is_time, lambda a: a.cast(pa.string()).to_pylist()),
+    (pa.types.is_duration, lambda a: a.cast(pa.int64()).to_pylist()),
+    (pa.types.is_decimal, _of_each(lambda value: format(value, "f"))),
+    (_is_bytes, _of_each(lambda value: value.hex())),
+    (pa.types.is_struct, _structs),
+    (pa.types.is_map, _maps),
+    (
+        lambda t: pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t),
+        _lists,
+    ),
+    (pa.types.is_dictionary, lambda a: plain(a.dictionary_decode())),
+    (lambda t: isinstance(t, pa.BaseExtensionType), _extensions),
+)

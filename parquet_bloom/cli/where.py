@@ -1,0 +1,89 @@
+"""The options of commands that take a predicate."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import pyarrow as pa
+
+from ..hashing.literals import coerce
+from ..hashing.physical import from_arrow
+from ..predicate.tree import Node
+from ..prune.plan import prune
+from ..prune.report import PruneReport
+from .output import Output
+from .paths import Found
+
+
+def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
+    """Refuse a mistyped zone, which would only make predicates doubtful, and everything be read."""
+    instants = from_arrow(pa.timestamp("us", "UTC"))
+    if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
+        raise click.BadParameter(f"{zone!r} is no time zone that is known here", context, parameter)
+    return zone
+
+
+_OPTIONS = (
+    click.option(
+        "--where",
+        metavar="SQL",
+        required=True,
+        help="The predicate, as behind SQL's WHERE: columns compared with literals; dotted paths for nested columns.",
+    ),
+    click.option(
+        "--dialect", metavar="NAME", help="Read the predicate as this SQL dialect (sqlglot's names: spark, ...)."
+    ),
+    click.option(
+        "--timezone",
+        metavar="ZONE",
+        default="UTC",
+        show_default=True,
+        callback=_known_zone,
+        help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
+    ),
+    click.option("--ignore-case", is_flag=True, help="Match names of columns whatever their case, as Spark does."),
+)
+
+
+def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --where, --dialect, --timezone and --ignore-case."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def pruned(output: Output, files: Sequence[Found], node: Node, timezone: str, ignore_case: bool) -> PruneReport:
+    """Judge files; those that cannot be read are reported, and are not in the report."""
+    with output.progress(len(files)) as bar, output.step("prune"):
+        return prune(
+            [file.path for file in files],
+            node,
+            filesystem=output.filesystem,
+            timezone=timezone,
+            ignore_case=ignore_case,
+            progress=bar.of,
+            on_error=output.fail,
+        )
+
+
+def totals_of(report: PruneReport) -> dict[str, Any]:
+    """What a report says in numbers, for the JSON document."""
+    return {
+        "files": report.total_files,
+        "selected_files": report.selected_files,
+        "unopened_files": report.unopened_files,
+        "row_groups": report.total_row_groups,
+        "selected_row_groups": report.selected_row_groups,
+        "skipped_by": report.skipped_by,
+        "requests": report.requests,
+        "bytes_read": report.bytes_read,
+    }
+
+
+def told(report: PruneReport) -> str:
+    """The same on one line, for people."""
+    skipped = ", ".join(f"{count:,} by {what}" for what, count in sorted(report.skipped_by.items()))
+    return str(report) + (f"; skipped {skipped}" if skipped else "")

@@ -1,0 +1,1 @@
+"""What pruning found as a picture: one page that stands alone, and a small one for notebooks."""

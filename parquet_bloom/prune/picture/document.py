@@ -1,0 +1,55 @@
+"""The picture as an SVG document of its own, for pages that show images."""
+
+from __future__ import annotations
+
+from ..report import PruneReport
+from .facts import facts_of
+from .grid import grid_of
+from .look import Look
+from .svg import cells, colours, heads_of, heat_rows, height_of, legend_items, patterns, swatch_at, text_of, width_of
+
+_ROWS, _COLUMNS = 64, 36
+_SCOPE = "pb"
+_TOP = 128  # pixels above the heat map
+_MARGIN = 20
+_CHARACTER = 7.0
+
+_STYLE = """
+.pb{font:13px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+.pb .ground{fill:#fff}.pb text{fill:#1b1f24}.pb .head,.pb .note,.pb .name,.pb .what{fill:#5d6570}
+.pb .name,.pb .note,.pb .head{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+.pb .hot{fill:#1b1f24}.pb .name.hot{font-weight:600}.pb .where{font:14px ui-monospace,Menlo,Consolas,monospace}
+.pb .number{font-size:22px;font-weight:600}
+@media (prefers-color-scheme:dark){.pb .ground{fill:#15181c}.pb text,.pb .hot{fill:#e8eaed}
+.pb .head,.pb .note,.pb .name,.pb .what{fill:#a0a8b3}.pb .name.hot,.pb .note.hot{fill:#e8eaed}}
+"""
+
+
+def document(report: PruneReport, look: Look) -> str:
+    """An SVG with the predicate, the numbers, the legend and the heat map."""
+    grid = grid_of(report, look, _ROWS, _COLUMNS)
+    width, height = width_of(grid) + 2 * _MARGIN, _TOP + height_of(grid) + _MARGIN
+    parts = [f'<rect class="ground" width="{width}" height="{height}" rx="8"/>']
+    parts.append(f'<text class="where" x="{_MARGIN}" y="32">{text_of(f"WHERE {report.where}")}</text>')
+    x = float(_MARGIN)
+    for what, number, rest in facts_of(report, look):
+        if what == "cost of deciding":
+            continue
+        parts.append(f'<text class="what" x="{x:g}" y="58">{text_of(what)}</text>')
+        parts.append(
+            f'<text x="{x:g}" y="82"><tspan class="number">{text_of(number)}</tspan> '
+            f'<tspan class="what">{text_of(rest)}</tspan></text>'
+        )
+        x += max(cells(what) * _CHARACTER, cells(number) * 13 + cells(rest) * _CHARACTER) + 26
+    x = float(_MARGIN)
+    for state, count in legend_items(grid):
+        label = f"{state.label} {count:,}"
+        parts.append(swatch_at(_SCOPE, state, x, 100))
+        parts.append(f'<text x="{x + 28:g}" y="111">{text_of(label)}</text>')
+        x += 28 + cells(label) * _CHARACTER + 16
+    body = f'<g transform="translate({_MARGIN} {_TOP})">{heads_of(grid)}{heat_rows(grid, _SCOPE)}</g>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{_SCOPE}" role="img" aria-label="{text_of(str(report))}" '
+        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+        f"<style>{_STYLE.replace(chr(10), '')}{colours(_SCOPE)}</style>{patterns(_SCOPE)}{''.join(parts)}{body}</svg>\n"
+    )

@@ -1,0 +1,293 @@
+"""`parquet-bloom find`: the rows, all of them, in every format, and files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import decimal
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+
+MOMENT = dt.datetime(2026, 1, 31, 12, 30, 15, 250_000, dt.UTC)
+MANY = pa.table(
+    {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "text": ["plain", "", None],
+        "odd": ['a "quoted", cell', "two\nlines", "日本\x1b[31m"],
+        "number": pa.array([math.nan, -math.inf, 0.5]),
+        "short": pa.array([0.1, math.inf, None], pa.float32()),
+        "price": pa.array(
+            [decimal.Decimal("0.10"), decimal.Decimal("-12345678901234567890.12"), None], pa.decimal128(38, 2)
+        ),
+        "raw": pa.array([b"\x00\xff", b"", None], pa.binary()),
+        "at": pa.array([MOMENT, None, MOMENT], pa.timestamp("us", "Europe/Berlin")),
+        "naive": pa.array([0, 1, None], pa.timestamp("ns")),
+        "day": pa.array([0, 2_932_897, None], pa.date32()),
+        "time": pa.array([1, None, 2], pa.time64("us")),
+        "flag": [True, False, None],
+        "user": [{"id": 7, "tags": ["x", None]}, {"id": None, "tags": []}, None],
+        "map": pa.array([[("k", 1), ("k", 2)], [], None], pa.map_(pa.string(), pa.int64())),
+    }
+)
+TWO = MANY.drop_columns("number").take([0, 2])  # no NaN, which equals nothing
+EXPECTED = [
+    {
+        "id": 1,
+        "text": "plain",
+        "odd": 'a "quoted", cell',
+        "number": "NaN",
+        "short": 0.1,
+        "price": "0.10",
+        "raw": "00ff",
+        "at": "2026-01-31T12:30:15.250000Z",
+        "naive": "1970-01-01T00:00:00.000000000",
+        "day": "1970-01-01",
+        "time": "00:00:00.000001",
+        "flag": True,
+        "user": {"id": 7, "tags": ["x", None]},
+        "map": [{"key": "k", "value": 1}, {"key": "k", "value": 2}],
+    },
+    {
+        "id": 2,
+        "text": "",
+        "odd": "two\nlines",
+        "number": "-Infinity",
+        "short": "Infinity",
+        "price": "-12345678901234567890.12",
+        "raw": "",
+        "at": None,
+        "naive": "1970-01-01T00:00:00.000000001",
+        "day": "10000-01-01",
+        "time": None,
+        "flag": False,
+        "user": {"id": None, "tags": []},
+        "map": [],
+    },
+]
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, the working directory, with a file of a column of each kind."""
+    monkeypatch.chdir(tmp_path)
+    Path("many").mkdir()
+    pq.write_table(MANY, "many/a.parquet")
+    return tmp_path
+
+
+def refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def test_json_is_json_and_loses_nothing(many, run):
+    document = json.loads(run("find", "many", "--where", "id <= 2", "--json").out, parse_constant=refuse)
+    assert document["rows"] == EXPECTED
+    lines = run("find", "many", "--where", "id = 3", "--format", "ndjson").out.splitlines()
+    (row,) = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert row["odd"] == "日本\x1b[31m"
+    assert "\x1b" not in lines[0]
+    assert [row[name] for name in ("text", "short", "price", "raw", "naive", "day", "flag", "user", "map")] == [
+        None
+    ] * 9
+
+
+def test_csv_tells_nulls_from_empty_texts(many, run):
+    result = run("find", "many", "--where", "id >= 1", "--format", "csv", "--columns", "id,text,odd,user")
+    assert result.out == (
+        'id,text,odd,user\n1,plain,"a ""quoted"", cell","{""id"": 7, ""tags"": [""x"", null]}"\n'
+        '2,"","two\nlines","{""id"": null, ""tags"": []}"\n3,,日本\x1b[31m,\n'
+    )
+    assert len(list(csv.reader(io.StringIO(result.out)))) == 4
+    assert run("find", "many", "--where", "id = 3", "--format", "csv", "--column", "text").out == 'text\n""\n'
+
+
+def test_tables_print_no_control_characters(many, run):
+    printed = run("find", "many", "--where", "id = 3").out
+    assert "\x1b" not in printed
+    assert "日本\\x1b[31m" in printed
+    assert "NULL" in printed
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "json", "ndjson", "jsonl"])
+def test_files_hold_the_rows(suffix, many, run):
+    target = Path(f"found.{suffix}")
+    target.write_text("what stood there")
+    result = run("find", "many", "--where", "id <> 2", "-o", target)
+    assert (result.code, result.out) == (0, "")
+    assert f"2 rows in found.{suffix}; read 1 of 1 file" in result.err
+    if suffix == "parquet":
+        assert pq.read_table(target).drop_columns("number").equals(TWO)
+    elif suffix == "arrow":
+        assert pa.ipc.open_file(target).read_all().drop_columns("number").equals(TWO)
+    else:
+        stdout = run("find", "many", "--where", "id <> 2", "--format", "ndjson" if suffix == "jsonl" else suffix).out
+        assert target.read_text("utf-8") == stdout
+    assert sorted(os.listdir()) == [target.name, "many"]
+
+
+def test_columns_stand_in_the_order_asked(many, run):
+    out = run(
+        "find", "many", "--where", "id = 1", "--column", "text", "--columns", "user.id,id", "--format", "ndjson"
+    ).out
+    assert out == '{"text": "plain", "user": {"id": 7}, "id": 1}\n'
+
+
+def test_columns_that_are_spelled_otherwise_or_missing_are_one(drifting, run):
+    pq.write_table(pa.table({"ID": [1], "OLD": ["z"]}), "lake/day=3/d.parquet")
+    options = ["--where", "Id = 1", "--columns", "New,day,Old", "--ignore-case", "--format", "csv"]
+    out = run("find", "lake", *options).out.splitlines()
+    assert out[:3] == ["new,day,old,OLD", ",1,a,", "1.5,2,,"]
+    assert out[3:] == [",3,,z"]
+
+
+@pytest.fixture
+def drifting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three files whose columns differ, in folders that are a column."""
+    monkeypatch.chdir(tmp_path)
+    tables = {
+        "day=1/a": pa.table({"id": pa.array([1, 2], pa.int32()), "old": ["a", "b"]}),
+        "day=2/b": pa.table({"id": pa.array([1, 1 << 40], pa.int64()), "new": [1.5, 2.5]}),
+        "day=3/c": pa.table({"other": ["x"], "rare": [True]}),
+    }
+    for name, table in tables.items():
+        path = tmp_path / "lake" / f"{name}.parquet"
+        path.parent.mkdir(parents=True)
+        pq.write_table(table, path)
+    return tmp_path
+
+
+def test_files_that_disagree_share_one_schema(drifting, run):
+    def found(*options):
+        return [json.loads(line) for line in run("find", "lake", *options, "--format", "ndjson").out.splitlines()]
+
+    assert found("--where", "id = 1") == [
+        {"id": 1, "old": "a", "new": None, "other": None, "rare": None, "day": 1},
+        {"id": 1, "old": None, "new": 1.5, "other": None, "rare": None, "day": 2},
+    ]
+    assert found("--where", "id = 1", "--columns", "new,day") == [{"new": None, "day": 1}, {"new": 1.5, "day": 2}]
+    # A column that only files have of which no row is read, and one that some of those read lack.
+    assert found("--where", "id = 1", "--columns", "rare") == [{"rare": None}, {"rare": None}]
+    assert found("--where", "day = 3", "--columns", "id,day") == [{"id": None, "day": 3}]
+    table = parquet_bloom.read_table("lake", "id = 1", ["rare", "new"])
+    assert table.schema.field("rare").type == pa.bool_()
+    assert table.to_pydict() == {"rare": [None, None], "new": [None, 1.5]}
+
+
+@pytest.mark.parametrize("options", [["--columns", "nope"], ["--columns", "id,id.x"], ["--where", "nope = 1"]])
+def test_a_column_that_no_file_has_is_one_line(options, drifting, run):
+    result = run("find", "lake", "--where", "id = 1", *options)
+    assert (result.code, result.out) == (2, "")
+    (line,) = result.err.splitlines()
+    assert line.endswith("no such column in any of 3 files")
+
+
+def test_names_whatever_their_case(drifting, run):
+    assert run("find", "lake", "--where", "ID = 1").code == 2
+    out = run(
+        "find", "lake", "--where", "ID = 1 AND DAY = 2", "--columns", "NEW,Day", "--ignore-case", "--format", "csv"
+    ).out
+    assert out == "new,day\n1.5,2\n"
+    pq.write_table(pa.table({"id": [1], "Id": [2]}), "lake/day=1/two.parquet")
+    result = run("find", "lake", "--where", "ID = 1", "--ignore-case", "--format", "csv", "--columns", "day")
+    assert result.code == 2
+    assert "day=1/two.parquet: column 'ID': the name stands for several columns: id, Id" in result.err
+    assert result.out == "day\n1\n2\n"
+
+
+def test_the_rest_is_found_beside_broken_files(drifting, run):
+    Path("lake/day=1/0.parquet").write_bytes(b"not Parquet at all")
+    whole = Path("lake/day=2/b.parquet").read_bytes()
+    Path("lake/day=2/bad.parquet").write_bytes(whole[:4] + bytes(60) + whole[64:])  # pages that cannot be decoded
+    result = run("find", "lake", "--where", "id = 1", "--json", "-o", "found.ndjson")
+    assert result.code == 2
+    assert [line.split(": ")[1] for line in result.errors] == ["lake/day=1/0.parquet", "lake/day=2/bad.parquet"]
+    assert len(Path("found.ndjson").read_text().splitlines()) == 2
+    document = json.loads(run("find", "lake", "--where", "id = 1", "--json").out)
+    assert len(document["rows"]) == document["totals"]["rows"] == 2
+    assert [error["file"] for error in document["errors"]] == ["lake/day=1/0.parquet", "lake/day=2/bad.parquet"]
+
+
+def test_a_limit_stops_reading(drifting, run):
+    Path("lake/day=2/b.parquet").unlink()
+    pq.write_table(pa.table({"id": [1] * 10_000}), "lake/day=2/0.parquet")
+    whole = Path("lake/day=2/0.parquet").read_bytes()
+    Path("lake/day=2/b.parquet").write_bytes(whole[:4] + bytes(60) + whole[64:])
+    result = run("find", "lake", "--where", "id = 1", "--limit", "9000", "--format", "csv", "--columns", "day")
+    assert (result.code, result.out.count("\n")) == (0, 9001)
+    assert run("find", "lake", "--where", "id = 1", "--limit", "10002", "--format", "csv").code == 2
+    assert run("find", "lake", "--where", "id = 1", "--limit", "0").code == 2
+
+
+def test_exit_codes_and_what_is_wrong(drifting, run):
+    assert run("find", "lake", "--where", "id = 99").code == 1
+    assert run("find", "lake", "nowhere", "--where", "id = 1").code == 2
+    for options, said in (
+        (["-o", "found.xls"], "must end in one of .parquet, "),
+        (["-o", "lake/day=1/a.parquet"], "it is also to be read"),
+        (["-o", "lake/found.parquet"], "it lies in lake, whose readers would find rows twice"),
+        (["-o", "no/found.parquet"], "there is no folder"),
+        (["--columns", "id,,day"], "a column has no name"),
+    ):
+        result = run("find", "lake", "--where", "id = 1", *options)
+        assert (result.code, result.out) == (2, ""), options
+        assert said in result.err
+    assert sorted(os.listdir()) == ["lake"]
+    assert run("find", "lake", "--where", "id = 99", "-o", "none.parquet").code == 1
+    assert pq.read_table("none.parquet").num_rows == 0
+
+
+INTERRUPTED = """
+import os, signal, sys
+from parquet_bloom import cli
+from parquet_bloom.cli import find
+taken = find._first
+def stop(batches, limit):  # between the first rows and the others
+    for number, batch in enumerate(taken(batches, limit)):
+        yield batch
+        os.kill(os.getpid(), signal.SIGINT)
+find._first = stop
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_interrupted_nothing_is_left(suffix, drifting):
+    command = [sys.executable, "-c", INTERRUPTED, "find", "lake", "--where=id = 1", "-o", f"found.{suffix}"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, "", "interrupted\n")
+    assert sorted(os.listdir()) == ["lake"]
+
+
+def test_rows_stream_in_bounded_memory(tmp_path):
+    """Rows of 180 MB pass through a fraction of that."""
+    path = tmp_path / "wide.parquet"
+    texts = pa.DictionaryArray.from_arrays(
+        pa.array([i % 50 for i in range(1000)], pa.int32()), [f"{i:03}" * 2000 for i in range(50)]
+    )
+    with pq.ParquetWriter(path, pa.schema({"id": pa.int64(), "text": pa.string()})) as writer:
+        for _ in range(30):
+            writer.write_table(pa.table({"id": pa.array([1] * 1000, pa.int64()), "text": texts.cast(pa.string())}))
+    code = (
+        "import re, sys; from parquet_bloom.cli import main\n"
+        "code = main()\n"
+        "peak = re.search(r'VmHWM:\\s*([0-9]+) kB', open('/proc/self/status').read())[1]\n"  # rusage has the parent's
+        "print(peak, file=sys.stderr); sys.exit(code)"
+    )
+    with open(os.devnull, "wb") as nowhere:
+        command = [sys.executable, "-c", code, "find", str(path), "--where=id = 1", "--format=ndjson"]
+        result = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=120)
+    said, peak = result.stderr.splitlines()
+    assert said.startswith("30,000 rows; ")
+    assert int(peak) < 320_000  # kilobytes, of which some 150,000 are code

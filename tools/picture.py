@@ -1,0 +1,69 @@
+"""Draws docs/prune.svg anew: what a predicate reads of a small lake. `python tools/picture.py [--page FILE]`.
+
+Forty files of an hour each, eight row groups a file, sorted by time; filters on `user_id` everywhere but in the files
+of a night when they were forgotten. Somebody looks for one user in all but the first hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import parquet_bloom
+from parquet_bloom.prune.picture.document import document
+from parquet_bloom.prune.picture.look import look
+
+TARGET = Path(__file__).parents[1] / "docs" / "prune.svg"
+FILES, GROUPS, ROWS = 40, 8, 4000
+FORGOTTEN = (27, 28)
+USERS = 400_000
+FOUND = {(9, 2), (22, 5), (28, 1), (33, 6)}  # files and row groups in which the user is
+USER = 7_700_077
+WHERE = f"user_id = {USER} AND at >= TIMESTAMP '2026-01-01 05:30:00'"
+
+
+def write_lake(folder: Path) -> None:
+    """Write the files; the same ones every time."""
+    random = np.random.default_rng(7)
+    start = np.datetime64("2026-01-01T00:00:00", "us")
+    for file in range(FILES):
+        path = folder / f"day=2026-01-{1 + file // 24:02}" / f"hour-{file % 24:02}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        rows = GROUPS * ROWS
+        users = random.integers(0, USERS, rows) * 20 + 1_000_000
+        for group in range(GROUPS):
+            if (file, group) in FOUND:
+                users[group * ROWS + int(random.integers(0, ROWS))] = USER
+        at = start + np.sort(random.integers(0, 3_600_000_000, rows)) + np.timedelta64(file, "h")
+        urls = [f"/page/{number}" for number in random.integers(0, 5000, rows)]
+        table = pa.table({"user_id": users, "at": pa.array(at, pa.timestamp("us")), "url": urls})
+        if file in FORGOTTEN:
+            pq.write_table(table, path, row_group_size=ROWS)
+        else:
+            parquet_bloom.write_table(table, path, {"user_id": 0.01}, row_group_size=ROWS, power_of_two=False)
+
+
+def main() -> None:
+    """Draw the picture."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--page", help="also write the page that `parquet-bloom prune --html` would")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Path(folder, "lake")
+        lake.mkdir()
+        write_lake(lake)
+        report = parquet_bloom.prune(lake, WHERE)
+        TARGET.parent.mkdir(exist_ok=True)
+        TARGET.write_text(document(report, look(report, check=True)), "utf-8")
+        if arguments.page:
+            report.to_html(arguments.page, check=True, asked_fpp=0.01)
+    print(f"{TARGET}: {TARGET.stat().st_size:,} bytes; {report}")
+
+
+if __name__ == "__main__":
+    main()
