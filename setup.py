@@ -8,6 +8,7 @@ Switches, read from the environment (set to anything but 0):
 
 import multiprocessing
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -28,8 +29,11 @@ MODULE_FLAGS: dict[str, list[str]] = {
         "-DPB_SIMD=PB_AVX512",
     ],
 }
-# The sets above are those of x86-64; any other processor gets the plain modules alone.
-X86_64 = sysconfig.get_platform().endswith(("x86_64", "amd64"))
+# The sets above are those of x86-64, in the words of gcc and clang. Any other processor gets the plain modules alone;
+# so do a build for two processors at once (macOS's universal2), 32-bit Python, and Windows, where core/cpu.pyx has
+# nothing to ask the processor by.
+WINDOWS = sys.platform == "win32"
+SIMD = sysconfig.get_platform().endswith(("x86_64", "amd64")) and sys.maxsize > 2**32 and not WINDOWS
 
 
 def switch(name: str) -> bool:
@@ -38,11 +42,14 @@ def switch(name: str) -> bool:
 
 DEBUG, SANITIZE, COVERAGE = switch("DEBUG"), switch("SANITIZE"), switch("COVERAGE")
 
-compile_flags = ["-O3", "-g0"]  # no -march: the base modules must run on every processor of the platform
+# no -march: the base modules must run on every processor of the platform
+compile_flags = ["/O2"] if WINDOWS else ["-O3", "-g0"]
 link_flags: list[str] = []
 macros: list[tuple[str, str | None]] = []
 directives: dict[str, object] = {"language_level": 3}
 
+if WINDOWS and (DEBUG or SANITIZE):
+    raise SystemExit("PARQUET_BLOOM_DEBUG and _SANITIZE are for gcc and clang")
 if DEBUG or SANITIZE:
     compile_flags = ["-O0" if DEBUG else "-O1", "-g", "-fno-omit-frame-pointer", "-UNDEBUG"]
 if DEBUG:
@@ -63,7 +70,7 @@ def extensions() -> list[Extension]:
     names = [".".join(source.with_suffix("").parts) for source in sources]
     if unknown := MODULE_FLAGS.keys() - set(names):
         raise SystemExit(f"MODULE_FLAGS names modules that do not exist: {', '.join(sorted(unknown))}")
-    left_out = set() if X86_64 else MODULE_FLAGS.keys()
+    left_out = set() if SIMD else MODULE_FLAGS.keys()
     return [
         Extension(
             name,

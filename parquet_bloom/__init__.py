@@ -1,23 +1,32 @@
 """Bloom filters for data lakes: embed them into Parquet files that exist, read them, and skip what cannot match."""
 
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from . import errors
-from .core.sizing import fpp_for, size_for
-from .file.advice import ColumnAdvice
-from .file.advise import AdviceReport, advise
-from .file.embed import EmbedReport, embed
-from .file.footer_cache import FooterCache
-from .file.footer_store import DiskFooterCache
-from .file.probing import Probed, probe
-from .file.reader import BloomFile, ChunkFilter, open
-from .file.verify import VerifyReport, verify
-from .file.write import write_table
-from .filter import SplitBlockBloomFilter
-from .hashing.arrays import hash_values
-from .prune.plan import prune
-from .prune.polars import scan_polars
-from .prune.read import iter_batches, read_table
-from .prune.report import PruneReport
-from .prune.row_ranges import row_ranges
+
+if TYPE_CHECKING:
+    from .core.sizing import fpp_for, size_for
+    from .file.advice import ColumnAdvice
+    from .file.advise import AdviceReport, advise
+    from .file.embed import EmbedReport, embed
+    from .file.footer_cache import FooterCache
+    from .file.footer_store import DiskFooterCache
+    from .file.probing import Probed, probe
+    from .file.reader import BloomFile, ChunkFilter, open
+    from .file.verify import VerifyReport, verify
+    from .file.write import write_table
+    from .filter import SplitBlockBloomFilter
+    from .hashing.arrays import hash_values
+    from .prune.plan import prune
+    from .prune.polars import scan_polars
+    from .prune.read import iter_batches, read_table
+    from .prune.report import PruneReport
+    from .prune.row_ranges import row_ranges
 
 __version__ = "0.1.0"
 
@@ -49,3 +58,57 @@ __all__ = [
     "verify",
     "write_table",
 ]
+
+# Where each public name stands. It is imported when it is first asked for: numpy and pyarrow alone take longer than a
+# program may that imports this package and does not use it at once.
+_HOMES = {
+    "AdviceReport": ".file.advise",
+    "BloomFile": ".file.reader",
+    "ChunkFilter": ".file.reader",
+    "ColumnAdvice": ".file.advice",
+    "DiskFooterCache": ".file.footer_store",
+    "EmbedReport": ".file.embed",
+    "FooterCache": ".file.footer_cache",
+    "Probed": ".file.probing",
+    "PruneReport": ".prune.report",
+    "SplitBlockBloomFilter": ".filter",
+    "VerifyReport": ".file.verify",
+    "advise": ".file.advise",
+    "embed": ".file.embed",
+    "fpp_for": ".core.sizing",
+    "hash_values": ".hashing.arrays",
+    "iter_batches": ".prune.read",
+    "open": ".file.reader",
+    "probe": ".file.probing",
+    "prune": ".prune.plan",
+    "read_table": ".prune.read",
+    "row_ranges": ".prune.row_ranges",
+    "scan_polars": ".prune.polars",
+    "size_for": ".core.sizing",
+    "verify": ".file.verify",
+    "write_table": ".file.write",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    # Threads may come here at once: they wait for the import, and then all set the same.
+    value = globals()[name] = getattr(import_module(home, __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `parquet_bloom.prune` the function: when the folder of that name is imported, Python would set it here."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOMES):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -155,6 +155,10 @@ class FilterTypeError(ParquetBloomError, TypeError):
     """The values given to a filter do not have the type that it was built over."""
 
 
+class KernelError(ParquetBloomError, ImportError):
+    """`PARQUET_BLOOM_SIMD` names kernels that cannot be had: the processor or the build lacks them."""
+
+
 def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any]) -> ParquetBloomError:
     return cls(problem, **fields)
 

@@ -1,6 +1,6 @@
 """The kernels for the processor at hand: chosen once, when this is imported.
 
-`PARQUET_BLOOM_SIMD` forces a path: base, sse41, avx2 or avx512.
+`PARQUET_BLOOM_SIMD` forces a path: base, sse41, avx2 or avx512; a KernelError if that cannot be.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
+from ..errors import KernelError
 from .cpu import instruction_sets
 
 VARIABLE = "PARQUET_BLOOM_SIMD"
@@ -26,7 +27,7 @@ def choose(wanted: str | None) -> tuple[str, ModuleType]:
     usable = [path for path in (*instruction_sets(), "base") if find_spec(module_of(path))]
     if wanted:
         if wanted not in usable:
-            raise ImportError(f"{VARIABLE}={wanted} cannot be: this processor and build have {', '.join(usable)}")
+            raise KernelError(f"{VARIABLE}={wanted} cannot be: this processor and build have {', '.join(usable)}")
         usable = [wanted]
     return usable[0], import_module(module_of(usable[0]))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 from contextlib import suppress
 
 from ..errors import TruncatedFileError
 from . import system
 from .source import LocalSource, Source
+from .system import fcntl
 
 PIECE = 4 << 20
 _RANGE = 256 << 20  # a call, so that an interrupt is not kept waiting for minutes

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 from ..errors import ConcurrentChangeError, StorageError
-from . import atomic, checksums, copying, temporary
+from . import atomic, checksums, copying, system, temporary
 from .rewrite import Rewrite
 from .source import FileIdentity, LocalSource, Source
 
@@ -24,6 +24,7 @@ class LocalRewrite(Rewrite):
     """
 
     def __init__(self, source: Source | None, target: str | None) -> None:
+        system.require_posix(target or (source.name if source else ""))
         held = None if source is None else source.path
         path = target or (source.name if source else "")
         super().__init__(source, path)

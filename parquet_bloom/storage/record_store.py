@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from . import system
+
 T = TypeVar("T")
 
 log = logging.getLogger("parquet_bloom.storage")
@@ -39,7 +41,7 @@ _inherited: list[sqlite3.Connection] = []  # of the process that this one was fo
 class RecordStore:
     """Records by number, those used least recently dropped first.
 
-    Nothing raises: what cannot be read is not there, what cannot be written is left out, and the logger
+    Nothing else raises: what cannot be read is not there, what cannot be written is left out, and the logger
     `parquet_bloom.storage` says why, once. A file that is no database (any more) is replaced by an empty one.
 
     Parameters
@@ -47,9 +49,15 @@ class RecordStore:
     folder : made if need be, for this user alone. One that others may write to is not used.
     name : of the file in it.
     max_bytes : size of the file at most, about; its log takes a few MiB more.
+
+    Raises
+    ------
+    StorageError
+        where whose a file is cannot be told: on Windows.
     """
 
     def __init__(self, folder: str, name: str, max_bytes: int):
+        system.require_posix(folder)
         self._folder = os.path.abspath(folder)
         self._path = os.path.join(self._folder, name)
         self._max_bytes = max_bytes

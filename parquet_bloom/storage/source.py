@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from . import scattered
+from . import scattered, system
 from .mapped import MappedFile
 from .positioned import Positioned
 
@@ -228,6 +228,7 @@ class LocalSource(Source):
         self._descriptor = -1
         self._mapped: MappedFile | None = None
         self.name = name
+        system.require_posix(name)
         self.path = os.path.realpath(name)
         try:
             # O_NONBLOCK: to open a pipe that nobody writes to would wait for ever.

@@ -1,12 +1,20 @@
-"""Functions of the C library that Python does not offer."""
+"""What systems have and others have not: functions of the C library, and what local files are read and locked by."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from ..errors import StorageError
+
+try:
+    import fcntl as fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 @cache
@@ -21,3 +29,9 @@ def function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
     found.argtypes = argument_types
     found.restype = ctypes.c_int
     return found
+
+
+def require_posix(name: str | os.PathLike[str]) -> None:
+    """Raise StorageError where local files cannot be read and locked as this folder's modules do it: on Windows."""
+    if fcntl is None or not hasattr(os, "pread"):
+        raise StorageError("local files need a POSIX system; object stores do not", path=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -12,6 +11,7 @@ from contextlib import suppress
 
 from ..errors import StorageError
 from . import location
+from .system import fcntl
 
 _SUFFIX = ".parquet_bloom.tmp"
 _NAME = re.compile(r"\..*\.[0-9a-f]{16}" + re.escape(_SUFFIX), re.DOTALL)

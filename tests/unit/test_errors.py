@@ -25,6 +25,7 @@ BUILTINS = {
     "PredicateError": "ValueError",
     "ExpressionError": "TypeError",
     "FilterTypeError": "TypeError",
+    "KernelError": "ImportError",
 }
 
 

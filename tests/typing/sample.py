@@ -1,0 +1,135 @@
+"""A user's program as a type checker sees it: read by mypy, never run. It asserts what the package's types promise.
+
+tools/lint.sh has mypy read it with the rest, strictly. pyarrow has no types: what comes from it is Any, as for a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import parquet_bloom
+from parquet_bloom import (
+    AdviceReport,
+    BloomFile,
+    ChunkFilter,
+    ColumnAdvice,
+    DiskFooterCache,
+    EmbedReport,
+    FooterCache,
+    Probed,
+    PruneReport,
+    SplitBlockBloomFilter,
+    VerifyReport,
+    errors,
+)
+from parquet_bloom import spark as bloom
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LAKE = Path("lake")
+
+assert_type(parquet_bloom.__version__, str)
+
+
+def size() -> None:
+    assert_type(parquet_bloom.size_for(1_000_000, 0.01), int)
+    assert_type(parquet_bloom.fpp_for(1_000_000, 1 << 20), float)
+
+
+def one_filter(values: Iterable[int]) -> None:
+    one = SplitBlockBloomFilter.from_ndv(1000, fpp=0.001)
+    one.insert([1, 2, 3])
+    assert_type(one.num_bytes, int)
+    assert_type(one.fpp, float)
+    assert_type(one.to_bytes(), bytes)
+    assert_type(one.merge(one.fold()), SplitBlockBloomFilter)
+    assert_type(3 in one, bool)
+    assert_type(SplitBlockBloomFilter.from_bitset(bytes(32)), SplitBlockBloomFilter)
+    found: np.ndarray[Any, Any] = one.check(values)
+    hashes: np.ndarray[Any, Any] = parquet_bloom.hash_values(values)
+    one.insert_hashes(hashes)
+    print(found, one.check_hashes(hashes))
+
+
+def write(table: Any, progress: Callable[[int, int], None]) -> None:
+    report = parquet_bloom.embed(
+        LAKE / "a.parquet", {"user.id": 0.001}, output="b.parquet", progress=progress, threads=2
+    )
+    assert_type(report, EmbedReport)
+    assert_type(report.bytes_added, int)
+    assert_type(parquet_bloom.embed("a.parquet", ["id", "trace"], dry_run=True).changed, bool)
+    assert_type(parquet_bloom.write_table(table, "a.parquet", ["id"], compression="zstd"), EmbedReport)
+
+
+def read(cache: FooterCache) -> Iterator[SplitBlockBloomFilter]:
+    with parquet_bloom.open("s3://bucket/a.parquet", storage_options={"region": "x"}, cache=cache) as file:
+        assert_type(file, BloomFile)
+        assert_type(file.columns, list[str])
+        assert_type(file.chunk(0, "id"), ChunkFilter | None)
+        for chunk in file.chunks(columns=["id"]):
+            assert_type(chunk, ChunkFilter)
+            assert_type(chunk.fpp, float)
+        probed = parquet_bloom.probe(file.chunks(), [1, "x"])
+        assert_type(probed, Probed)
+        assert_type(probed.maybe, NDArray[np.bool_])
+        yield file.filter(0, "id")
+
+
+def skip() -> None:
+    with DiskFooterCache("cache") as cache:
+        report = parquet_bloom.prune([LAKE, "other"], "id = 7", cache=cache)
+    assert_type(report, PruneReport)
+    assert_type(report.selected_row_groups, int)
+    assert_type(report.skipped, list[tuple[str, int, str]])
+    assert_type(report.skipped_by, dict[str, int])
+    assert_type(report.explain(), str)
+    assert_type(
+        parquet_bloom.row_ranges("lake", [("id", "==", 7)]),
+        dict[str, dict[int, list[tuple[int, int]]]],
+    )
+    # pyarrow's and polars' own: Any, while they have no types here
+    parquet_bloom.read_table("lake", "id = 7", ["id"], partitioning=None)
+    parquet_bloom.iter_batches("lake", "id = 7", batch_size=10)
+    parquet_bloom.scan_polars("lake")
+    parquet_bloom.prune("lake", "id = 7", partitioning="hives")  # type: ignore[arg-type]
+
+
+def judge() -> None:
+    verified = parquet_bloom.verify("a.parquet", data=True)
+    assert_type(verified, VerifyReport)
+    assert_type(verified.ok, bool)
+    advised = parquet_bloom.advise("lake", sample=0)
+    assert_type(advised, AdviceReport)
+    assert_type(advised["id"], ColumnAdvice)
+    assert_type(advised["id"].sizes, Mapping[float, int])
+    assert_type(advised.command, str | None)
+
+
+def fail() -> str | None:
+    try:
+        parquet_bloom.open("a.parquet")
+    except errors.StorageError as error:
+        assert_type(error.errno, int | None)
+        return error.path
+    except parquet_bloom.errors.ParquetBloomError as error:
+        assert_type(error.row_group, int | None)
+        return error.column
+    return None
+
+
+def distribute(session: SparkSession, df: DataFrame) -> DataFrame:
+    assert_type(bloom.embed(session, "lake", ["id"]), bloom.EmbedJobReport)
+    assert_type(bloom.verify(session, "lake"), bloom.VerifyJobReport)
+    assert_type(bloom.advise(session, "lake"), AdviceReport)
+    assert_type(bloom.write_options(["id"], ndv=1000), dict[str, str])
+    assert_type(bloom.explain_prune(df, "id = 7"), PruneReport)
+    bloom.register(session)
+    bloom.install(df).createOrReplaceTempView("fast")
+    few = bloom.semi_join_prune(df, [1, 2], "id")
+    return bloom.pruned(few, "id = 7").union(bloom.read_parquet(session, "lake", "id = 7"))
