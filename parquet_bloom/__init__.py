@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .core.sizing import fpp_for, size_for
     from .file.advice import ColumnAdvice
     from .file.advise import AdviceReport, advise
+    from .file.drop import DropReport, drop
     from .file.embed import EmbedReport, embed
     from .file.footer_cache import FooterCache
     from .file.footer_store import DiskFooterCache
@@ -36,6 +38,7 @@ __all__ = [
     "ChunkFilter",
     "ColumnAdvice",
     "DiskFooterCache",
+    "DropReport",
     "EmbedReport",
     "FooterCache",
     "Probed",
@@ -43,6 +46,7 @@ __all__ = [
     "SplitBlockBloomFilter",
     "VerifyReport",
     "advise",
+    "drop",
     "embed",
     "errors",
     "fpp_for",
@@ -67,6 +71,7 @@ _HOMES = {
     "ChunkFilter": ".file.reader",
     "ColumnAdvice": ".file.advice",
     "DiskFooterCache": ".file.footer_store",
+    "DropReport": ".file.drop",
     "EmbedReport": ".file.embed",
     "FooterCache": ".file.footer_cache",
     "Probed": ".file.probing",
@@ -74,6 +79,7 @@ _HOMES = {
     "SplitBlockBloomFilter": ".filter",
     "VerifyReport": ".file.verify",
     "advise": ".file.advise",
+    "drop": ".file.drop",
     "embed": ".file.embed",
     "fpp_for": ".core.sizing",
     "hash_values": ".hashing.arrays",
@@ -89,13 +95,17 @@ _HOMES = {
     "write_table": ".file.write",
 }
 
+_importing = RLock()
+
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    # Threads may come here at once: they wait for the import, and then all set the same.
-    value = globals()[name] = getattr(import_module(home, __name__), name)
+    # One thread at a time: where two import modules of which each needs one that the other has begun, Python gives one
+    # of them half a module rather than wait for ever.
+    with _importing:
+        value = globals()[name] = getattr(import_module(home, __name__), name)
     return value
 
 

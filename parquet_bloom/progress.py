@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds; what is done by then needs no bar
+
+_ROUNDING = 1e-6  # what a sum of parts may fall short of a whole file
 
 
 class Bar:
@@ -33,6 +35,7 @@ class Bar:
         self._before = 0
         self._done = 0.0
         self._lock = threading.Lock()
+        self._moving = threading.Lock()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._timer = threading.Timer(PATIENCE, self._appear) if visible else None
@@ -59,6 +62,20 @@ class Bar:
     def within(self, done: int, total: int) -> None:
         """Move on inside the current file of `over`."""
         self._move(self._before + done / max(total, 1))
+
+    def beside(self) -> Callable[[int, int], None]:
+        """A `within` for one of several files that are in work at once, each called by a thread of its own."""
+        before = 0.0
+
+        def move(done: int, total: int) -> None:
+            nonlocal before
+            part = done / max(total, 1)
+            with self._moving:
+                self._done += part - before
+                before = part
+                self._move(self._done)
+
+        return move
 
     def of(self, done: int, total: int) -> None:
         """Move to `done` files of `total`, without `over`."""
@@ -89,7 +106,7 @@ class Bar:
         self._done = done
         progress, task = self._progress, self._task
         if progress is not None and task is not None:
-            progress.update(task, completed=done, total=self._total, files=f"{int(done):,}/{self._total:,}")
+            progress.update(task, completed=done, total=self._total, files=f"{int(done + _ROUNDING):,}/{self._total:,}")
 
     def _appear(self) -> None:
         from rich.console import Console

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..errors import ParquetBloomError
 from .output import ERROR, CannotPrintError, Output, abandon, say
@@ -21,11 +22,15 @@ PROGRAM = "parquet-bloom"
 # What `--help` says of each command; it need not import them for that.
 COMMANDS = {
     "show": "Show the filters of Parquet files.",
+    "advise": "Say which columns deserve filters, and why.",
     "embed": "Embed Bloom filters into Parquet files.",
+    "drop": "Take filters out of Parquet files again.",
     "verify": "Check the filters of Parquet files.",
     "find": "Find the rows that match a predicate.",
     "prune": "Say what a predicate has to read, and why not the rest.",
+    "size": "Say how large a filter has to be.",
     "spark-archive": "Pack this package for Spark's executors.",
+    "completion": "Print what completes commands in a shell.",
 }
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number the deaths by SIGINT, SIGPIPE and SIGTERM
@@ -43,6 +48,10 @@ class Tool(click.Group):
         name = cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(f"{__package__}.{name}"), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)  # the group's own would import them all
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

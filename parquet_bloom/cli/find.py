@@ -55,6 +55,7 @@ def find(
     dialect: str | None,
     timezone: str,
     ignore_case: bool,
+    cache: str | None,
     columns: tuple[str, ...],
     listed: str | None,
     limit: int | None,
@@ -72,7 +73,7 @@ def find(
     files = find_files(paths, output)
     if target is not None:
         check_output(files, target)
-    report = pruned(output, files, node, timezone, ignore_case)
+    report = pruned(output, files, node, timezone, ignore_case, cache)
     found = 0
     with output.progress(report.selected_files) as bar, output.step("read"):
         schema, batches = iter_selected(

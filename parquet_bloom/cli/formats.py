@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .table import Column, Row, lay_out, printable
+from .table import Column, Row, as_text, lay_out, printable
 
 SCHEMA_VERSION = 1
 """Of the JSON document: raised when a key goes away or changes its meaning, not when one is added."""
@@ -99,8 +99,8 @@ class CsvRows(Rows):
     def _cell(self, value: Any) -> Any:
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, list):
-            value = "; ".join(map(str, value))
+        if isinstance(value, list | Mapping):
+            value = as_text(value) if value else ""
         return printable(value) if self._escape and isinstance(value, str) else value
 
     def _line(self, cells: list[Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..storage import file_system
+from .column_names import columns_beginning
 from .formats import FORMATS
 from .output import Output
 
@@ -103,4 +104,52 @@ def command(
 
 def column_option(help: str, required: bool = False) -> _Decorator:
     """`--column NAME`, as often as wanted."""
-    return click.option("--column", "columns", metavar="NAME", multiple=True, required=required, help=help)
+    return click.option(
+        "--column",
+        "columns",
+        metavar="NAME",
+        multiple=True,
+        required=required,
+        shell_complete=columns_beginning,
+        help=help,
+    )
+
+
+def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--jobs N`, for `working`."""
+    text = "Files that are worked on at once; results keep the files' order."
+    return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help=text)(
+        function
+    )
+
+
+def target_options(what: str) -> _Decorator:
+    """`-o`, `--in-place` and `--dry-run`, for commands that write files; `require_target` checks them.
+
+    Parameters
+    ----------
+    what : what a dry run shows.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = click.option("--dry-run", is_flag=True, help=f"Write nothing; show {what}, a row each.")(function)
+        text = "Replace the files themselves, each atomically."
+        function = click.option("--in-place", is_flag=True, help=text)(function)
+        return click.option(
+            "-o",
+            "--output",
+            "target",
+            metavar="PATH",
+            help="Write here: a file for one file; a folder (made if need be) for several, or if it ends in /. "
+            "Below it, files keep their place.",
+        )(function)
+
+    return decorate
+
+
+def require_target(target: str | None, in_place: bool, dry_run: bool) -> None:
+    """Refuse a command that does not say, or says twice, where its files go."""
+    if target is not None and in_place:
+        raise click.UsageError("-o and --in-place exclude each other", click.get_current_context())
+    if target is None and not in_place and not dry_run:
+        raise click.UsageError("say where to: -o PATH, --in-place, or --dry-run", click.get_current_context())

@@ -72,6 +72,7 @@ def prune(
     dialect: str | None,
     timezone: str,
     ignore_case: bool,
+    cache: str | None,
     html: str | None,
     check: bool,
     asked_fpp: float | None,
@@ -90,7 +91,7 @@ def prune(
         check_output(files, html)
 
     with output.rows("row_groups", COLUMNS) as rows:
-        report = pruned(output, files, node, timezone, ignore_case)
+        report = pruned(output, files, node, timezone, ignore_case, cache)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = ranges_of(report, on_error=output.fail, progress=bar.of)
         if html is not None:

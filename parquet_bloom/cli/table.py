@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rich.cells import cell_len, chop_cells
 Row = Mapping[str, Any]
 
 _GAP = "  "
+_INDENT = " " * 4  # of what stands below a row
 _NARROWEST = 12  # cells that a folded column keeps
 
 
@@ -27,6 +29,8 @@ def as_text(value: Any) -> str:
         return f"{value:.3g}"
     if isinstance(value, list):
         return "; ".join(map(str, value)) or "-"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {item}" for key, item in value.items()) or "-"
     return str(value)
 
 
@@ -61,6 +65,7 @@ class Column:
         when there are no others.
     folds : whether its values may go on in the next line on such a terminal.
     style : how `click.style` shows its values.
+    below : whether tables show its values below the rows, each in lines of its own, as sentences want to be.
     """
 
     key: str
@@ -70,6 +75,7 @@ class Column:
     usual: Callable[[Row], bool] | None = None
     folds: bool = False
     style: Mapping[str, Any] | None = None
+    below: bool = False
 
 
 PROBLEM = Column(
@@ -100,7 +106,9 @@ def lay_out(
     color : whether headings and values are styled.
     heads : whether the first column may stand above the rows that share it.
     """
-    table = _Table(columns, [[printable(column.text(row[column.key])) for column in columns] for row in rows])
+    below = [column for column in columns if column.below]
+    columns = [column for column in columns if not column.below]
+    table = _Table(columns, _texts(columns, rows))
     firsts = None
     if width is not None and table.width > width:
         table = table.without({c.key for c in columns if c.usual and all(map(c.usual, rows))})
@@ -108,7 +116,17 @@ def lay_out(
             firsts = [texts[0] for texts in table.rows]
             table = table.without({table.columns[0].key})
         table.fold(width)
-    return list(table.lines(color, firsts)) if rows else []
+    return list(table.lines(color, firsts, _sentences(_texts(below, rows), width))) if rows else []
+
+
+def _texts(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
+    return [[printable(column.text(row[column.key])) for column in columns] for row in rows]
+
+
+def _sentences(texts: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
+    """The lines that stand below each row."""
+    space = sys.maxsize if width is None else max(_NARROWEST, width - len(_INDENT))
+    return [[_INDENT + line for text in row if text for line in _folded(text, space)] for row in texts]
 
 
 class _Table:
@@ -136,7 +154,7 @@ class _Table:
                 return
             self.widths[widest] -= 1
 
-    def lines(self, color: bool, heads: Sequence[str] | None) -> Iterator[str]:
+    def lines(self, color: bool, heads: Sequence[str] | None, below: Sequence[Sequence[str]]) -> Iterator[str]:
         yield from self._lines([column.title for column in self.columns], [{"bold": True}] * len(self.columns), color)
         styles = [column.style for column in self.columns]
         last = None
@@ -145,6 +163,7 @@ class _Table:
                 last = heads[i]
                 yield click.style(last, bold=True) if color else last
             yield from self._lines(texts, styles, color)
+            yield from below[i]
 
     def _lines(self, texts: Sequence[str], styles: Sequence[Mapping[str, Any] | None], color: bool) -> Iterator[str]:
         """One row: a line, or several when a value is wider than its column."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ..file.verify import ChunkVerdict
+from ..file.verify import ChunkVerdict, VerifyReport
 from ..file.verify import verify as verify_file
-from .options import column_option, command
+from .options import column_option, command, jobs_option
 from .output import BAD, GOOD, Output
-from .paths import find_files
+from .paths import Found, find_files
 from .table import PROBLEM, Column, counted
+from .working import Progress, working
 
 COLUMNS = (
     Column("file", "file", folds=True),
@@ -30,28 +31,27 @@ COLUMNS = (
 )
 @click.option("--data", is_flag=True, help="Read the columns too, and probe every value: a filter must not deny one.")
 @column_option("Check the filters of this column only, a dotted path. Repeatable.")
-def verify(output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...]) -> int:
+@jobs_option
+def verify(output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...], jobs: int) -> int:
     """Check the filters of Parquet files: their places, headers, sizes, and with --data their answers."""
     files = find_files(paths, output)
     totals = {"files": 0, "filters": 0, "bad": 0}
+
+    def verify_one(file: Found, progress: Progress) -> VerifyReport:
+        return verify_file(
+            file.path, data=data, columns=columns or None, filesystem=output.filesystem, progress=progress
+        )
+
     with output.rows("filters", COLUMNS) as rows:
         rows.facts["totals"] = totals
-        with output.progress(len(files)) as bar:
-            for file in bar.over(files):
-                with output.going_on(), output.step("verify"):
-                    report = verify_file(
-                        file.path,
-                        data=data,
-                        columns=columns or None,
-                        filesystem=output.filesystem,
-                        progress=bar.within,
-                    )
-                    totals["files"] += 1
-                    totals["filters"] += len(report.chunks)
-                    totals["bad"] += len(report.problems)
-                    for chunk in report.chunks:
-                        rows.add(_row(chunk))
-                    output.detail(str(report))
+        with working(output, "verify", files, verify_one, jobs) as reports:
+            for report in reports:
+                totals["files"] += 1
+                totals["filters"] += len(report.chunks)
+                totals["bad"] += len(report.problems)
+                for chunk in report.chunks:
+                    rows.add(_row(chunk))
+                output.detail(str(report))
     found = f"{totals['bad'] or 'none'} of them bad"
     output.summary(f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {found}")
     return output.exit_code(BAD if totals["bad"] else GOOD)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 import click
 import pyarrow as pa
 
+from ..file.footer_cache import FOOTERS, FooterCache
+from ..file.footer_store import DiskFooterCache
 from ..hashing.literals import coerce
 from ..hashing.physical import from_arrow
 from ..predicate.tree import Node
@@ -16,6 +19,7 @@ from ..prune.plan import prune
 from ..prune.report import PruneReport
 from .output import Output
 from .paths import Found
+from .table import counted
 
 
 def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
@@ -45,19 +49,28 @@ _OPTIONS = (
         help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
     ),
     click.option("--ignore-case", is_flag=True, help="Match names of columns whatever their case, as Spark does."),
+    click.option(
+        "--cache",
+        metavar="FOLDER",
+        envvar="PARQUET_BLOOM_CACHE",
+        show_envvar=True,
+        help="Keep footers in this folder, for this and later calls.",
+    ),
 )
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --where, --dialect, --timezone and --ignore-case."""
+    """Give a command --where, --dialect, --timezone, --ignore-case and --cache."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-def pruned(output: Output, files: Sequence[Found], node: Node, timezone: str, ignore_case: bool) -> PruneReport:
+def pruned(
+    output: Output, files: Sequence[Found], node: Node, timezone: str, ignore_case: bool, cache: str | None
+) -> PruneReport:
     """Judge files; those that cannot be read are reported, and are not in the report."""
-    with output.progress(len(files)) as bar, output.step("prune"):
+    with output.progress(len(files)) as bar, output.step("prune"), _footers(cache) as footers:
         return prune(
             [file.path for file in files],
             node,
@@ -66,7 +79,18 @@ def pruned(output: Output, files: Sequence[Found], node: Node, timezone: str, ig
             ignore_case=ignore_case,
             progress=bar.of,
             on_error=output.fail,
+            cache=footers,
         )
+
+
+@contextmanager
+def _footers(folder: str | None) -> Iterator[FooterCache]:
+    """Footers kept in a folder; without one, in memory."""
+    if folder is None:
+        yield FOOTERS
+    else:
+        with closing(DiskFooterCache(folder)) as cache:
+            yield cache
 
 
 def totals_of(report: PruneReport) -> dict[str, Any]:
@@ -84,6 +108,10 @@ def totals_of(report: PruneReport) -> dict[str, Any]:
 
 
 def told(report: PruneReport) -> str:
-    """The same on one line, for people."""
+    """The same on one line, for people, and the first doubt, as it may be why so much is read."""
     skipped = ", ".join(f"{count:,} by {what}" for what, count in sorted(report.skipped_by.items()))
-    return str(report) + (f"; skipped {skipped}" if skipped else "")
+    text = str(report) + (f"; skipped {skipped}" if skipped else "")
+    if doubts := report.doubts:
+        count = len({(path, row_group) for path, row_group, _ in doubts})
+        text += f"; {counted(count, 'row group')} in doubt: {doubts[0][2]}"
+    return text

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from ..core.sizing import size_for
 from ..hashing.physical import ColumnType, Domain, Kind
 from .engines import engines_for
-from .estimates import distinct_ratio, share_in_common, share_in_range
-from .survey import ColumnSurvey, FileSurvey, Sample
+from .estimates import distinct_ratio, share_in_common, share_in_range, share_of_same
+from .survey import Chunk, ColumnSurvey, FileSurvey, Sample
 
 FPPS = (0.05, 0.01, 0.001)
 """False-positive probabilities that sizes are told for, besides the one asked for."""
@@ -23,6 +23,13 @@ _SORTED = 0.1  # a share of row groups, that ranges leave, which is small enough
 _EVERYWHERE = 0.5  # a share of the other row groups, that hold a row group's value, which is too large
 _WORTH = 0.2  # a share of row groups, that a filter skips beyond ranges, which is worth having
 _DEAR = 0.1  # a share of the files, that filters take, which wants to be thought about
+_NEARLY_ALL = 0.9  # a share of the row groups, with dictionaries, that may stand for all
+_FEW = 0.1  # a share of values, that are distinct, which is small
+_MANY = 0.5  # one which is large
+_MOSTLY_ALIKE = 0.5  # a share of pairs of row groups, that have the same min or max, which is large
+_SELDOM_ALIKE = 0.05  # one which is small
+_ENOUGH = 8  # row groups whose min and max can tell
+_BY_BOUNDS = "row groups were compared by min and max alone"
 _SELDOM = {Kind.FLOAT: "floats", Kind.TIMESTAMP: "timestamps", Kind.TIME: "times of day"}
 
 
@@ -41,9 +48,11 @@ class ColumnAdvice:
     num_values, num_bytes : of all row groups: values that are not null, and bytes as they are stored.
     dictionary : share of the row groups whose values are all in a dictionary.
     distinct : distinct values a value within a row group, 0 to 1; None if neither samples nor dictionaries tell.
+    distinct_at_most : a bound of it by min and max, where whole numbers between them are fewer than values; else 1.
+    same_min, same_max : shares of pairs of row groups that have the same one; None if unknown.
     in_range : share of the row groups that min and max leave to be read for a value within some row group's range.
     holding : share of the row groups that hold a value which occurs; None if unknown.
-    sizes : {fpp: bytes} of filters in all row groups; empty where `distinct` is unknown.
+    sizes : {fpp: bytes} of filters in all row groups; at most so many where `distinct` is unknown.
     skipped_present, skipped_absent : share of the row groups that min, max and a filter skip for a value which occurs
         somewhere, and for one that does not but lies in the range; None if unknown.
     """
@@ -59,11 +68,18 @@ class ColumnAdvice:
     num_bytes: int = 0
     dictionary: float = 0.0
     distinct: float | None = None
+    distinct_at_most: float = 1.0
+    same_min: float | None = None
+    same_max: float | None = None
     in_range: float = 1.0
     holding: float | None = None
     sizes: Mapping[float, int] = field(default_factory=dict)
     skipped_present: float | None = None
     skipped_absent: float | None = None
+
+    def share(self, fpp: float, num_bytes: int) -> float | None:
+        """What filters at an fpp take of so many bytes; None where their size is unknown."""
+        return self.sizes[fpp] / num_bytes if fpp in self.sizes and num_bytes else None
 
 
 @dataclass
@@ -78,6 +94,7 @@ class _Column:
     num_bytes: int = 0
     lengths: Counter[int] = field(default_factory=Counter)
     told: list[tuple[int, int]] = field(default_factory=list)
+    limits: list[tuple[int, int]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     spans: list[tuple[Domain, Domain]] = field(default_factory=list)
     spanned_type: ColumnType | None = None
@@ -104,6 +121,7 @@ class _Column:
             if chunk.ndv is not None and chunk.num_values:
                 self.told.append((chunk.ndv, chunk.num_values))
             if chunk.num_values:
+                self.limits.append((_most_between(chunk), chunk.num_values))
                 self._add_span(found.type, chunk.low, chunk.high)
 
     def _add_span(self, column_type: ColumnType, low: Domain | None, high: Domain | None) -> None:
@@ -117,6 +135,13 @@ class _Column:
         self.seen += 1
         if len(self.spans) > _MOST_SPANS:
             self.spans, self.step = self.spans[::2], 2 * self.step
+
+
+def _most_between(chunk: Chunk) -> int:
+    """How many distinct values a chunk can hold, by its min and max."""
+    if isinstance(chunk.low, int) and isinstance(chunk.high, int):
+        return min(chunk.num_values, max(0, chunk.high - chunk.low) + 1)
+    return chunk.num_values
 
 
 def _rounded(count: int) -> int:
@@ -152,19 +177,21 @@ class Advice:
         (column_type, nested, repeated), _ = column.types.most_common(1)[0]
         unknown = column.without_range * max(len(column.spans), 1) // max(column.seen, 1)
         in_range = share_in_range(column.spans, unknown)
-        ratio = distinct_ratio(column.told)
         total = max(column.row_groups, 1)
-        holding = None
-        if ratio is not None:
-            common = share_in_common(column.samples)
-            # Where only one row group was read: what repeats within one is thought to repeat in others as well.
-            holding = min(1.0, (1 + (total - 1) * (1 - ratio if common is None else common)) / total)
-        present = absent = None
-        if holding is not None:
+        # Dictionaries tell of the row groups that have them alone, which are those where values repeat.
+        told = column.samples or column.in_dictionary >= _NEARLY_ALL * total
+        ratio = distinct_ratio(column.told) if told else None
+        same = share_of_same(column.spans) or (None, None)
+        common = _share_elsewhere(column, ratio, *same)
+        holding = present = absent = None
+        if total == 1 or common is not None:
+            holding = min(1.0, (1 + (total - 1) * (common or 0.0)) / total)
             in_range = max(in_range, holding)
             present = 1 - (holding + (in_range - holding) * fpp)
+        if column_type.hashable and column.num_values:
             absent = 1 - in_range * fpp
-        sizes = {} if ratio is None or not column_type.hashable else _sizes(column, ratio, fpp)
+        limit = distinct_ratio(column.limits) or 1.0
+        sizes = _sizes(column, limit if ratio is None else ratio, fpp) if column_type.hashable else {}
         advice = ColumnAdvice(
             column=name,
             type=str(column_type),
@@ -177,6 +204,9 @@ class Advice:
             num_bytes=column.num_bytes,
             dictionary=column.in_dictionary / total,
             distinct=ratio,
+            distinct_at_most=limit,
+            same_min=same[0],
+            same_max=same[1],
             in_range=in_range,
             holding=holding,
             sizes=sizes,
@@ -207,20 +237,19 @@ class Advice:
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
         if advice.holding is None:
-            if advice.dictionary > 0.5:
-                return MAYBE, "its values are in dictionaries, so few may be distinct; a sample would tell"
-            return MAYBE, "no dictionary holds its values, so most may be distinct; a sample would tell"
-        few = f"{advice.distinct:.2%} of a row group's values are distinct"
+            return _judge_unread(advice)
+        few = "" if advice.distinct is None else f"; {advice.distinct:.2%} of a row group's values are distinct"
         if total > 1 and (advice.holding * total - 1) / (total - 1) >= _EVERYWHERE:
-            return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read; {few}"
+            return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read{few}"
         if total > 1 and advice.in_range - advice.holding < _WORTH:
             return NO, f"min and max leave {advice.in_range:.0%} of the row groups, {advice.holding:.0%} hold the value"
         doubts = []
         if total == 1:
             doubts.append("there is one row group, which only values that do not occur can skip")
-        share = advice.sizes[fpp] / max(self.num_bytes, 1)
+        share = advice.share(fpp, self.num_bytes) or 0.0
         if share > _DEAR:
-            doubts.append(f"filters would take {share:.0%} of the files' size")
+            upto = "up to " if advice.distinct is None else ""
+            doubts.append(f"filters would take {upto}{share:.0%} of the files' size")
         if column_type.kind in _SELDOM:
             doubts.append(f"{_SELDOM[column_type.kind]} are seldom asked for by equality")
         if repeated:
@@ -233,8 +262,47 @@ class Advice:
         some = f", {advice.filtered:,} have one already" if advice.filtered else ""
         return YES, (
             f"a filter leaves {left:.1%} of the row groups, where min and max leave {advice.in_range:.0%}, "
-            f"for {share:.2%} of the files' size{some}"
+            f"for {share:.2%} of the files' size{some}" + ("" if column.samples else f"; {_BY_BOUNDS}")
         )
+
+
+def _share_elsewhere(
+    column: _Column, ratio: float | None, same_min: float | None, same_max: float | None
+) -> float | None:
+    """The chance that a value of one row group is in another one, too; None where nothing tells.
+
+    Without values of two row groups at hand, min and max tell in one case: where values hardly repeat within a row
+    group and hardly any two of many row groups agree on min or max, hardly any value is in several.
+    """
+    common = share_in_common(column.samples)
+    if common is not None:
+        return common
+    if ratio is None or same_min is None or same_max is None or column.without_range:
+        return None
+    alike = max(same_min, same_max)
+    if ratio < _MANY or alike > _SELDOM_ALIKE or len(column.spans) < _ENOUGH:
+        return None
+    return 2 * alike / (1 + alike)  # of Jaccard's index, which the two estimate
+
+
+def _judge_unread(advice: ColumnAdvice) -> tuple[str, str]:
+    """The verdict where no values tell how many row groups hold the same one."""
+    known = advice.distinct if advice.distinct is not None else advice.distinct_at_most
+    most = "" if advice.distinct is not None else "at most "
+    distinct = f"{most}{known:.2%} of a row group's values are distinct"
+    alike = None if advice.same_min is None or advice.same_max is None else min(advice.same_min, advice.same_max)
+    if known <= _FEW and alike is not None and alike >= _MOSTLY_ALIKE:
+        return NO, f"{distinct}, and most row groups have the same min and max: they seem to hold the same few values"
+    if known < 1 or advice.distinct is not None:
+        facts = [distinct]
+    elif advice.dictionary > 0.5:
+        facts = ["its values are in dictionaries, so few may be distinct"]
+    else:
+        facts = ["no dictionary holds its values, so most may be distinct"]
+    if alike is not None and max(advice.same_min or 0.0, advice.same_max or 0.0) <= _SELDOM_ALIKE:
+        facts.append("row groups seldom have the same min or max, so a value may be in few of them")
+    facts.append(f"min and max leave {advice.in_range:.0%} of the row groups")
+    return MAYBE, "; ".join([*facts, "a sample of several row groups would tell"])
 
 
 def _all(total: int) -> str:

@@ -12,12 +12,15 @@ from typing import Any
 from ..errors import ParquetBloomError, UnknownColumnError, printable
 from ..storage import file_system, list_files
 from ..threads import in_order, processors
-from .advice import YES, Advice, ColumnAdvice
+from .advice import MAYBE, YES, Advice, ColumnAdvice
 from .options import FilterOptions
 from .survey import FileSurvey, spread, survey
 
 SAMPLE = 8
 """Row groups that are read by default, of all files together."""
+
+DICTIONARIES = 8
+"""Files whose dictionaries' headers are read where no values are."""
 
 _SHOWN = 3  # broken files that a report names
 
@@ -70,6 +73,16 @@ class AdviceReport:
         return " ".join(["parquet-bloom embed", *map(shlex.quote, self.paths), *columns, *fpp, "--in-place"])
 
     @property
+    def open_question(self) -> str | None:
+        """The command that samples the columns which metadata alone leave open; None if there are none."""
+        left = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
+        if self.sampled > 1 or not left:
+            return None
+        columns = (f"--column {shlex.quote(name)}" for name in left)
+        fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
+        return " ".join(["parquet-bloom advise", *map(shlex.quote, self.paths), *columns, *fpp, f"--sample {SAMPLE}"])
+
+    @property
     def call(self) -> str | None:
         """The same as a call in Python, on Spark; None if nothing is advised."""
         chosen = self.worth()
@@ -104,14 +117,15 @@ def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
     def percent(value: float | None) -> str:
         return "?" if value is None else f"{value:.1%}"
 
-    size = None if fpp not in advice.sizes else advice.sizes[fpp] / max(num_bytes, 1)
+    size = advice.share(fpp, num_bytes)
+    upto = "<=" if size is not None and advice.distinct is None else ""
     return (
         advice.verdict,
         printable(advice.column),
         advice.type,
         percent(advice.distinct),
         percent(advice.in_range),
-        percent(size),
+        upto + percent(size),
         percent(advice.skipped_present),
         ", ".join(advice.engines) or "-",
         printable(advice.reason),
@@ -125,7 +139,8 @@ class Question:
     Attributes
     ----------
     columns : dotted paths; None for all.
-    per_file : {path: row groups to be read}; the other files give their footers alone.
+    per_file : {path: row groups to be read}, with 0 the headers of dictionaries alone; the other files give their
+        footers alone.
     """
 
     columns: frozenset[str] | None
@@ -134,7 +149,7 @@ class Question:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, path: str) -> FileSurvey:
-        return survey(path, self.per_file.get(path, 0), self.columns, self.filesystem, self.storage_options)
+        return survey(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
 
 
 def ask(
@@ -149,7 +164,7 @@ def ask(
     """
     if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
         raise ParquetBloomError(f"sample must be a number of row groups from 0 on, not {sample!r}")
-    chosen = spread(list(range(len(files))), sample)
+    chosen = spread(list(range(len(files))), sample or DICTIONARIES)
     each = -(-sample // len(chosen)) if chosen else 0
     if isinstance(columns, str):
         columns = [columns]
@@ -177,16 +192,17 @@ def conclude(
         else:
             advice.add(surveyed)
     columns = tuple(advice.columns(fpp))
-    missing = set(question.columns or ()) - {column.column for column in columns}
-    if missing and advice.files:
-        raise UnknownColumnError("no such column in any file", column=min(missing))
+    known = [column.column for column in columns]
+    for name in sorted(question.columns or ()):
+        if advice.files and not any(each == name or each.startswith(f"{name}.") for each in known):
+            raise UnknownColumnError("no such column in any file", column=name)
     return AdviceReport(
         paths=tuple(map(os.fsdecode, paths)),
         files=advice.files,
         row_groups=advice.row_groups,
         rows=advice.rows,
         num_bytes=advice.num_bytes,
-        sampled=len(question.per_file),
+        sampled=sum(1 for count in question.per_file.values() if count),
         fpp=fpp,
         columns=columns,
         failures=tuple(failures),
@@ -213,8 +229,9 @@ def advise(
     Parameters
     ----------
     paths : file, folder, pattern or URL, or several; as in `prune`.
-    columns : dotted paths; None for all columns.
-    sample : number of row groups to be read; 0 for none: what hangs on the values is then left open.
+    columns : dotted paths, a group standing for all columns in it; None for all columns.
+    sample : number of row groups to be read; 0 for none: then dictionaries' headers in a few files tell how many values
+        are distinct, min and max whether row groups are alike, and what that leaves open is said to be.
     fpp : false-positive probability that filters are reckoned with.
     filesystem, storage_options : as in `prune`.
     progress : called after each file with (done, in all).

@@ -7,25 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from ..errors import (
-    BrokenFilterError,
-    EncryptedFileError,
-    MalformedFooterError,
-    ManagedTableError,
-    NotParquetError,
-    ParquetBloomError,
-    Place,
-    UnreadableColumnError,
-)
+from ..errors import BrokenFilterError, ParquetBloomError
 from ..metadata.filter_header import write_header
-from ..metadata.footer import MAGIC, Footer, Leaf
-from ..storage import file_system, managed_table, open_source, rewrite, same_place
+from ..metadata.footer import Footer, Leaf
+from ..storage import file_system
 from ..threads import in_order, processors
 from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .reader import BloomFile, ChunkFilter
+from .rewriting import RewriteReport, Sink, Tail, cut_tail, editing, refuse_uneditable, rewritten, write_footer
 from .values import ColumnReader
 
 Progress = Callable[[int, int], None]
@@ -52,7 +44,7 @@ class EmbeddedFilter:
 
 
 @dataclass
-class EmbedReport:
+class EmbedReport(RewriteReport):
     """What `embed` did.
 
     Attributes
@@ -66,20 +58,7 @@ class EmbedReport:
     seconds : time taken.
     """
 
-    path: str
-    output: str
-    changed: bool = False
-    old_size: int = 0
-    new_size: int = 0
     filters: list[EmbeddedFilter] = field(default_factory=list)
-    kept: int = 0
-    dead_bytes: int = 0
-    seconds: float = 0.0
-
-    @property
-    def num_filters(self) -> int:
-        """Number of filters written."""
-        return len(self.filters)
 
     @property
     def bytes_added(self) -> int:
@@ -87,11 +66,7 @@ class EmbedReport:
         return self.new_size - self.old_size
 
     def __str__(self) -> str:
-        if not self.changed and not self.filters:
-            return f"{self.path}: nothing to add, {self.kept} filters are there"
-        would = "" if self.changed else "would get "
-        text = f"{self.output}: {would}{self.num_filters} filters, {self.bytes_added:+,} bytes"
-        return text + (f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else "")
+        return self.told(f"nothing to add, {self.kept} filters are there", "would get ")
 
 
 def embed(
@@ -148,85 +123,18 @@ def embed(
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
     filesystem = file_system(filesystem, storage_options)
-    for place in (path, output):
-        refuse_managed(place, filesystem)
-    with open_source(path, filesystem) as source:
-        file = BloomFile(source)
-        try:
-            if source.read_at(0, len(MAGIC)) != MAGIC:
-                raise NotParquetError("not a Parquet file: it does not begin with PAR1")
-            job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace)
-            same = output is None or same_place(path, output, filesystem)
-            report = EmbedReport(file.path, file.path if same else os.fspath(output), old_size=source.size)
-            report.kept, report.dead_bytes = job.kept, job.dead_bytes
-            report.new_size = source.size
-            if not job.todo and same:
-                pass
-            elif dry_run:
-                job.write(_Tally(), report, progress, threads or processors())
-            else:
-                with rewrite(source, None if same else output, filesystem) as new:
-                    job.write(new, report, progress, threads or processors())
-                    if report.filters or job.dropped or not same:
-                        new.commit()
-                        report.changed = True
-        except ParquetBloomError as error:
-            error.path = error.path or file.path
-            raise
+    with editing(path, output, filesystem) as (file, target):
+        job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace)
+        report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
+        report.kept, report.dead_bytes = job.kept, job.tail.dead_bytes
+        report.new_size = file.source.size
+        if job.todo or target is not None:
+            workers = threads or processors()
+            report.changed = rewritten(
+                file, target, filesystem, dry_run, lambda new: job.write(new, report, progress, workers)
+            )
     report.seconds = time.perf_counter() - started
     return report
-
-
-def refuse_managed(path: Any, filesystem: Any = None) -> None:
-    """Raise ManagedTableError for a file that a table format or a streaming sink keeps books on."""
-    reason = None if path is None else managed_table(path, filesystem)
-    if reason:
-        raise ManagedTableError(
-            f"{reason}; its files' sizes are recorded there, so write new files and commit them through the table",
-            path=path,
-        )
-
-
-def refuse_uneditable(footer: Footer, plans: list[ColumnPlan]) -> None:
-    """Raise for files whose footer cannot be changed, or whose chosen columns' data is not in them."""
-    if footer.encrypted:
-        raise EncryptedFileError(
-            "the footer is signed, or columns are encrypted: it cannot be changed without the keys"
-        )
-    for plan in plans:
-        for row_group in range(footer.num_row_groups):
-            record = footer.chunk(row_group, plan.leaf)
-            place: Place = {"row_group": row_group, "column": plan.leaf.name}
-            if record["encrypted"]:
-                raise EncryptedFileError("the column is encrypted", **place)
-            if record["external"]:
-                raise UnreadableColumnError("the column chunk's data is in another file", **place)
-
-
-class _Sink(Protocol):
-    """Where a new file goes: what is used of `storage.Rewrite`."""
-
-    def copy_prefix(self, length: int) -> None: ...
-    def write(self, data: Any) -> int: ...
-    def tell(self) -> int: ...
-
-
-class _Tally:
-    """Keeps nothing of a new file but its length."""
-
-    def __init__(self) -> None:
-        self._position = 0
-
-    def copy_prefix(self, length: int) -> None:
-        self._position = length
-
-    def write(self, data: Any) -> int:
-        length = memoryview(data).nbytes
-        self._position += length
-        return length
-
-    def tell(self) -> int:
-        return self._position
 
 
 class _Embedding:
@@ -236,9 +144,7 @@ class _Embedding:
     ----------
     todo : (row group, plan) of each filter to be built, in file order.
     kept : number of filters of the chosen columns that stay as they are.
-    cut : how much of the file is copied: to the footer, or to the filters at its tail that are written anew.
-    moved : (row group, leaf index) -> (offset, length) of filters behind `cut` that are copied as they are.
-    dead_bytes : bytes of filters before `cut` that nothing will point to any more.
+    tail : how much of the file is copied, and which filters behind that move.
     dropped : number of filters taken out for which there is no new one.
     """
 
@@ -249,17 +155,15 @@ class _Embedding:
         self.kept = 0
         self.todo: list[tuple[int, ColumnPlan]] = []
         self._readers: dict[int, ColumnReader] = {}
-        refuse_uneditable(self.footer, plans)
+        refuse_uneditable(self.footer, [plan.leaf for plan in plans])
         for row_group in range(self.footer.num_row_groups):
             for plan in plans:
                 if self._wanted(row_group, plan):
                     self.todo.append((row_group, plan))
-        self.cut = self.footer.start
-        self.moved: dict[tuple[int, int], tuple[int, int]] = {}
-        self.dead_bytes = 0
+        self.tail = Tail(self.footer.start)
         self.dropped = 0
         if replace and self.todo:
-            self._cut_tail({(row_group, plan.leaf.index) for row_group, plan in self.todo})
+            self.tail = cut_tail(file, file.chunks(), {(row_group, plan.leaf.index) for row_group, plan in self.todo})
 
     def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
         record = self.footer.chunk(row_group, plan.leaf)
@@ -287,25 +191,8 @@ class _Embedding:
             self._readers[leaf.index] = ColumnReader(self.file.source, self.footer, leaf)
         return self._readers[leaf.index]
 
-    def _cut_tail(self, replaced: set[tuple[int, int]]) -> None:
-        """Find the filters that stand, without a gap, right before the footer: those replaced go, the others move."""
-        spans: dict[tuple[int, int], tuple[int, int]] = {}
-        doubtful = 0
-        for chunk in self.file.chunks():
-            if chunk.header_problem:
-                doubtful = max(doubtful, chunk.offset)  # nothing that it may mean is moved
-                continue
-            total = chunk.header.header_bytes + chunk.num_bytes
-            spans[chunk.row_group, chunk.leaf.index] = (chunk.offset, total)
-        for (offset, length), owner in sorted(((span, owner) for owner, span in spans.items()), reverse=True):
-            if offset + length == self.cut and offset > doubtful:
-                self.cut = offset
-            elif owner in replaced:
-                self.dead_bytes += length
-        self.moved = {owner: span for owner, span in spans.items() if span[0] >= self.cut and owner not in replaced}
-
-    def write(self, new: _Sink, report: EmbedReport, progress: Progress | None, threads: int) -> None:
-        """Write the whole new file; filters are built while its data is copied."""
+    def write(self, new: Sink, report: EmbedReport, progress: Progress | None, threads: int) -> bool:
+        """Write the whole new file, filters being built while its data is copied; whether it is another one."""
         readers = {plan.leaf.index: self._reader(plan.leaf) for _, plan in self.todo}
         own = threading.local()
 
@@ -322,12 +209,10 @@ class _Embedding:
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
         done = 0
         with in_order(build, self.todo, threads) as built:
-            new.copy_prefix(self.cut)
-            for owner in sorted(jobs.keys() | self.moved.keys()):
-                if owner in self.moved:
-                    offset = new.tell()
-                    new.write(self.file.source.read_at(*self.moved[owner]))
-                    places[owner] = (offset, new.tell() - offset)
+            new.copy_prefix(self.tail.cut)
+            for owner in sorted(jobs.keys() | self.tail.moved.keys()):
+                if owner in self.tail.moved:
+                    places[owner] = self.tail.move(owner, self.file, new)
                     continue
                 places[owner] = write_filter(new, next(built), self.footer, owner[0], jobs[owner].leaf, report)
                 if places[owner] is None and self.file.chunk(owner[0], jobs[owner].leaf) is not None:
@@ -337,10 +222,11 @@ class _Embedding:
                     progress(done, len(self.todo))
         write_footer(new, self.footer, places)
         report.new_size = new.tell()
+        return bool(report.filters or self.dropped)
 
 
 def write_filter(
-    new: _Sink, built: BuiltFilter, footer: Footer, row_group: int, leaf: Leaf, report: EmbedReport
+    new: Sink, built: BuiltFilter, footer: Footer, row_group: int, leaf: Leaf, report: EmbedReport
 ) -> tuple[int, int] | None:
     """Append header and bitset, note them in the report, and say where they stand: (offset, length).
 
@@ -354,25 +240,3 @@ def write_filter(
     new.write(built.filter)
     report.filters.append(EmbeddedFilter(row_group, leaf.name, built.ndv, built.filter.num_bytes, built.fpp))
     return offset, new.tell() - offset
-
-
-def write_footer(new: _Sink, footer: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:
-    """Append the footer with the filters' new places; it is read back first, as nothing may be wrong with it."""
-    data = footer.splice(places)
-    check_splice(footer, Footer(data, new.tell()), places)
-    new.write(data)
-    new.write(len(data).to_bytes(4, "little"))
-    new.write(MAGIC)
-
-
-def check_splice(old: Footer, new: Footer, places: dict[tuple[int, int], tuple[int, int] | None]) -> None:
-    """Raise MalformedFooterError unless `new` says what `old` says, but for the places of filters."""
-    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
-    if len(old.chunks) != len(new.chunks) or any((old.chunks[name] != new.chunks[name]).any() for name in same):
-        raise MalformedFooterError("metadata: the new footer does not say what the old one does; nothing was written")
-    for (row_group, column), place in places.items():
-        record = new.chunks[int(new.row_groups["first_chunk"][row_group]) + column]
-        if (record["filter_offset"], record["filter_length"]) != (place or (-1, -1)):
-            raise MalformedFooterError(
-                "metadata: the new footer does not hold the filters' places; nothing was written"
-            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hashing.physical import Domain
-from .survey import SKETCH, Sample
+from .survey import BOUND_BYTES, SKETCH, Sample
 
 _WITHIN = (0.25, 0.5, 0.75)  # where in a range its values are thought to be
 _LARGEST = 1e300  # of numbers that are reckoned with
@@ -31,6 +32,20 @@ def share_in_range(spans: Sequence[tuple[Domain, Domain]], unknown: int = 0) -> 
     points = np.concatenate([lows * (1 - part) + highs * part for part in _WITHIN])
     inside = np.searchsorted(np.sort(lows), points, "right") - np.searchsorted(np.sort(highs), points, "left")
     return float((np.maximum(inside, 1).mean() + unknown) / total)
+
+
+def share_of_same(spans: Sequence[tuple[Domain, Domain]]) -> tuple[float, float] | None:
+    """Of pairs of row groups the share that have the same min, and the same max; None where that cannot be told.
+
+    Row groups that draw their values from the same few agree on both. Where values are many, and each in few row
+    groups, hardly any two agree: the smallest value of two row groups is in both as often as any other of theirs.
+    """
+    ends = [end for span in spans for end in span]
+    if len(spans) < 2 or any(isinstance(end, bytes) and len(end) >= BOUND_BYTES for end in ends):
+        return None  # a text that was cut says no more than how texts begin
+    pairs = len(spans) * (len(spans) - 1)
+    lows, highs = (Counter(ends).values() for ends in zip(*spans, strict=True))
+    return sum(n * (n - 1) for n in lows) / pairs, sum(n * (n - 1) for n in highs) / pairs
 
 
 def _numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

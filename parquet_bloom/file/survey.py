@@ -17,7 +17,7 @@ from ..hashing.physical import ColumnType, Domain
 from ..metadata.compact import read_struct
 from ..metadata.footer import Leaf
 from ..metadata.page_index import read_page_header
-from .columns import type_of
+from .columns import find_leaves, type_of
 from .facts import bounds
 from .reader import BloomFile, open
 from .values import ColumnReader
@@ -25,7 +25,9 @@ from .values import ColumnReader
 SKETCH = 512
 """Hashes that are kept of a row group: the smallest, so that those of two row groups can be compared."""
 
-_BOUND_BYTES = 64  # that are kept of a text: writers cut theirs there, too
+BOUND_BYTES = 64
+"""Bytes that are kept of a text's min and max: writers cut theirs there, too."""
+
 _HEAD_BYTES = 64  # enough for the header of a dictionary's page
 _ENCODINGS, _ENCODING_STATS = 2, 13  # fields of a column chunk's metadata
 _DATA_PAGES = (0, 3)
@@ -43,7 +45,7 @@ class Chunk(NamedTuple):
     filter_bytes : of its filter, by the footer; 0 for one whose length it does not tell, None where there is none.
     dictionary : whether all its values are in a dictionary.
     low, high : bounds by the statistics, as domain values; None where nothing is known.
-    ndv : distinct values, if that is told: of statistics, or by the dictionary of a file that is sampled.
+    ndv : distinct values, if all are in a dictionary whose page's header was read.
     """
 
     num_values: int
@@ -112,7 +114,7 @@ class FileSurvey:
 
 def survey(
     path: Any,
-    sample: int = 0,
+    sample: int | None = None,
     columns: Collection[str] | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -122,8 +124,10 @@ def survey(
     Parameters
     ----------
     path : the file.
-    sample : number of row groups to be read, evenly spread; with 0 nothing but the footer is.
-    columns : dotted paths, those that the file lacks are passed over; None for all.
+    sample : number of row groups to be read, evenly spread; with 0 no values are, but headers of dictionaries, which
+        tell how many they hold; with None nothing but the footer is.
+    columns : dotted paths, a group standing for all columns in it; those that the file lacks are passed over. None for
+        all.
     filesystem, storage_options : as in `prune`.
 
     Raises
@@ -134,15 +138,24 @@ def survey(
     with open(path, filesystem, storage_options=storage_options) as file:
         empty = file.footer.empty_row_groups
         row_groups = [row_group for row_group in file.row_groups if not empty[row_group]]
-        read = spread(row_groups, sample)
-        leaves = [leaf for leaf in file.leaves if columns is None or leaf.name in columns]
-        heads = _dictionary_heads(file, {leaf.index for leaf in leaves}) if read else {}
+        read = spread(row_groups, sample or 0)
+        leaves = _chosen(file.leaves, columns)
+        heads = {} if sample is None else _dictionary_heads(file, {leaf.index for leaf in leaves})
         found = tuple(_column(file, leaf, row_groups, read, heads) for leaf in leaves)
         return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), found)
 
 
+def _chosen(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
+    if columns is None:
+        return leaves
+    chosen = {leaf.index for name in columns for leaf in find_leaves(leaves, name)}
+    return [leaf for leaf in leaves if leaf.index in chosen]
+
+
 def spread(items: list[int], count: int) -> list[int]:
     """So many of the items, evenly spread over them; all if there are no more."""
+    if not count:
+        return []
     if count >= len(items):
         return items
     return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
@@ -190,8 +203,8 @@ def _chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType,
         num_bytes=int(record["compressed_size"]),
         filter_bytes=max(0, int(record["filter_length"])) if file.has_filter(record) else None,
         dictionary=dictionary,
-        low=low[:_BOUND_BYTES] if isinstance(low, bytes) else low,
-        high=high[:_BOUND_BYTES] if isinstance(high, bytes) else high,
+        low=low[:BOUND_BYTES] if isinstance(low, bytes) else low,
+        high=high[:BOUND_BYTES] if isinstance(high, bytes) else high,
         ndv=_dictionary_size(heads.get(int(record["dictionary_page_offset"]))) if dictionary else None,
     )
 

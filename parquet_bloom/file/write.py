@@ -13,8 +13,9 @@ from ..hashing import arrays
 from ..metadata.footer import TAIL_BYTES, Footer, footer_span
 from ..storage import Rewrite, create, file_system
 from .build import FilterBuilder
-from .embed import EmbedReport, embed, refuse_managed, refuse_uneditable, write_filter, write_footer
+from .embed import EmbedReport, embed, write_filter
 from .options import Columns, FilterOptions, parse_columns, plan_columns
+from .rewriting import refuse_managed, refuse_uneditable, write_footer
 
 
 def write_table(
@@ -123,7 +124,7 @@ def _write_filters(
     new: Rewrite, table: pa.Table, footer: Footer, asked: dict[str, FilterOptions], report: EmbedReport
 ) -> None:
     plans = plan_columns(footer.leaves, asked, report.path)
-    refuse_uneditable(footer, plans)
+    refuse_uneditable(footer, [plan.leaf for plan in plans])
     builder = FilterBuilder()
     places: dict[tuple[int, int], tuple[int, int] | None] = {}
     row = 0

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
 from ..file.embed import embed as embed_file
-from ..file.embed import refuse_managed
 from ..file.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.reader import open
+from ..file.rewriting import refuse_managed
 from ..storage import file_system, is_url, place_of
 from .jobs import Outcome, find_files, run
 from .report import EmbedJobReport, FileResult

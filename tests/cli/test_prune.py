@@ -176,3 +176,21 @@ def test_what_is_wrong_with_the_page_is_one_line(options, said, lake, run):
     (line,) = result.err.splitlines()
     assert said in line
     assert not Path("page.html").exists()
+
+
+def test_doubts_are_summed_up(run, lake):
+    done = run("prune", "lake", "--where", "id = '4250'")
+    assert done.err.endswith("10 row groups in doubt: 'id': '4250' cannot be compared exactly with INT64\n")
+
+
+@pytest.mark.parametrize("command", ["prune", "find"])
+def test_footers_are_kept_in_a_folder(run, lake, tmp_path, command, monkeypatch):
+    arguments = [command, "lake", "--where", "id = 4250"]
+    plain = run(*arguments)
+    first = run(*arguments, "--cache", "kept")
+    assert (first.code, first.out) == (plain.code, plain.out)
+    assert list((lake / "kept").iterdir())
+    monkeypatch.setenv("PARQUET_BLOOM_CACHE", "kept")
+    assert run(*arguments).out == plain.out
+    unusable = run(*arguments, "--cache", "/proc/nowhere")  # costs time, not rows
+    assert (unusable.code, unusable.out) == (plain.code, plain.out)

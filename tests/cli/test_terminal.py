@@ -25,7 +25,7 @@ def on_terminal(*arguments: str, columns: int = 80, patience: float | None = Non
     """All that a command prints when all its streams are a terminal, with escape sequences."""
     code = "import sys; from parquet_bloom import progress; from parquet_bloom.cli import main\n"
     if patience is not None:
-        code += f"progress.PATIENCE = {patience}\n"
+        code += f"import rich.console, rich.progress; progress.PATIENCE = {patience}\n"  # a bar at once, if at all
     code += "sys.exit(main())"
     unwanted = ("NO_COLOR", "COLUMNS", "LINES", "FORCE_COLOR")
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
@@ -107,6 +107,42 @@ def test_the_bar_is_shown_on_terminals_and_taken_away(large):
     assert "\nwould embed 60 filters in 3 files, " in last
     errors = on_terminal(*arguments, patience=0, columns=100)
     assert len(re.findall(r"error:\S* \S+: column 'nope': no such column", errors)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("advise", "--sample", "60"), "advise"),
+        (("verify", "--data"), "verify"),
+        (("embed", "--column", "id", "--in-place", "--jobs", "2"), "embed"),
+    ],
+)
+def test_a_recording_of_the_bar(arguments, what, large):
+    """Frame after frame as somebody sees them: the bar appears, moves on, and makes room for the result."""
+    if what == "verify":
+        for path in large.iterdir():
+            parquet_bloom.embed(path, ["id"])
+    text = on_terminal(arguments[0], str(large), *arguments[1:], patience=0, columns=100, NO_COLOR="1")
+    frames = re.findall(rf"{what} +[━╸╺ ]+ (\d)/3 files", text)
+    assert frames
+    assert frames == sorted(frames)
+    shown = ESCAPE.sub("", text[text.rindex("━") :])
+    assert re.search(r"\n(60 filters in 3 files|embedded 60 filters in 3 files|3 files, 60 row groups)", shown)
+    assert "━" not in on_terminal(arguments[0], str(large), *arguments[1:], patience=60, columns=100)
+
+
+def test_advice_fits_a_terminal(lake):
+    text = on_terminal("advise", "lake", "broken.parquet", "--sample", "8", columns=100, NO_COLOR="1")
+    rows, _, rest = text.partition("\nto embed")
+    assert max(map(len, rows.splitlines())) <= 100
+    assert (
+        " ".join(rows.splitlines()[0].split())
+        == "column type have one distinct in dict. in range size skips absent asked by"
+    )
+    assert "\n    a value is in about " in rows
+    assert "parquet-bloom embed lake broken.parquet --column id --in-place\n" in rest
+    narrow = on_terminal("advise", "lake", columns=60, NO_COLOR="1")
+    assert {"yes", "maybe", "no"} & {*narrow.splitlines()}  # above their rows
 
 
 def test_no_bar_without_need(large, spawn):

@@ -15,7 +15,7 @@ import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file.advice import Advice
 from parquet_bloom.file.engines import engines_for
-from parquet_bloom.file.estimates import share_in_common, share_in_range
+from parquet_bloom.file.estimates import share_in_common, share_in_range, share_of_same
 from parquet_bloom.file.survey import SKETCH, Sample, spread, survey
 from parquet_bloom.hashing import physical
 
@@ -105,16 +105,36 @@ def test_what_it_foretells_is_what_embedding_brings(lake: Path, tmp_path: Path) 
     assert (again.verdict, again.reason) == ("no", f"all {2 * FILES} row groups with values have a filter already")
 
 
-def test_without_a_sample_only_footers_are_read(lake: Path) -> None:
+def test_without_a_sample_no_values_are_read(lake: Path) -> None:
     report = parquet_bloom.advise(lake, sample=0)
     assert report.sampled == 0
     assert report["seq"].verdict == "no"
     country = report["country"]
-    assert (country.verdict, country.distinct, country.holding, country.sizes) == ("maybe", None, None, {})
-    assert country.dictionary == 1
-    assert country.reason == "its values are in dictionaries, so few may be distinct; a sample would tell"
-    assert report.command is report.call is None
-    assert "parquet-bloom" not in str(report)
+    assert (country.verdict, country.distinct, country.holding, country.dictionary) == ("no", 0.015, None, 1)
+    assert country.reason.startswith(
+        "1.50% of a row group's values are distinct, and most row groups have the same min"
+    )
+    user = report["user"]
+    assert (user.verdict, user.distinct, user.same_min, user.same_max) == ("yes", 1, 0, 0)
+    assert user.reason.endswith("; row groups were compared by min and max alone")
+    assert report.open_question is None
+    few = parquet_bloom.advise(sorted(lake.iterdir())[:2], ["user", "country"], sample=0, fpp=0.1)
+    assert few["user"].verdict == "maybe"  # four row groups are too few to tell by min and max
+    assert few["user"].holding is None
+    assert few.command is few.call is None
+    paths = " ".join(f"'{path}'" for path in sorted(lake.iterdir())[:2])
+    assert few.open_question == f"parquet-bloom advise {paths} --column user --fpp 0.1 --sample 8"
+
+
+def test_the_footer_alone_tells_less(lake: Path) -> None:
+    advice = Advice()
+    for file in sorted(lake.iterdir()):
+        advice.add(survey(file))
+    found = {each.column: each for each in advice.columns(0.01)}
+    assert found["country"].distinct is None
+    assert found["country"].verdict == "maybe"
+    assert found["country"].reason.startswith("its values are in dictionaries, so few may be distinct; ")
+    assert found["user"].sizes[0.01] == 2 * FILES * parquet_bloom.size_for(ROWS // 2, 0.01)  # at most
 
 
 def test_the_command_and_the_call(lake: Path, tmp_path: Path) -> None:
@@ -193,6 +213,17 @@ def test_share_in_range() -> None:
     halves = share_in_range([(n * 5, n * 5 + 10) for n in range(100)])
     assert 0.02 <= halves <= 0.03
     assert share_in_range([(float("-inf"), float("inf"))] * 3) == 1
+
+
+def test_share_of_same() -> None:
+    assert share_of_same([]) is share_of_same([(1, 2)]) is None
+    assert share_of_same([(1, 2), (1, 3)]) == (1, 0)
+    assert share_of_same([(1, 5), (1, 5), (2, 5), (3, 6)]) == pytest.approx((1 / 6, 1 / 2))
+    assert share_of_same([(b"a", b"z"), (b"a", b"x" * 64)]) is None
+    rng = np.random.default_rng(2)
+    users = np.arange(1000)
+    spans = [(int(some.min()), int(some.max())) for some in (rng.choice(users, 500, replace=False) for _ in range(400))]
+    assert share_of_same(spans) == pytest.approx((1 / 3, 1 / 3), abs=0.05)  # Jaccard's index of halves
 
 
 def test_share_in_common() -> None:
