@@ -8,7 +8,7 @@ A block names the folder that it runs in behind its language:
 `lake` is made by the function of that name in `doc_lakes.py`; a block without one runs in an empty folder. Blocks of
 one page that name the same folder share it, from the top of the page down, so that one command can change what the next
 one shows. What a Python block prints stands in the ```text block behind it; one without such a block is shown only.
-A console block holds command lines and what they print, stdout and stderr as a terminal shows them:
+A console block holds command lines and what they print, stdout and stderr as a terminal of 100 columns shows them:
 `$ parquet-bloom ...`, and `$ echo $?` for the exit code.
 
 Times, bytes read and sizes of whole files are compared by their shape alone (`CHANGING`); all else to the letter.
@@ -140,7 +140,7 @@ def _console(text: str, folder: Path) -> str:
                 continue
             program, *arguments = shlex.split(command, comments=True)
             assert program == "parquet-bloom", f"a console block runs parquet-bloom alone, not {program}"
-            result = CliRunner().invoke(tool, arguments)
+            result = CliRunner(env={"COLUMNS": "100"}).invoke(tool, arguments)
             if result.exception and not isinstance(result.exception, SystemExit):
                 raise result.exception
             lines.append(result.output)

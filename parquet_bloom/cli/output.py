@@ -119,7 +119,8 @@ class Output:
             return NdjsonRows(columns, write_utf8)
         if self.format == "csv":
             return CsvRows(columns, write_utf8, escape=terminal)
-        width = shutil.get_terminal_size().columns if terminal else None
+        # Who exports COLUMNS wants lines of that width in a pipe, too.
+        width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
         return TableRows(
             columns, self._write_table if terminal else write_text, width, self._colored(sys.stdout), block
         )

@@ -37,6 +37,12 @@ def _decoded(stream: bytes | None) -> str:
     return (stream or b"").decode("utf-8", "surrogateescape")
 
 
+@pytest.fixture(autouse=True)
+def as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables in pipes have no width of a terminal that happens to be there."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def run() -> Callable[..., Run]:
     """Run commands in this process: ``run("show", path)``. An exception that gets out fails the test."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..report import PruneReport
 from .facts import facts_of
-from .grid import grid_of
+from .grid import Grid, grid_of
 from .look import Look
 from .svg import cells, colours, heads_of, heat_rows, height_of, legend_items, patterns, swatch_at, text_of, width_of
 
@@ -13,6 +13,7 @@ _SCOPE = "pb"
 _TOP = 128  # pixels above the heat map
 _MARGIN = 20
 _CHARACTER = 7.0
+_LINE = 24  # pixels between lines of the legend
 
 _STYLE = """
 .pb{font:13px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
@@ -29,7 +30,7 @@ def document(report: PruneReport, look: Look) -> str:
     """An SVG with the predicate, the numbers, the legend and the heat map."""
     grid = grid_of(report, look, _ROWS, _COLUMNS)
     width, height = width_of(grid) + 2 * _MARGIN, _TOP + height_of(grid) + _MARGIN
-    parts = [f'<rect class="ground" width="{width}" height="{height}" rx="8"/>']
+    parts = [""]  # the ground, when its height is known
     parts.append(f'<text class="where" x="{_MARGIN}" y="32">{text_of(f"WHERE {report.where}")}</text>')
     x = float(_MARGIN)
     for what, number, rest in facts_of(report, look):
@@ -41,15 +42,29 @@ def document(report: PruneReport, look: Look) -> str:
             f'<tspan class="what">{text_of(rest)}</tspan></text>'
         )
         x += max(cells(what) * _CHARACTER, cells(number) * 13 + cells(rest) * _CHARACTER) + 26
-    x = float(_MARGIN)
-    for state, count in legend_items(grid):
-        label = f"{state.label} {count:,}"
-        parts.append(swatch_at(_SCOPE, state, x, 100))
-        parts.append(f'<text x="{x + 28:g}" y="111">{text_of(label)}</text>')
-        x += 28 + cells(label) * _CHARACTER + 16
-    body = f'<g transform="translate({_MARGIN} {_TOP})">{heads_of(grid)}{heat_rows(grid, _SCOPE)}</g>'
+    legend, lines = _legend(grid, width)
+    parts += legend
+    top = _TOP + _LINE * (lines - 1)
+    height += _LINE * (lines - 1)
+    parts[0] = f'<rect class="ground" width="{width}" height="{height}" rx="8"/>'
+    body = f'<g transform="translate({_MARGIN} {top})">{heads_of(grid)}{heat_rows(grid, _SCOPE)}</g>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{_SCOPE}" role="img" aria-label="{text_of(str(report))}" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         f"<style>{_STYLE.replace(chr(10), '')}{colours(_SCOPE)}</style>{patterns(_SCOPE)}{''.join(parts)}{body}</svg>\n"
     )
+
+
+def _legend(grid: Grid, width: float) -> tuple[list[str], int]:
+    """The fates with their counts, and how many lines they take."""
+    parts: list[str] = []
+    x, line = float(_MARGIN), 0
+    for state, count in legend_items(grid):
+        label = f"{state.label} {count:,}"
+        taken = 28 + cells(label) * _CHARACTER
+        if x > _MARGIN and x + taken > width - _MARGIN:
+            x, line = float(_MARGIN), line + 1
+        parts.append(swatch_at(_SCOPE, state, x, 100 + _LINE * line))
+        parts.append(f'<text x="{x + 28:g}" y="{111 + _LINE * line}">{text_of(label)}</text>')
+        x += taken + 16
+    return parts, line + 1
