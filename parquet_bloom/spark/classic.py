@@ -18,6 +18,7 @@ from ..predicate.tree import Contains
 from ..prune.report import PruneReport
 from ..storage import open_source
 from .catalyst import Question, read_filters
+from .clock import without_clock
 from .doubt import Doubt, first_line, log
 from .fields import find_leaves
 from .files import Rules, refuse_field_ids
@@ -88,7 +89,7 @@ class ClassicPlan:
                 self._doubt(Doubt("a part of the query is no plain function of a row"))
                 return []
             self._inlined = with_tables_inlined(self._jvm, self.frame)
-            scans = find_scans(self._jvm, self._inlined)
+            scans = find_scans(self._jvm, without_clock(self._jvm, self._inlined))
         except (Doubt, *_OF_JAVA) as error:
             self._doubt(error)
             return []

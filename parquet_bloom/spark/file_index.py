@@ -210,7 +210,8 @@ class BloomFileIndex:
         return self._name
 
     def equals(self, other: Any) -> bool:
-        return other is self or (other is not None and other.toString() == self._name)
+        # To Spark's own index as well, the rows are the same: so Spark finds that a table to be overwritten is read.
+        return other is self or (other is not None and (other.toString() == self._name or self.original.equals(other)))
 
     def hashCode(self) -> int:
         return self._number

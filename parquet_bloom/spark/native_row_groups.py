@@ -20,7 +20,7 @@ from ..storage import Source, open_source
 from .doubt import Doubt
 from .jvm import DATASOURCES, EXPRESSIONS, Jvm, defaults_of, elements
 from .midpoints import midpoints
-from .plans import Listing, ParquetScan, options_with
+from .plans import Listing, ParquetScan, beside_source, options_with
 from .row_groups import CHANGED, file_state
 
 _MAX_UNUSED = 1000  # columns that are stood in for, some calls each
@@ -70,7 +70,8 @@ def row_group_scan(
     made = _logical(jvm, jvm.seq(needed.values()), rows.union(_check(scan, listing, kept)))
     unread = _unread(jvm, [item for number, item in own.items() if number not in needed])
     columns = [item if number in needed else next(unread) for number, item in own.items()]
-    return jvm.package("org.apache.spark.sql.catalyst.plans.logical.Project")(jvm.seq(columns), made)
+    project = jvm.package("org.apache.spark.sql.catalyst.plans.logical.Project")(jvm.seq(columns), made)
+    return beside_source(jvm, project, scan.logical)
 
 
 def _unread(jvm: Jvm, items: list[Any]) -> Iterator[Any]:

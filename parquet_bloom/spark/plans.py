@@ -196,13 +196,12 @@ class ParquetScan:
             Spark does not take them.
         """
         if not kept:
-            false = self.jvm.package(f"{EXPRESSIONS}.Literal").FalseLiteral()
-            return self.jvm.package("org.apache.spark.sql.catalyst.plans.logical.Filter")(false, self.logical)
+            return no_rows(self.jvm, self.logical)
         index = self.index(listing.directories_of(kept))
         found = Listing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
         if sorted(found) != sorted(listing.uris[place] for place in kept):
             raise Doubt("Spark lists other files than those that it was given")
-        return relocated(self.logical, index, options)
+        return beside_source(self.jvm, relocated(self.logical, index, options), self.logical)
 
     def index(self, directories: list[Any], partitioned: bool = True) -> Any:
         """Spark's own index of files, told of the files as if it had listed them.
@@ -230,6 +229,25 @@ class ParquetScan:
         return index(jvm.session, jvm.seq(roots), self.relation.options(), jvm.none(), cache, known, jvm.none())
 
 
+def beside_source(jvm: Jvm, node: Any, relation: Any) -> Any:
+    """A node that stands in the place of a relation, with this relation in the plan, of which nothing is read.
+
+    Spark refuses to overwrite a table, or a folder, that a plan reads, as long as it finds it there. What stands beside
+    the node is an anti join with no rows, which Spark's optimizer takes away.
+    """
+    catalyst = "org.apache.spark.sql.catalyst"
+    nothing = no_rows(jvm, relation.newInstance())
+    kind = getattr(jvm.package(f"{catalyst}.plans.LeftAnti$"), "MODULE$")
+    hint = jvm.package(f"{catalyst}.plans.logical.JoinHint").NONE()
+    return jvm.package(f"{catalyst}.plans.logical.Join")(node, nothing, kind, jvm.none(), hint)
+
+
+def no_rows(jvm: Jvm, node: Any) -> Any:
+    """A node without its rows."""
+    false = jvm.package(f"{EXPRESSIONS}.Literal").FalseLiteral()
+    return jvm.package("org.apache.spark.sql.catalyst.plans.logical.Filter")(false, node)
+
+
 def with_tables_inlined(jvm: Jvm, frame: DataFrame) -> DataFrame:
     """A DataFrame whose common table expressions stand where they are used, as Spark's optimizer puts them.
 
@@ -241,7 +259,7 @@ def with_tables_inlined(jvm: Jvm, frame: DataFrame) -> DataFrame:
     name = "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
     defaults = defaults_of(jvm, name)
     rule = jvm.package(name)(*(defaults[number]() for number in sorted(defaults)))
-    return _of_plan(jvm, rule.apply(analysed))
+    return of_plan(jvm, rule.apply(analysed))
 
 
 def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
@@ -294,10 +312,11 @@ def replaced(jvm: Jvm, frame: DataFrame, new: Sequence[tuple[Any, Any]]) -> Data
         return node.withNewChildren(jvm.seq(made))
 
     plan = rebuilt(frame._jdf.queryExecution().analyzed())
-    return _of_plan(jvm, plan)
+    return of_plan(jvm, plan)
 
 
-def _of_plan(jvm: Jvm, plan: Any) -> DataFrame:
+def of_plan(jvm: Jvm, plan: Any) -> DataFrame:
+    """The DataFrame of an analysed plan."""
     return DataFrame(jvm.package("org.apache.spark.sql.classic.Dataset").ofRows(jvm.session, plan), jvm.spark)
 
 

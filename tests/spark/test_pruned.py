@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -190,3 +191,56 @@ def test_plans_over_different_files_are_never_merged(spark: Any, frame: Any) -> 
     parts = ", ".join(f"(SELECT sum(id) FROM {table})" for table in ("one", "other", "events"))
     assert tuple(spark.sql(f"SELECT {parts}").first()) == (5, 205, sum(range(400)))
     assert sorted(row.id for row in one.unionAll(other).unionAll(one).select("id").collect()) == [5, 5, 205]
+
+
+def test_conditions_on_the_moment_of_a_query_leave_out_no_file(
+    spark: Any, write: Callable[..., Any], rows: Any
+) -> None:
+    """Spark puts in the moment, and the session's schema, each time that it plans: maybe hours after pruning."""
+    comes = time.time() + 1.5
+    later = f"timestamp_micros({int(comes * 1e6)} + id) ts"
+    path = write("moments", "id", "if(id < 100, 'default', 'elsewhere') place", later, embed=["id"])
+    frame = spark.read.parquet(str(path))
+    frame.createOrReplaceTempView("moments")
+    wheres = [
+        "ts <= current_timestamp()",
+        "ts <= 'now' OR id = 0",
+        "NOT (ts > localtimestamp() OR id <> 170)",
+        "place = current_schema()",
+        "id = 170 AND place = current_schema()",
+        "id IN (SELECT id FROM moments WHERE ts <= 'now') AND id = 170",
+    ]
+    found = {where: pruned(frame, where, max_fraction=1) for where in wheres}
+    spark.sql("CREATE DATABASE elsewhere")
+    try:
+        spark.sql("USE elsewhere")
+        time.sleep(max(0.0, comes + 0.1 - time.time()))
+        assert {where: rows(one) for where, one in found.items()} == {
+            where: rows(frame.where(where)) for where in wheres
+        }
+        assert len(found["id = 170 AND place = current_schema()"].inputFiles()) == 1
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE elsewhere")
+
+
+@pytest.mark.parametrize("way", ["files", "row groups", "install"])
+def test_a_table_that_is_read_is_not_overwritten(spark: Any, write: Callable[..., Any], way: str) -> None:
+    path = write("guarded", "id", embed=["id"], **{"parquet.block.row.count.limit": 10})
+    spark.sql(f"CREATE TABLE guarded USING parquet LOCATION '{path}'")
+    try:
+        table = spark.table("guarded")
+        if way == "install":
+            found = parquet_bloom.spark.install(table).where("id = 170")
+        else:
+            found = pruned(table, "id = 170", row_groups=way == "row groups")
+            assert len(found.inputFiles()) == (0 if way == "row groups" else 1)
+        for overwrite in (
+            lambda: found.write.mode("overwrite").insertInto("guarded"),
+            lambda: found.write.mode("overwrite").saveAsTable("guarded"),
+        ):
+            with pytest.raises(PySparkException, match="UNSUPPORTED_OVERWRITE"):
+                overwrite()
+        assert spark.table("guarded").count() == 200
+    finally:
+        spark.sql("DROP TABLE guarded")
