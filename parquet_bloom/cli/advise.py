@@ -43,7 +43,7 @@ COLUMNS = (
     Column("column", "column", folds=True),
     Column("type", "type", folds=True),
     Column("row_groups", "row groups", right=True, usual=_detail),
-    Column("filtered", "have one", right=True, usual=lambda row: row["filtered"] == 0),
+    Column("filtered", "have one", right=True, usual=lambda row: row["filtered"] == 0, sinks=True),
     Column("num_values", "values", right=True, usual=_detail),
     Column("num_bytes", "bytes", right=True, usual=_detail),
     Column("distinct", "distinct", right=True, text=_percent),
@@ -58,7 +58,7 @@ COLUMNS = (
     Column("skipped_absent", "absent", right=True, text=_percent),
     Column("sizes", "bytes of filters", usual=_detail),
     Column("shares", "share of the files", text=_shares, usual=_detail),
-    Column("engines", "asked by", text=_engines, folds=True),
+    Column("engines", "asked by", text=_engines, folds=True, sinks=True),
     Column("reason", "why", below=True),
 )
 

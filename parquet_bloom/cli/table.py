@@ -66,6 +66,7 @@ class Column:
     folds : whether its values may go on in the next line on such a terminal.
     style : how `click.style` shows its values.
     below : whether tables show its values below the rows, each in lines of its own, as sentences want to be.
+    sinks : whether they also do so, behind its title, on a terminal for which folding is not enough.
     """
 
     key: str
@@ -76,6 +77,7 @@ class Column:
     folds: bool = False
     style: Mapping[str, Any] | None = None
     below: bool = False
+    sinks: bool = False
 
 
 PROBLEM = Column(
@@ -102,11 +104,12 @@ def lay_out(
     ----------
     columns, rows : what it shows.
     width : cells of the terminal it should fit into: columns that say nothing are left out, then the first column
-        stands above the rows that share it, then long texts are folded. None to leave everything where it is.
+        stands above the rows that share it, then long texts are folded, then columns sink below their rows. None to
+        leave everything where it is.
     color : whether headings and values are styled.
     heads : whether the first column may stand above the rows that share it.
     """
-    below = [column for column in columns if column.below]
+    under = _texts([column for column in columns if column.below], rows)
     columns = [column for column in columns if not column.below]
     table = _Table(columns, _texts(columns, rows))
     firsts = None
@@ -116,7 +119,14 @@ def lay_out(
             firsts = [texts[0] for texts in table.rows]
             table = table.without({table.columns[0].key})
         table.fold(width)
-    return list(table.lines(color, firsts, _sentences(_texts(below, rows), width))) if rows else []
+        while table.width > width and (sinking := [i for i, column in enumerate(table.columns) if column.sinks]):
+            column = table.columns[sinking[-1]]
+            values = (texts[sinking[-1]] for texts in table.rows)
+            told = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
+            under = [[*texts, head and head + value] for texts, head, value in zip(under, told, values, strict=True)]
+            table = table.without({column.key})
+            table.fold(width)
+    return list(table.lines(color, firsts, _sentences(under, width))) if rows else []
 
 
 def _texts(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:

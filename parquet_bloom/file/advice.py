@@ -95,7 +95,8 @@ class _Column:
     lengths: Counter[int] = field(default_factory=Counter)
     told: list[tuple[int, int]] = field(default_factory=list)
     limits: list[tuple[int, int]] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[tuple[Sample, ...]] = field(default_factory=list)  # a file each
+    mates: int = 0  # ordered pairs of row groups of one file
     spans: list[tuple[Domain, Domain]] = field(default_factory=list)
     spanned_type: ColumnType | None = None
     step: int = 1
@@ -109,7 +110,9 @@ class _Column:
         self.types[found.type, found.nested, found.repeated] += 1
         self.problem = self.problem or found.problem
         self.unreadable += found.problem is not None
-        self.samples += found.samples
+        if found.samples:
+            self.samples.append(found.samples)
+        self.mates += len(found.chunks) * (len(found.chunks) - 1)
         self.told += [(sample.ndv, sample.num_values) for sample in found.samples]
         for chunk in found.chunks:
             self.row_groups += 1
@@ -274,7 +277,8 @@ def _share_elsewhere(
     Without values of two row groups at hand, min and max tell in one case: where values hardly repeat within a row
     group and hardly any two of many row groups agree on min or max, hardly any value is in several.
     """
-    common = share_in_common(column.samples)
+    total = column.row_groups
+    common = share_in_common(column.samples, column.mates / max(1, total * (total - 1)))
     if common is not None:
         return common
     if ratio is None or same_min is None or same_max is None or column.without_range:

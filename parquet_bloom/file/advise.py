@@ -164,12 +164,16 @@ def ask(
     """
     if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
         raise ParquetBloomError(f"sample must be a number of row groups from 0 on, not {sample!r}")
-    chosen = spread(list(range(len(files))), sample or DICTIONARIES)
-    each = -(-sample // len(chosen)) if chosen else 0
+    # Of some files two row groups are read: these may have more in common than those of two files.
+    chosen = spread(list(range(len(files))), sample - sample // 4 or DICTIONARIES)
+    each, more = divmod(sample, max(1, len(chosen)))
+    if len(chosen) == len(files):
+        more = len(files) if more else 0  # of few files, the same of each
+    per_file = {files[number]: each + (place < more) for place, number in enumerate(chosen)}
     if isinstance(columns, str):
         columns = [columns]
     names = None if columns is None else frozenset(columns)
-    return Question(names, {files[number]: each for number in chosen}, **storage), FilterOptions(fpp)
+    return Question(names, per_file, **storage), FilterOptions(fpp)
 
 
 def conclude(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import permutations
+from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,8 @@ from numpy.typing import NDArray
 from ..hashing.physical import Domain
 from .survey import BOUND_BYTES, SKETCH, Sample
 
-_WITHIN = (0.25, 0.5, 0.75)  # where in a range its values are thought to be
+_PARTS = 4  # of a range: where one ends and the next begins its values are thought to be
 _LARGEST = 1e300  # of numbers that are reckoned with
-_PREFIX_BYTES = 6  # of texts that numbers are made of, behind what all begin with
 
 
 def share_in_range(spans: Sequence[tuple[Domain, Domain]], unknown: int = 0) -> float:
@@ -29,8 +29,10 @@ def share_in_range(spans: Sequence[tuple[Domain, Domain]], unknown: int = 0) -> 
     if not spans or not total:
         return 1.0
     lows, highs = _numbers(spans)
-    points = np.concatenate([lows * (1 - part) + highs * part for part in _WITHIN])
-    inside = np.searchsorted(np.sort(lows), points, "right") - np.searchsorted(np.sort(highs), points, "left")
+    # Multiplied instead of divided: whole numbers, however large, stay what they are.
+    points = np.concatenate([lows * _PARTS + (highs - lows) * part for part in range(1, _PARTS)])
+    begun = np.searchsorted(np.sort(lows) * _PARTS, points, "right")
+    inside = begun - np.searchsorted(np.sort(highs) * _PARTS, points, "left")
     return float((np.maximum(inside, 1).mean() + unknown) / total)
 
 
@@ -48,32 +50,50 @@ def share_of_same(spans: Sequence[tuple[Domain, Domain]]) -> tuple[float, float]
     return sum(n * (n - 1) for n in lows) / pairs, sum(n * (n - 1) for n in highs) / pairs
 
 
-def _numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both ends of ranges as floats in the same order."""
+def _numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both ends of ranges as numbers in the same order.
+
+    Texts are whole numbers of all their bytes: one text unlike the others, such as an empty one, would leave the first
+    few bytes of these the same.
+    """
     ends = [end for span in spans for end in span]
-    texts = [end for end in ends if isinstance(end, bytes)]
-    if texts:
-        first, last = min(texts), max(texts)
-        skipped = next((place for place, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1), 0)
-        parts = (text[skipped : skipped + _PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0") for text in texts)
-        values = np.array([int.from_bytes(part, "big") for part in parts], np.float64)
+    values: NDArray[Any]
+    if texts := [end for end in ends if isinstance(end, bytes)]:
+        length = max(map(len, texts))
+        values = np.array([int.from_bytes(text.ljust(length, b"\0"), "big") for text in texts], np.object_)
     else:
         values = np.array([float(end) for end in ends], np.float64)
-    values = np.nan_to_num(values, posinf=_LARGEST, neginf=-_LARGEST).clip(-_LARGEST, _LARGEST)
+        values = np.nan_to_num(values, posinf=_LARGEST, neginf=-_LARGEST).clip(-_LARGEST, _LARGEST)
     return values[0::2], values[1::2]
 
 
-def share_in_common(samples: Sequence[Sample]) -> float | None:
+def share_in_common(files: Sequence[Sequence[Sample]], mates: float = 0.0) -> float | None:
     """The chance that a value of one row group is in another one, too; None where fewer than two were read.
+
+    Row groups of one file may well have more in common than those of two, as where files are buckets of a key.
+
+    Parameters
+    ----------
+    files : of each file the row groups that were read.
+    mates : of all other row groups of the lake the share that are in the same file.
+    """
+    within = _share([pair for samples in files for pair in permutations(samples, 2)])
+    across = _share([pair for one, other in permutations(files, 2) for pair in product(one, other)])
+    if within is None or across is None:
+        return across if within is None else within
+    return within * mates + across * (1 - mates)
+
+
+def _share(pairs: Sequence[tuple[Sample, Sample]]) -> float | None:
+    """The chance that a value of a pair's first row group is in its second, too.
 
     Of each row group the smallest hashes are known. Up to the smaller of two row groups' largest known hash these are
     all that each has, and a fair choice of its values.
     """
-    pairs = [(one, other) for one, other in permutations(samples, 2) if one.ndv]
-    if not pairs:
-        return None
     shares = []
     for one, other in pairs:
+        if not one.ndv:
+            continue
         limit = min((sample.sketch[-1] for sample in (one, other) if sample.ndv > SKETCH), default=None)
         mine = one.sketch if limit is None else one.sketch[one.sketch <= limit]
         if len(mine):

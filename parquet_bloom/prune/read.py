@@ -23,7 +23,7 @@ from .partitions import Partitions
 from .plan import prune
 from .report import FileDecision, PruneReport
 from .row_group import RowGroupRows
-from .schemas import in_threads, misfit, promoted, reader_of, reading, schema_in, unified
+from .schemas import in_threads, promoted, reader_of, reading, schema_in, unified
 from .spelling import FileDeciders
 from .wanted import Wanted
 
@@ -54,8 +54,9 @@ def read_table(
     -------
     pyarrow.Table
         Columns as `pyarrow.parquet.read_table` gives them, rows in file order. Files whose columns differ are joined as
-        `pyarrow.concat_tables(promote_options="permissive")` does. Columns that stand in the names of folders come
-        behind the files' own (int64, date32 or string), or in the place of a file's column of the same name.
+        `pyarrow.concat_tables(promote_options="permissive")` does; a column that is a dictionary in some of them only
+        is none. Columns that stand in the names of folders come behind the files' own (int64, date32 or string), or
+        in the place of a file's column of the same name.
 
     Raises
     ------
@@ -189,10 +190,10 @@ def read_selected(
         tables.append(rows.table(decision, filesystem))
     elsewhere = rows.wanted.elsewhere([decision.path for decision in report.files], filesystem)
     tables += [schema.empty_table() for schema in elsewhere]
-    try:
-        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
-    except pa.ArrowException as error:
-        raise misfit(error) from error
+    if not tables:
+        return pa.table({})
+    schema = unified(table.schema for table in tables)
+    return pa.concat_tables([promoted(table, schema) for table in tables])
 
 
 def match_counter(report: PruneReport) -> Callable[[FileDecision], dict[int, int]]:

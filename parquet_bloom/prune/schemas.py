@@ -80,6 +80,8 @@ def in_threads(look: Callable[[T], R], files: Sequence[T]) -> list[R]:
 def unified(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """The schema of rows of all files together, as `pyarrow.concat_tables` promotes them.
 
+    A column that only some files have as a dictionary, such as a category of pandas, is none in it.
+
     Raises
     ------
     UnreadableColumnError
@@ -89,9 +91,26 @@ def unified(schemas: Iterable[pa.Schema]) -> pa.Schema:
     if len(distinct) == 1:
         return distinct[0]
     try:
-        return pa.unify_schemas(distinct, promote_options="permissive")
+        return pa.unify_schemas(_in_dictionaries_everywhere(distinct), promote_options="permissive")
     except pa.ArrowException as error:
         raise misfit(error) from error
+
+
+def _in_dictionaries_everywhere(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """The schemas, without the dictionaries of columns that are none in others."""
+    is_dictionary = pa.types.is_dictionary
+    plain = {field.name for schema in schemas for field in schema if not is_dictionary(field.type)}
+    if not any(is_dictionary(field.type) and field.name in plain for schema in schemas for field in schema):
+        return list(schemas)
+    return [
+        pa.schema([_decoded(field) if field.name in plain else field for field in schema], schema.metadata)
+        for schema in schemas
+    ]
+
+
+def _decoded(field: pa.Field) -> pa.Field:
+    """The field of the values themselves."""
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def misfit(error: Exception) -> UnreadableColumnError:
@@ -105,6 +124,10 @@ def promoted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
     try:
+        for place, field in enumerate(table.schema):
+            plain = _decoded(field)
+            if plain is not field and not pa.types.is_dictionary(schema.field(field.name).type):
+                table = table.set_column(place, plain, table.column(place).cast(plain.type))
         return pa.concat_tables([schema.empty_table(), table], promote_options="permissive").cast(schema)
     except pa.ArrowException as error:
         raise misfit(error) from error

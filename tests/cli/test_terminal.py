@@ -58,6 +58,25 @@ def test_a_wide_terminal_shows_all_columns(lake):
     assert " ".join(text.splitlines()[0].split()) == titles
 
 
+def test_what_does_not_fit_stands_below_its_row(tmp_path):
+    prices = pa.array([{"of_one": 1.5}, {"of_one": 2.5}])
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"prices": prices, "identifier": [1, 2]}), tmp_path / f"{name}.parquet")
+    parquet_bloom.embed(tmp_path / "a.parquet", "identifier")
+    lines = on_terminal("advise", str(tmp_path), NO_COLOR="1").partition("to know more")[0].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split()[-1] == "absent"
+    assert [line.strip() for line in lines if re.match(" +(asked by|have one)", line)] == [
+        "asked by: DuckDB, Spark",
+        "asked by: all",
+        "have one: 1",
+    ]
+    wide = on_terminal("advise", str(tmp_path), columns=300, NO_COLOR="1").splitlines()
+    assert "have one" in wide[0]
+    assert wide[0].endswith("asked by")
+    assert not any("asked by:" in line for line in wide)
+
+
 def test_a_narrow_terminal_leaves_out_what_says_nothing_and_cuts_nothing(lake):
     text = on_terminal("show", "lake", "broken.parquet", columns=110, NO_COLOR="1")
     assert max(map(len, text.splitlines())) <= 110

@@ -213,6 +213,14 @@ def test_share_in_range() -> None:
     halves = share_in_range([(n * 5, n * 5 + 10) for n in range(100)])
     assert 0.02 <= halves <= 0.03
     assert share_in_range([(float("-inf"), float("inf"))] * 3) == 1
+    assert share_in_range([(n / 20, (n + 0.9) / 20) for n in range(20)]) == pytest.approx(1 / 20)
+    assert share_in_range([(b"", b"")] * 3) == 1
+
+
+def test_one_text_unlike_the_others_does_not_blur_them() -> None:
+    urls = [(b"https://example.org/order/%04d" % n, b"https://example.org/order/%04d~" % n) for n in range(50)]
+    assert share_in_range([*urls, (b"-", urls[25][1])]) < 0.04
+    assert share_in_range([*urls, (b"", b"")]) < 0.03
 
 
 def test_share_of_same() -> None:
@@ -231,13 +239,25 @@ def test_share_in_common() -> None:
         hashes = np.unique(parquet_bloom.hash_values(pa.array(values)))
         return Sample(len(values), len(hashes), hashes[:SKETCH])
 
-    assert share_in_common([sample(range(100))]) is None
-    assert share_in_common([sample(range(100)), sample(range(100))]) == 1
-    assert share_in_common([sample(range(50_000)), sample(range(50_000, 100_000))]) == 0
-    half = share_in_common([sample(range(50_000)), sample(range(25_000, 75_000))])
+    assert share_in_common([[sample(range(100))]]) is None
+    assert share_in_common([[sample(range(100))], [sample(range(100))]]) == 1
+    assert share_in_common([[sample(range(50_000))], [sample(range(50_000, 100_000))]]) == 0
+    half = share_in_common([[sample(range(50_000))], [sample(range(25_000, 75_000))]])
     assert half == pytest.approx(0.5, abs=0.08)
-    few_of_many = share_in_common([sample(range(10)), sample(range(50_000))])
+    few_of_many = share_in_common([[sample(range(10))], [sample(range(50_000))]])
     assert few_of_many is None or 0 <= few_of_many <= 1
+    buckets = [[sample(range(100))] * 2, [sample(range(100, 200))]]
+    assert share_in_common(buckets, 0.25) == 0.25
+    assert share_in_common(buckets[:1], 0.25) == 1
+
+
+def test_buckets_by_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for number in range(8):
+        values = rng.choice(rng.integers(0, 1 << 60, 500), 20_000)
+        pq.write_table(pa.table({"key": values}), tmp_path / f"{number}.parquet", row_group_size=4000)
+    (key,) = parquet_bloom.advise(tmp_path, sample=8).columns
+    assert key.holding == pytest.approx(1 / 8, rel=0.1)  # all five row groups of a file, out of 40
 
 
 def test_spread() -> None:

@@ -51,9 +51,27 @@ def test_lists_that_lie_about_their_elements(path):
 
 
 def test_files_that_cannot_be_joined(tmp_path):
-    names = pa.array(["a", "b"])
-    pq.write_table(pa.table({"row": [0, 1], "name": names}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"row": [2, 3], "name": names.dictionary_encode()}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"row": [0, 1], "name": ["a", "b"], "x": [1, 2]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"row": [2, 3], "name": ["a", "b"], "x": ["1", "2"]}), tmp_path / "b.parquet")
     with pytest.raises(UnreadableColumnError, match="do not fit into one table"):
         parquet_bloom.read_table(str(tmp_path), "name = 'a'")
     assert parquet_bloom.read_table(str(tmp_path), "name = 'a'", columns=["row"]).to_pydict() == {"row": [0, 2]}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_dictionary_in_some_files_only(tmp_path, turned):
+    names = pa.array(["a", None, "b"])
+    files = [names, names.dictionary_encode(), names.cast(pa.large_string()).dictionary_encode()]
+    for number, values in enumerate(reversed(files) if turned else files):
+        rows = [3 * number + row for row in range(3)]
+        pq.write_table(pa.table({"row": rows, "name": values}), tmp_path / f"{number}.parquet")
+    wanted = {"row": [0, 3, 6], "name": ["a"] * 3}
+    table = parquet_bloom.read_table(str(tmp_path), "name = 'a'")
+    assert table.to_pydict() == wanted
+    assert not pa.types.is_dictionary(table.schema.field("name").type)
+    assert parquet_bloom.iter_batches(str(tmp_path), "name = 'a'").read_all().equals(table)
+    nulls = parquet_bloom.read_table(str(tmp_path), "name IS NULL")
+    assert nulls.to_pydict() == {"row": [1, 4, 7], "name": [None] * 3}
+    # Where all files have one, it stays one.
+    (tmp_path / f"{2 if turned else 0}.parquet").unlink()
+    assert pa.types.is_dictionary(parquet_bloom.read_table(str(tmp_path), "name = 'a'").schema.field("name").type)
