@@ -75,13 +75,17 @@ def install(
         ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     schemas = [schema_in_files(node.relation()) for node, _ in relations]
     names = None if columns is None else _names(columns, schemas, ignores_case(spark))
-    new = []
+    new, indexes = [], []
     for (node, original), schema in zip(relations, schemas, strict=True):
         relation = node.relation()
         options = jvm.mapping(relation.options())
         index = BloomFileIndex(_of_session(jvm, relation), original, schema, options, names, probing)
+        indexes.append(index)
         new.append((node, relocated(node, index)))
-    return replaced(jvm, frame, new)
+    found = replaced(jvm, frame, new)
+    for index in indexes:
+        index.is_in_place = True
+    return found
 
 
 def _index(node: Any) -> Any:
@@ -142,6 +146,7 @@ class BloomFileIndex:
     original : Spark's own index, which knows the files.
     schema, options : how the files are read.
     columns : names of the columns that are asked for; None for all.
+    is_in_place : whether the plan that it is for is made.
     """
 
     jvm: Jvm
@@ -150,6 +155,8 @@ class BloomFileIndex:
     options: Mapping[str, str]
     columns: frozenset[str] | None
     probing: Probing
+
+    is_in_place: bool = False
 
     def __post_init__(self) -> None:
         self._number = next(_NUMBERS)
@@ -210,8 +217,11 @@ class BloomFileIndex:
         return self._name
 
     def equals(self, other: Any) -> bool:
+        if other is None:
+            return False
         # To Spark's own index as well, the rows are the same: so Spark finds that a table to be overwritten is read.
-        return other is self or (other is not None and (other.toString() == self._name or self.original.equals(other)))
+        # Not while it is put in that one's place: a plan whose new part equals the old one keeps the old one.
+        return other.toString() == self._name or (self.is_in_place and bool(self.original.equals(other)))
 
     def hashCode(self) -> int:
         return self._number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with a lake in it and the tool on the PATH."""
     script = tmp_path / "bin" / "parquet-bloom"
     script.parent.mkdir()
-    script.write_text(f"#!{sys.executable}\nimport sys\nfrom parquet_bloom.cli import main\nsys.exit(main())\n")
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m parquet_bloom "$@"\n')
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))

@@ -312,7 +312,7 @@ def test_a_list_of_urls_is_not_looked_through_one_by_one(
     urls = [s3.url(key) for key in files]
     code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {FOUND}", "--json", *settings)
     assert (code, json.loads(out)["totals"]["selected_files"]) == (0, 1)
-    assert requests(s3) == {"tail": FILES}
+    assert requests(s3) == {"tail": FILES + 1}  # the file that is left again, for its page indexes
 
 
 def test_commands_say_what_is_wrong_with_urls(
