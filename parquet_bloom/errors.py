@@ -164,5 +164,7 @@ def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any])
 
 
 def printable(text: str) -> str:
-    """Escape line breaks, control characters and undecodable bytes: a file's name may hold any of them."""
+    """Escape line breaks, control characters, invisible and undecodable ones: a file's name may hold any of them."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -5,7 +5,6 @@ As a module it holds the client's side, `ConnectSession`; as a program it answer
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
 import functools
@@ -13,7 +12,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from line_process import LineProcess
+from spark_settings import settings
 
 
 @dataclass(frozen=True)
@@ -126,18 +126,6 @@ class _Log(logging.Handler):
         return "; ".join(record.getMessage() for record in chosen)
 
 
-@contextlib.contextmanager
-def _settings(spark: Any, conf: Mapping[str, str]) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in conf}
-    try:
-        for key, value in conf.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
-
-
 class _Questions:
     def __init__(self, spark: Any):
         from pyspark.sql import functions as F
@@ -172,7 +160,7 @@ class _Questions:
         row_groups: bool,
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        with _settings(self.spark, conf):
+        with settings(self.spark, conf):
             paths = path if isinstance(path, list) else [path]
             plain = self.spark.read.options(**options).option("parquet.filter.bloom.enabled", "false").parquet(*paths)
             if python:
@@ -195,7 +183,7 @@ class _Questions:
     def ask_all(self, path: str, wheres: list[str], python: bool, conf: Mapping[str, str]) -> list[dict[str, Any]]:
         from pyspark.sql import functions as F
 
-        with _settings(self.spark, conf):
+        with settings(self.spark, conf):
             plain = self.spark.read.option("parquet.filter.bloom.enabled", "false").parquet(path)
             conditions = [eval(where, {**self.names, "df": plain}) if python else where for where in wheres]
             columns = [F.expr(where) if isinstance(where, str) else where for where in conditions]

@@ -10,8 +10,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -74,19 +73,6 @@ class _Log(logging.Handler):
         for found in _FOUND.findall(record.getMessage()):
             files, all_files, groups, all_groups = map(int, found)
             self.skipped |= files < all_files or groups < all_groups
-
-
-@contextmanager
-def settings(spark: Any, conf: dict[str, str]) -> Iterator[None]:
-    """Settings of the session for a block."""
-    before = {key: spark.conf.get(key, None) for key in conf}
-    try:
-        for key, value in conf.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def draw_settings(rng: random.Random) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..errors import printable
 from ..file.advice import MAYBE, NO, YES, ColumnAdvice
 from ..file.advise import SAMPLE, AdviceReport, ask, conclude
 from ..file.engines import ENGINES
@@ -14,7 +15,7 @@ from ..threads import processors
 from .options import column_option, command
 from .output import Output, write_text
 from .paths import Found, find_files
-from .table import Column, counted, printable
+from .table import Column, counted
 from .working import Progress, working
 
 _ORDER = (YES, MAYBE, NO)

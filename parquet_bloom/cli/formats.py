@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .table import Column, Row, as_text, lay_out, printable
+from ..errors import printable
+from .table import Column, Row, as_text, lay_out
 
 SCHEMA_VERSION = 1
 """Of the JSON document: raised when a key goes away or changes its meaning, not when one is added."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, printable
 from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows, ValueCsvRows, Write
-from .table import Column, printable
+from .table import Column
 
 if TYPE_CHECKING:
     from ..progress import Bar

@@ -12,6 +12,8 @@ from typing import Any
 import click
 from rich.cells import cell_len, chop_cells
 
+from ..errors import printable
+
 Row = Mapping[str, Any]
 
 _GAP = "  "
@@ -42,13 +44,6 @@ def or_blank(value: Any) -> str:
 def counted(number: int, what: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def printable(text: str) -> str:
-    """Escape control characters, line breaks, invisible and undecodable ones: a name must not command a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 @dataclass(frozen=True)

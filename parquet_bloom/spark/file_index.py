@@ -155,7 +155,6 @@ class BloomFileIndex:
     options: Mapping[str, str]
     columns: frozenset[str] | None
     probing: Probing
-
     is_in_place: bool = False
 
     def __post_init__(self) -> None:

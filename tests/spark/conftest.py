@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from spark_settings import settings
 
 import parquet_bloom.spark
 
@@ -100,22 +101,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def conf(spark: Any) -> Callable[..., AbstractContextManager[None]]:
     """Settings of the session for a block: ``with conf({"spark.sql.ansi.enabled": "false"}):``."""
-
-    @contextmanager
-    def changed(settings: dict[str, str]) -> Iterator[None]:
-        before = {key: spark.conf.get(key, None) for key in settings}
-        try:
-            for key, value in settings.items():
-                spark.conf.set(key, value)
-            yield
-        finally:
-            for key, value in before.items():
-                if value is None:
-                    spark.conf.unset(key)
-                else:
-                    spark.conf.set(key, value)
-
-    return changed
+    return functools.partial(settings, spark)
 
 
 class Asked:

@@ -16,8 +16,9 @@ if __name__ == "__main__":
     folder = Path(sys.argv[2])
     os.environ["SPARK_HOME"] = str(spark_home(folder))
     from pyspark.sql import SparkSession
-    from random_queries import CLASSIC, Asking, settings
+    from random_queries import CLASSIC, Asking
     from spark_lakes import Lake
+    from spark_settings import settings
 
     import parquet_bloom.spark
 

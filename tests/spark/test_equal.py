@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 from hunting import SECONDS, seeds
-from random_queries import CLASSIC, Asking, Told, draw_settings, settings
+from random_queries import CLASSIC, Asking, Told, draw_settings
 from spark_lakes import Lake, make_lake
+from spark_settings import settings
 
 import parquet_bloom.spark
 
@@ -77,9 +78,9 @@ def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) ->
         lake = random_lake if seed == 0 else make_lake(spark, random.Random(seed), tmp_path / f"lake {seed}")
         lake.save(tmp_path / "lake")
         told = connect.run(
-            "import random, random_queries, spark_lakes, dataclasses\n"
+            "import random, random_queries, spark_lakes, spark_settings, dataclasses\n"
             "parquet_bloom.spark.register(spark)\n"
-            f"with random_queries.settings(spark, random_queries.draw_settings(random.Random({seed + 1}))):\n"
+            f"with spark_settings.settings(spark, random_queries.draw_settings(random.Random({seed + 1}))):\n"
             "    lake = spark_lakes.Lake.load(path)\n"
             "    ways = ('read', 'read', 'read', 'pruned', 'source')\n"
             f"    asking = random_queries.Asking(spark, random.Random({seed + 2}), lake, ways)\n"
