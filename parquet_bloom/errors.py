@@ -143,6 +143,14 @@ class StorageError(ParquetBloomError, OSError):
         return {**super()._fields(), "errno": self.errno}
 
 
+class BrokenIndexError(ParquetBloomError, ValueError):
+    """A file of a lake index is not what was written."""
+
+
+class IndexInUseError(ParquetBloomError):
+    """Another writer is at work on the lake index, or has changed it meanwhile."""
+
+
 class PredicateError(ParquetBloomError, ValueError):
     """The predicate cannot be understood, or is not one that filters can answer."""
 

@@ -25,6 +25,8 @@ BUILTINS = {
     "PredicateError": "ValueError",
     "ExpressionError": "TypeError",
     "FilterTypeError": "TypeError",
+    "BrokenIndexError": "ValueError",
+    "IndexInUseError": None,
     "KernelError": "ImportError",
 }
 
