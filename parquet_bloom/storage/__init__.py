@@ -9,6 +9,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
 from . import location, object_arrow, s3_rewrite
+from .folder import Folder
 from .known import ClosedSource, KnownFiles, look_at, read_ends
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
@@ -16,6 +17,7 @@ from .mounts import keeps_change_times
 from .object_place import Known, file_system, is_store, is_url, place_of
 from .object_rewrite import ObjectRewrite
 from .object_store import ObjectSource
+from .opening import create, open_source
 from .record_store import RecordStore
 from .remote import RemoteRewrite
 from .remote_source import DATED, RemoteIdentity, RemoteSource
@@ -29,6 +31,7 @@ __all__ = [
     "ClosedSource",
     "Entry",
     "FileIdentity",
+    "Folder",
     "KnownFiles",
     "RecordStore",
     "RemoteIdentity",
@@ -59,30 +62,6 @@ def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
     if location.arrow_filesystem(filesystem) is not None or is_store(filesystem):
         return False
     return not any(map(is_url, paths))
-
-
-def open_source(path: str | os.PathLike[str], filesystem: object | None = None, known: Entry | None = None) -> Source:
-    """Open a file for reading.
-
-    Parameters
-    ----------
-    path : a path; on the local file system also a `file:` URI. Without a file system also a URL of an object store.
-    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
-    known : what a listing told of the file, which saves a request.
-
-    Raises
-    ------
-    StorageError
-        if it is missing, not a regular file, or may not be read.
-    """
-    object_known = None if known is None else known.known
-    place = place_of(path, filesystem) if object_known is None else object_known.place
-    if place is not None:
-        return ObjectSource(place, object_known)
-    remote = location.arrow_filesystem(filesystem)
-    if remote is None:
-        return LocalSource(location.local(path))
-    return RemoteSource(location.plain(path), remote)
 
 
 def entry_of(path: str, filesystem: object | None, identity: object) -> Entry | None:
@@ -145,17 +124,6 @@ def _in_place(source: Source) -> Rewrite:
     if isinstance(source, ObjectSource):
         return s3_rewrite.in_place(source)
     raise _not_in_place(source)
-
-
-def create(path: str | os.PathLike[str], filesystem: object | None = None) -> Rewrite:
-    """Write a file from nothing; it takes the place of what stands there, if anything does. See `rewrite`."""
-    place = place_of(path, filesystem)
-    if place is not None:
-        return ObjectRewrite(None, place)
-    remote = location.arrow_filesystem(filesystem)
-    if remote is None:
-        return LocalRewrite(None, location.local(path))
-    return RemoteRewrite(None, location.plain(path), remote)
 
 
 def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> FileSystem:

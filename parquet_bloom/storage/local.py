@@ -21,15 +21,20 @@ class LocalRewrite(Rewrite):
     it is replaced; a writer who replaces it between these two system calls is not noticed and loses.
 
     Symbolic links are followed: the file that they lead to is replaced. Other hard links keep the old file.
+
+    With `new` nothing is replaced or followed: the name is taken if it is free.
     """
 
-    def __init__(self, source: Source | None, target: str | None) -> None:
+    def __init__(self, source: Source | None, target: str | None, new: bool = False) -> None:
         system.require_posix(target or (source.name if source else ""))
         held = None if source is None else source.path
         path = target or (source.name if source else "")
         super().__init__(source, path)
         # Without a target it is the opened file, wherever the link that led to it may point by now.
         self._real = held if target is None and held else os.path.realpath(path)
+        if new:
+            self._real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        self._new = new
         self._in_place = self._real == held
         self._descriptor = -1
         self._temporary = ""
@@ -42,7 +47,7 @@ class LocalRewrite(Rewrite):
         folder = os.path.dirname(self._real)
         if not os.path.isdir(folder):
             raise StorageError(f"there is no folder {folder}", path=self.path, errno=errno.ENOENT)
-        _require_writable(folder, "its folder", os.stat(folder), self.path)
+        require_writable(folder, "its folder", os.stat(folder), self.path)
         old = self._old_target()
         mode = 0o600  # nobody else sees anything before the old file's mode and access lists hold
         if old is None:
@@ -62,9 +67,11 @@ class LocalRewrite(Rewrite):
             if self._in_place:
                 raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
             return None
+        if self._new:
+            raise self._taken()
         if not stat.S_ISREG(status.st_mode):
             raise StorageError("it is not a regular file", path=self.path, errno=errno.EINVAL)
-        _require_writable(self._real, "it", status, self.path)
+        require_writable(self._real, "it", status, self.path)
         if self._in_place and isinstance(self._source, LocalSource):
             return self._source.fileno()
         return self._real
@@ -84,15 +91,29 @@ class LocalRewrite(Rewrite):
         for sidecar in self._sidecars:
             sidecar.set_aside()
         if self._in_place and self._exchange():
-            _flush(os.path.dirname(self._real))
+            flush(os.path.dirname(self._real))
             return
-        os.replace(self._temporary, self._real)
+        if self._new:
+            self._take_name()
+        else:
+            os.replace(self._temporary, self._real)
         try:
-            _flush(os.path.dirname(self._real))
+            flush(os.path.dirname(self._real))
         except OSError as error:
             # There is no way back from here that would not itself be a change.
-            action = "it was replaced, but its folder cannot be flushed"
+            action = f"it was {'written' if self._new else 'replaced'}, but its folder cannot be flushed"
             raise StorageError.wrap(error, action, self.path) from error
+
+    def _take_name(self) -> None:
+        """Give the new file its name, unless there is one."""
+        try:
+            atomic.rename_new(self._temporary, self._real)
+        except FileExistsError:
+            if not self._is_ours():  # NFS may do a thing twice, and answer for the second time
+                raise self._taken() from None
+
+    def _taken(self) -> ConcurrentChangeError:
+        return ConcurrentChangeError("there is one already", path=self.path)
 
     def _old_checksums(self, sidecar: checksums.Sidecar) -> checksums.Checksums | None:
         """The checksums whose front the new file shares."""
@@ -195,7 +216,7 @@ class LocalRewrite(Rewrite):
                 os.close(descriptor)
 
 
-def _require_writable(path: str, what: str, status: os.stat_result, name: str) -> None:
+def require_writable(path: str, what: str, status: os.stat_result, name: str) -> None:
     """Refuse what this user may not write, and what nobody may: root, too, should be asked first."""
     problem = None
     if not status.st_mode & 0o222:
@@ -212,7 +233,7 @@ def _inode(file: int | str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _flush(folder: str) -> None:
+def flush(folder: str) -> None:
     """Make the names in a folder last."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

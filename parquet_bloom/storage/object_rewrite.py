@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ..errors import StorageError
 from . import copying
 from .object_errors import require_own_process, translated
+from .object_new import NEW_BYTES, put_new
 from .object_place import ObjectPlace
 from .rewrite import Rewrite
 from .source import Source
@@ -26,11 +27,14 @@ class ObjectRewrite(Rewrite):
 
     Nobody else's change of the target is noticed. An upload that is given up is aborted; that of a process which is
     killed stays with the store, unseen by readers, until a rule of the bucket's clears it away.
+
+    With `new` nothing is replaced: the store takes the object, in one request, if there is none of the key.
     """
 
-    def __init__(self, source: Source | None, place: ObjectPlace) -> None:
+    def __init__(self, source: Source | None, place: ObjectPlace, new: bool = False) -> None:
         super().__init__(source, place.name)
         self._place = place
+        self._new = new
         self._part = bytearray()
         self._upload: _Upload | None = None
 
@@ -46,6 +50,11 @@ class ObjectRewrite(Rewrite):
             self._write(memoryview(source.read_at(offset, min(copying.PIECE, length - offset))))
 
     def _write(self, data: memoryview) -> None:
+        if self._new:
+            if len(self._part) + len(data) > NEW_BYTES:
+                raise StorageError(f"a new object has at most {NEW_BYTES} bytes", path=self.path, errno=errno.EFBIG)
+            self._part += data
+            return
         while len(data):
             room = PART_BYTES - len(self._part)
             self._part += data[:room]
@@ -62,6 +71,9 @@ class ObjectRewrite(Rewrite):
     def _commit(self) -> None:
         if self._source is not None:
             self._source.check_unchanged()
+        if self._new:
+            put_new(self._place, self._part)
+            return
         if self._upload is None:
             _put_whole(self._place, self._part)
             return

@@ -76,7 +76,7 @@ class ObjectSource(Source):
         # Weak etags promise no equal bytes, and those of stores in memory count from 0 in each.
         distinct = self._pin is not None and place.kind != "Memory"
         etag = self.e_tag.encode() if distinct and self.e_tag is not None else None
-        modified_ns = None if etag or self.modified is None else _nanoseconds(self.modified)
+        modified_ns = None if etag or self.modified is None else nanoseconds(self.modified)
         self.identity = RemoteIdentity(place.label, self.key, self.size, modified_ns, etag)
 
     @property
@@ -215,5 +215,6 @@ class _Reader(Positioned):
         return len(data)
 
 
-def _nanoseconds(moment: datetime) -> int:
+def nanoseconds(moment: datetime) -> int:
+    """A moment since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -27,7 +27,7 @@ class Run(NamedTuple):
     """
 
     offset: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuples have a method of this name
     dtype: np.dtype[Any]
 
 
@@ -66,7 +66,7 @@ class Scratch:
         position = start
         try:
             for array in arrays:
-                data = memoryview(np.ascontiguousarray(array)).cast("B")
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                 copying.write_at(self._file.fileno(), data, position)
                 position += data.nbytes
         except OSError as error:
@@ -84,7 +84,7 @@ class Scratch:
         """
         count = run.count - first if count is None else count
         out = np.empty(count, run.dtype)
-        view, done = memoryview(out).cast("B"), 0
+        view, done = out.view(np.uint8).data, 0
         offset = run.offset + first * run.dtype.itemsize
         try:
             while done < out.nbytes:

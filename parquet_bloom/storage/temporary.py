@@ -28,6 +28,11 @@ def name_beside(path: str, separator: str = os.sep) -> str:
     return f"{folder}{slash}.{name}{tail}"
 
 
+def is_ours(name: str) -> bool:
+    """Whether it is the name of a temporary file."""
+    return _NAME.fullmatch(name) is not None
+
+
 def make(path: str, mode: int) -> tuple[int, str]:
     """Create an empty temporary file beside `path`: its descriptor and its path.
 
@@ -75,8 +80,8 @@ def leftovers(folder: str | os.PathLike[str]) -> list[str]:
     try:
         with os.scandir(root) as entries:
             for entry in entries:
-                is_ours = _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
-                if is_ours and not _in_use(entry.path):
+                candidate = is_ours(entry.name) and entry.is_file(follow_symlinks=False)
+                if candidate and not _in_use(entry.path):
                     found.append(entry.path)
     except OSError as error:
         raise StorageError.wrap(error, "cannot list the folder", root) from error

@@ -1,0 +1,68 @@
+"""The objects of a folder: what keys begin with, up to the next slash."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+from ..errors import StorageError
+from .object_errors import is_missing, translated
+from .object_place import ObjectPlace
+from .object_store import nanoseconds
+
+
+def names(place: ObjectPlace) -> dict[str, tuple[int, int]]:
+    """{name: (bytes, ns)} of the objects directly in a folder; one request for each thousand.
+
+    Raises
+    ------
+    StorageError
+        It cannot be listed.
+    """
+    import obstore
+
+    if not place.lists:
+        problem = "a web server tells no names of files"
+        raise StorageError(problem, path=place.name, errno=errno.EOPNOTSUPP)
+    with translated("cannot list it", place.name):
+        listed = obstore.list_with_delimiter(place.store, place.key or None)["objects"]
+    start = len(place.key) + 1 if place.key else 0
+    # The mark of the folder itself is shown as the folder's key, without the slash.
+    return {
+        item["path"][start:]: (item["size"], nanoseconds(item["last_modified"]))
+        for item in listed
+        if item["path"][start:]
+    }
+
+
+def delete(place: ObjectPlace, names: Sequence[str]) -> None:
+    """Delete objects of a folder; those that are not there are no error.
+
+    Raises
+    ------
+    StorageError
+        One cannot be deleted.
+    """
+    import obstore
+
+    keys = [f"{place.key}/{name}" if place.key else name for name in names]
+    try:
+        with translated("cannot delete objects", place.name):
+            obstore.delete(place.store, keys)
+    except StorageError as error:
+        if not is_missing(error):
+            raise
+        # Such a store stops at the first one that is missing.
+        for key in keys:
+            _delete_one(place.at(key))
+
+
+def _delete_one(place: ObjectPlace) -> None:
+    import obstore
+
+    try:
+        with translated("cannot delete it", place.name):
+            obstore.delete(place.store, place.key)
+    except StorageError as error:
+        if not is_missing(error):
+            raise
