@@ -1,0 +1,146 @@
+"""The distinct hashes of a column's values, as an index over many files keeps them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..core.distinct import HashSet
+from ..core.xxh64 import hash_keys
+from ..errors import FilterTypeError, MalformedFooterError, ParquetBloomError, UnsupportedTypeError
+from ..hashing import arrays, literals
+from ..hashing.physical import ColumnType, Kind
+from ..metadata.footer import Footer, Leaf
+from .columns import type_of
+from .fingerprint import require_plain
+from .reader import BloomFile
+from .values import ColumnReader
+
+PIECE_ROWS = 1 << 16  # hashed at once, of an array that is in memory already
+
+
+class ColumnHashes:
+    """The distinct hashes of a column, row group by row group. Several threads may use one.
+
+    They are XXH64 (seed 0) of each value's plain encoding; nulls have none. Where a zero occurs both of its signs are
+    there, and where a NaN does also the canonical one, so that whoever looks for one encoding finds every other.
+
+    Parameters
+    ----------
+    file, leaf : the column.
+
+    Attributes
+    ----------
+    column_type : how its values are stored.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        The column is BOOLEAN.
+    EncryptedFileError, UnreadableColumnError, MalformedFooterError
+        Pages are encrypted, in another file, or cannot be decoded, or the footer contradicts itself.
+    """
+
+    def __init__(self, file: BloomFile, leaf: Leaf):
+        self._file = file
+        self.column_type = type_of(leaf)
+        try:
+            if not self.column_type.hashable:
+                problem = "BOOLEAN columns are not indexed: there are two values to find"
+                raise UnsupportedTypeError(problem, column=leaf.name)
+            self._counts = [_num_values(file.footer, row_group, leaf) for row_group in file.row_groups]
+            self._reader = ColumnReader(file.source, file.footer, leaf)
+        except ParquetBloomError as error:
+            error.path = error.path or file.path
+            raise
+
+    def of(self, row_group: int) -> NDArray[np.uint64]:
+        """Those of a row group, in no particular order; they take a `HashSet` of them, and the array.
+
+        That the file was not changed meanwhile is for the caller to check (`file.source.check_unchanged`).
+
+        Raises
+        ------
+        UnreadableColumnError
+            Pages cannot be decoded, or a value is outside its type.
+        """
+        distinct = HashSet(self._counts[row_group])
+        try:
+            if not self._file.footer.empty_row_groups[row_group]:
+                for storage in self._reader.occurring(row_group):
+                    _add(distinct, storage, self.column_type)
+        except ParquetBloomError as error:
+            error.path = error.path or self._file.path
+            raise
+        return distinct.to_array()
+
+
+def distinct_hashes(file: BloomFile, leaf: Leaf) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """For each row group in turn, its number and the distinct hashes of a column in it; see `ColumnHashes`."""
+    hashes = ColumnHashes(file, leaf)
+    return ((row_group, hashes.of(row_group)) for row_group in file.row_groups)
+
+
+def _num_values(footer: Footer, row_group: int, leaf: Leaf) -> int:
+    """How many values and nulls a column chunk has; raises where it cannot be read, or not all readers see the same."""
+    num_values = int(require_plain(footer, row_group, leaf)["num_values"])
+    num_rows = footer.num_rows_of(row_group)
+    fits = num_values >= num_rows > 0 or num_values == num_rows == 0 if leaf.repeated else num_values == num_rows
+    if not fits:  # some stop at the rows, some at the values
+        problem = f"metadata: {num_values} values in {num_rows} rows"
+        raise MalformedFooterError(problem, row_group=row_group, column=leaf.name)
+    return num_values
+
+
+def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
+    """The type that pyarrow's writer would store values as, and their distinct hashes; see `distinct_hashes`.
+
+    Parameters
+    ----------
+    values : a pyarrow Array or ChunkedArray. Those of lists are taken one by one, as is the only field of a struct;
+        nulls at every level are left out. An array of Arrow's null type is one of a column without values.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        BOOLEAN; maps, unions and structs of several fields; what Parquet cannot store.
+    FilterTypeError
+        It is no such array, or holds values that cannot be stored unchanged.
+    """
+    if not isinstance(values, pa.Array | pa.ChunkedArray):
+        raise FilterTypeError(f"values are a pyarrow Array or ChunkedArray, not {type(values).__name__}")
+    pieces = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    leaf_type = _leaf_type(values.type)
+    column_type = arrays.type_of(pa.array([], leaf_type))
+    distinct = HashSet()
+    for array in pieces:
+        while array.type != leaf_type:
+            array = array.flatten()[0] if pa.types.is_struct(array.type) else array.flatten()
+        if isinstance(array, pa.DictionaryArray):  # each value once, and none that no row has
+            array = array.dictionary.take(array.indices.unique().drop_null())
+        for start in range(0, len(array), PIECE_ROWS):
+            _add(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
+    return column_type, distinct.to_array()
+
+
+def _leaf_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type of the values below lists and structs of one field."""
+    while pa.types.is_nested(arrow_type) and not pa.types.is_run_end_encoded(arrow_type):
+        several = pa.types.is_map(arrow_type) or pa.types.is_union(arrow_type)
+        if several or arrow_type.num_fields != 1:
+            raise UnsupportedTypeError(f"values of Arrow type {arrow_type} are not those of one column")
+        arrow_type = arrow_type.field(0).type
+    return arrow_type
+
+
+def _add(distinct: HashSet, storage: pa.Array, column_type: ColumnType) -> None:
+    distinct.add(hash_keys(arrays.keys_of(storage)))
+    if column_type.kind is Kind.FLOAT:
+        floats = arrays.floats_of(storage.drop_null())
+        values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
+        distinct.add(literals.hashes(values, column_type))

@@ -1,0 +1,144 @@
+"""What a file is known by to who keeps something about its values: its footer and pages, whatever filters it has.
+
+Neither number is a seal: XXH64 tells files apart that differ by accident, not those that are made to look alike.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from ..core.xxh64 import hash_one
+from ..errors import EncryptedFileError, MalformedFooterError, ParquetBloomError, Place, UnreadableColumnError
+from ..metadata.compact import splice_filters
+from ..metadata.footer import MAGIC, Footer, Leaf
+from ..storage import Source
+
+PIECE_BYTES = 1 << 22  # hashed at once: the fingerprint depends on it
+TOGETHER_BYTES = 1 << 24  # read at once, and so about the memory that it takes
+_CHUNK = struct.Struct("<QQQ")  # row group, leaf, length
+
+
+def footer_fingerprint(footer: Footer) -> int:
+    """XXH64 of a footer's bytes less the places of filters: fields 14 and 15 of each ColumnMetaData.
+
+    Notes
+    -----
+    Filters come and go without changing it as long as all else stays where it was: `embed` and `drop` copy what is
+    before the filters, page indexes among it, and every other byte of the footer. A field's header that counts from a
+    field before it is taken as if fields 14 and 15 were not there, so that it does not tell whether they are.
+
+    Any other change shows that shows in the footer: places and sizes of pages, page indexes, statistics, schema, row
+    counts, the writer's name and key-value metadata. Other tools that add filters write the whole file anew, so that
+    places change: to it this is another file. Values of the same width, uncompressed and without statistics, may be
+    exchanged without any change of the footer; see `chunk_bytes_fingerprint`.
+    """
+    chunks = footer.chunks[(footer.chunks["filter_fields"] > 0) & (footer.chunks["meta_start"] >= 0)]
+    starts, ends = (np.ascontiguousarray(chunks[name]) for name in ("meta_start", "meta_end"))
+    none = np.full(len(chunks), -1, np.int64)
+    return hash_one(splice_filters(footer.data, starts, ends, none, none))
+
+
+def chunk_bytes_fingerprint(source: Source, footer: Footer, leaves: Iterable[Leaf]) -> int:
+    """One number for all bytes of some columns' chunks as they are stored, dictionaries and page headers included.
+
+    Reads the chunks, 16 MiB at a time; that the file was not changed meanwhile is for the caller to check.
+
+    Parameters
+    ----------
+    source, footer : the file.
+    leaves : the columns, in any order; each counts once.
+
+    Raises
+    ------
+    MalformedFooterError
+        The footer lacks a chunk, gives it an impossible place, or gives the same bytes to several.
+    EncryptedFileError, UnreadableColumnError
+        A chunk is encrypted, or in another file.
+    TruncatedFileError, StorageError
+        The file ends before its pages do, or cannot be read.
+    """
+    chosen = sorted({leaf.index: leaf for leaf in leaves}.values(), key=lambda leaf: leaf.index)
+    try:
+        spans = _spans(footer, chosen)
+    except ParquetBloomError as error:
+        error.path = error.path or source.name
+        raise
+    sums = bytearray()
+    for row_group, index, _, length in spans:
+        sums += _CHUNK.pack(row_group, index, length)
+    total = hash_one(sums)
+    for offsets, lengths in _batches(spans):
+        data = source.gather(np.array(offsets, np.int64), np.array(lengths, np.int64)).data
+        found, at = [total], 0
+        for length in lengths:
+            found.append(hash_one(data[at : at + length]))
+            at += length
+        total = hash_one(struct.pack(f"<{len(found)}Q", *found))
+    return total
+
+
+def _spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]]:
+    """(row group, leaf, offset, length) of each chunk, in that order."""
+    spans = []
+    for row_group in range(footer.num_row_groups):
+        for leaf in leaves:
+            offset, length = _span(footer, row_group, leaf)
+            spans.append((row_group, leaf.index, offset, length))
+    if sum(length for *_, length in spans) > footer.start:  # to read them all could take for ever
+        raise MalformedFooterError("metadata: the column chunks are said to have more bytes than the file")
+    return spans
+
+
+def _span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
+    record = require_plain(footer, row_group, leaf)
+    where: Place = {"row_group": row_group, "column": leaf.name}
+    length = int(record["compressed_size"])
+    if length == 0:  # no pages: where they are not means nothing
+        return len(MAGIC), 0
+    data, dictionary = int(record["data_page_offset"]), int(record["dictionary_page_offset"])
+    places = [place for place in (data, dictionary) if place > 0]  # 0 is said of pages that are not there
+    first, last = min(places, default=0), max(places, default=0)
+    if data < 0 or first < len(MAGIC) or not 0 < length <= footer.start - first or last > first + length:
+        problem = f"metadata: its {length} bytes cannot lie at {places} before the footer at {footer.start}"
+        raise MalformedFooterError(problem, **where)
+    return first, length
+
+
+def _batches(spans: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[list[int], list[int]]]:
+    """The same bytes as ranges of at most PIECE_BYTES, some of them at a time; how many depends on the spans alone."""
+    offsets: list[int] = []
+    lengths: list[int] = []
+    total = 0
+    for *_, offset, length in spans:
+        for start in range(0, length, PIECE_BYTES):
+            offsets.append(offset + start)
+            lengths.append(min(PIECE_BYTES, length - start))
+            total += lengths[-1]
+            if total > TOGETHER_BYTES - PIECE_BYTES:
+                yield offsets, lengths
+                offsets, lengths, total = [], [], 0
+    if offsets:
+        yield offsets, lengths
+
+
+def require_plain(footer: Footer, row_group: int, leaf: Leaf) -> np.void:
+    """The footer's record of a column chunk whose pages stand, not encrypted, in the file.
+
+    Raises
+    ------
+    EncryptedFileError, UnreadableColumnError
+        They do not.
+    MalformedFooterError
+        See `Footer.chunk`.
+    """
+    place: Place = {"row_group": row_group, "column": leaf.name}
+    group = footer.row_groups[row_group]
+    if leaf.index < group["num_columns"] and footer.chunks[int(group["first_chunk"]) + leaf.index]["encrypted"]:
+        raise EncryptedFileError("the column is encrypted", **place)
+    record = footer.chunk(row_group, leaf)
+    if record["external"]:
+        raise UnreadableColumnError("the column chunk's data is in another file", **place)
+    return record
