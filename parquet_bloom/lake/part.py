@@ -27,7 +27,7 @@ _MAX_FOOTER_BYTES = 1 << 20
 
 
 class Section(NamedTuple):
-    """Where a section stands in its file; `checksum` is the XXH64 of its bytes, None where they have checks of their own."""
+    """Where a section stands in its file; `checksum`: XXH64 of its bytes, None where they have checks of their own."""
 
     offset: int
     length: int
@@ -112,7 +112,7 @@ class Sections:
             self.meta: Mapping[str, Any] = found["meta"]
             self._sections = {name: Section(*place) for name, place in found["sections"].items()}
             for name, place in self._sections.items():
-                if not (0 <= place.offset and 0 <= place.length and place.offset + place.length <= self.source.size):
+                if not (place.offset >= 0 and place.length >= 0 and place.offset + place.length <= self.source.size):
                     raise BrokenIndexError(f"section '{name}' is said to lie outside of the file")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             self.source.close()
@@ -206,7 +206,7 @@ class PartWriter(ABC):
 
     @abstractmethod
     def add(self, unit: int, hashes: NDArray[np.uint64]) -> None:
-        """The distinct hashes of a unit, in any order; may be called again for the same unit, not for an earlier one."""
+        """Take distinct hashes of a unit, in any order; it may be the same unit again, but no earlier one."""
 
     @abstractmethod
     def finish(self, num_units: int) -> PartInfo:
@@ -223,6 +223,10 @@ class PartReader(ABC):
     @abstractmethod
     def find(self, hashes: NDArray[np.uint64]) -> Found:
         """The units that may hold each of some hashes. Never raises for what is wrong with the file: see `Found`."""
+
+    def find_one(self, h: int) -> Found:
+        """The same of a single hash."""
+        return self.find(np.array([h], np.uint64))
 
     @abstractmethod
     def check(self) -> Iterator[str]:

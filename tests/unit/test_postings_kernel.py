@@ -1,0 +1,369 @@
+"""Blocks of postings against a twin of plain integers and dicts."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parquet_bloom.core.postings import HOT, REASONS, Layout, find, find_one, hot_runs, pack, squeeze, unpack
+
+NOTHING = np.empty(0, np.int64)
+NO_PLACES = np.empty((0, 2), np.uint64)
+
+
+def layout_of(bits):
+    return Layout(*bits)
+
+
+def checksum(body, block):
+    low = xxhash.xxh64_intdigest(body) ^ xxhash.xxh64_intdigest(block.to_bytes(8, "little"))
+    return (low & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def twin_block(bits, keys, block, hot):
+    """The bytes of one block; `hot` maps prefixes to (offset, length)."""
+    prefix_bits, bucket_bits, block_bits, id_bits = bits
+    remainder_bits = prefix_bits - bucket_bits
+    buckets = [[] for _ in range(2**block_bits)]
+    for key in keys:
+        prefix, unit = key >> (64 - prefix_bits), key & (2 ** (64 - prefix_bits) - 1)
+        bucket = prefix >> remainder_bits
+        if bucket >> block_bits != block:
+            continue
+        entry = ((prefix & (2**remainder_bits - 1)) << id_bits) | (2**id_bits - 1 if prefix in hot else unit)
+        row = buckets[bucket & (2**block_bits - 1)]
+        if entry not in row:
+            row.append(entry)
+    counts = b""
+    for row in buckets:
+        counts += b"\xff" * (len(row) // 255) + bytes([len(row) % 255])
+    width, number, shift = remainder_bits + id_bits, 0, 0
+    for entry in itertools.chain(*map(sorted, buckets)):
+        number |= entry << shift
+        shift += width
+    body = counts + number.to_bytes((shift + 7) // 8, "little")
+    shift_of_block = remainder_bits + block_bits
+    for prefix in sorted(hot):
+        if prefix >> shift_of_block == block:
+            body += hot[prefix][0].to_bytes(8, "little") + hot[prefix][1].to_bytes(4, "little")
+    return body + checksum(body, block)
+
+
+def hot_of(bits, keys, threshold):
+    """{hot prefix: (offset, length)}, with places made up, and the runs as arrays."""
+    runs, at, offset = [], 0, 5
+    for prefix, run in itertools.groupby(keys, lambda key: key >> (64 - bits[0])):
+        length = len(list(run))
+        if length > threshold:
+            runs.append((prefix, at, length, offset, 100 + length))
+            offset += 100 + length
+        at += length
+    return {prefix: (offset, length) for prefix, _, _, offset, length in runs}, runs
+
+
+def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
+    layout = layout_of(bits)
+    array = np.array(keys, np.uint64)
+    first, length = hot_runs(layout, array, threshold)
+    hot, runs = hot_of(bits, keys, threshold)
+    assert (first.tolist(), length.tolist()) == ([run[1] for run in runs], [run[2] for run in runs])
+    places = np.array([run[3:] for run in runs], np.uint64).reshape(-1, 2)
+    count = 2 ** (bits[1] - bits[2]) if num_blocks is None else num_blocks
+    data, starts = pack(layout, array, first_block, count, first, length, places)
+    return data, np.append(starts, len(data)).astype(np.int64), hot
+
+
+def look_up(bits, data, starts, hashes, num_units, first_block=0):
+    """{number of the query: units}, {number: hot place}, {number: reason}."""
+    layout = layout_of(bits)
+    blocks = [layout.block_of(h) - first_block for h in hashes]
+    queries, units, hot, offsets, lengths, damaged, reasons = find(
+        layout, data, starts[blocks], starts[[b + 1 for b in blocks]], np.array(hashes, np.uint64), num_units
+    )
+    assert queries.tolist() == sorted(queries.tolist())
+    found = {}
+    for query, unit in zip(queries.tolist(), units.tolist(), strict=True):
+        found.setdefault(query, []).append(unit)
+    places = {q: (o, n) for q, o, n in zip(hot.tolist(), offsets.tolist(), lengths.tolist(), strict=True)}
+    return found, places, {q: REASONS[r] for q, r in zip(damaged.tolist(), reasons.tolist(), strict=True)}
+
+
+def random_keys(bits, count, num_units, seed=0, prefixes=()):
+    rng = random.Random(seed)
+    shift = 64 - bits[0]
+    chosen = [rng.getrandbits(bits[0]) for _ in range(count)] + list(prefixes)
+    return sorted({(prefix << shift) | rng.randrange(num_units) for prefix in chosen})
+
+
+SHAPES = [
+    (35, 12, 8, 20),
+    (35, 3, 3, 20),
+    (40, 8, 8, 24),  # 56 bits an entry, the most there are
+    (40, 9, 0, 24),
+    (24, 0, 0, 32),
+    (12, 12, 4, 7),  # no remainder
+    (1, 0, 0, 1),
+    (1, 1, 1, 3),
+    (13, 9, 5, 8),
+    (40, 12, 12, 20),
+]
+
+
+@pytest.mark.parametrize("bits", SHAPES)
+@pytest.mark.parametrize("count", [0, 1, 7, 3000])
+def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits, count):
+    num_units = min(2 ** bits[3] - 1, 2 ** (64 - bits[0]))
+    keys = random_keys(bits, count, num_units)
+    data, starts, hot = packed(bits, keys)
+    for block in range(len(starts) - 1):
+        assert data[starts[block] : starts[block + 1]].tobytes() == twin_block(bits, keys, block, hot)
+    shift = 64 - bits[0]
+    truth = {}
+    for key in keys:
+        truth.setdefault(key >> shift, []).append(key & (2**shift - 1))
+    hashes = [prefix << shift for prefix in truth] + [(prefix << shift) | (2**shift - 1) for prefix in truth]
+    found, places, damaged = look_up(bits, data, starts, hashes, num_units)
+    assert not damaged
+    for query, prefix in enumerate([*truth, *truth]):
+        if prefix in hot:
+            assert places[query] == hot[prefix]
+            assert query not in found
+        else:
+            assert found[query] == truth[prefix]
+    absent = [h for h in (random.Random(9).getrandbits(64) for _ in range(300)) if h >> shift not in truth]
+    assert look_up(bits, data, starts, absent, num_units) == ({}, {}, {})
+    got, rows, wrong = unpack(layout_of(bits), data, starts, 0, num_units)
+    assert not wrong
+    assert got.tolist() == [key for key in keys if key >> shift not in hot]
+    assert [tuple(row[1:]) for row in rows.tolist()] == [(p, *hot[p]) for p in sorted(hot)]
+    for before, prefix, _, _ in rows.tolist():
+        assert before == sum(key >> shift < prefix for key in got.tolist())
+
+
+def test_the_extremes_of_hashes_and_units():
+    bits = (35, 10, 8, 20)
+    last = 2**20 - 2
+    ends = [0, 1, 2**35 - 1]
+    borders = [(block << 27) + step for block in range(1, 4) for step in (-1, 0)]  # of blocks: 2**2 of them
+    buckets = [(bucket << 25) + step for bucket in (1, 255, 256, 257, 1023) for step in (-1, 0)]
+    prefixes = sorted({p % 2**35 for p in [*ends, *borders, *buckets, *(b << 6 for b in borders)]})
+    keys = sorted((prefix << 29) | unit for prefix in prefixes for unit in (0, 1, last))
+    data, starts, _ = packed(bits, keys)
+    hashes = [prefix << 29 for prefix in prefixes] + [0, 2**64 - 1]
+    found, places, damaged = look_up(bits, data, starts, hashes, last + 1)
+    assert not places
+    assert not damaged
+    assert found == {query: [0, 1, last] for query in range(len(hashes))}
+    for h in hashes:
+        block = layout_of(bits).block_of(h)
+        units, hot, status = find_one(layout_of(bits), data[starts[block] : starts[block + 1]].tobytes(), h, last + 1)
+        assert (units.tolist(), hot, status) == ([0, 1, last], None, 0)
+
+
+@pytest.mark.parametrize("length", [HOT - 1, HOT, HOT + 1, 2 * HOT, 254, 255, 256, 510, 511, 700])
+@pytest.mark.parametrize("threshold", [0, 1, HOT, 255, 10_000])
+def test_runs_at_the_threshold(length, threshold):
+    bits = (20, 6, 3, 16)
+    runs = [(5, length), (6, 1), (7, length), (2**20 - 1, length), (2**14, length), (2**14 + 1, 2)]
+    keys = sorted((prefix << 44) | unit for prefix, count in runs for unit in range(count))
+    data, starts, hot = packed(bits, keys, threshold)
+    assert set(hot) == {prefix for prefix, count in runs if count > threshold}
+    found, places, damaged = look_up(bits, data, starts, [prefix << 44 for prefix, _ in runs], 1000)
+    assert not damaged
+    for query, (prefix, count) in enumerate(runs):
+        assert found.get(query) == (None if prefix in hot else list(range(count)))
+        assert places.get(query) == hot.get(prefix)
+        units, place, status = find_one(
+            layout_of(bits),
+            data[starts[prefix >> 17] : starts[(prefix >> 17) + 1]].tobytes(), prefix << 44, 1000,
+        )  # fmt: skip
+        assert (units.tolist(), place, status) == (found.get(query, []), places.get(query), 0)
+
+
+def test_some_blocks_of_many_are_packed_alone():
+    bits = (30, 12, 4, 16)
+    keys = [key for key in random_keys(bits, 5000, 60_000) if 40 <= key >> 56 < 43]
+    data, starts, hot = packed(bits, keys, first_block=40, num_blocks=3)
+    for block in range(3):
+        assert data[starts[block] : starts[block + 1]].tobytes() == twin_block(bits, keys, 40 + block, hot)
+    assert unpack(layout_of(bits), data, starts, 40, 60_000)[0].tolist() == keys
+    assert len(unpack(layout_of(bits), data, starts, 41, 60_000)[2]) == 3  # they know their numbers
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_no_byte_of_a_block_can_change_unseen(hot):
+    bits = (20, 4, 4, 16)
+    keys = random_keys(bits, 40, 1000, prefixes=[77] * 100 if hot else ())
+    data, starts, _ = packed(bits, keys)
+    assert len(data) == starts[-1]
+    for at in range(len(data)):
+        for bit in (1, 128):
+            broken = data.copy()
+            broken[at] ^= bit
+            found, places, damaged = look_up(bits, broken, starts, [77 << 44, keys[0]], 1000)
+            assert (found, places) == ({}, {})
+            assert set(damaged.values()) == {"it does not fit its checksum"}
+            assert len(damaged) == 2
+            assert find_one(layout_of(bits), broken.tobytes(), keys[0], 1000)[2] == 1
+            assert 0 in unpack(layout_of(bits), broken, starts, 0, 1000)[2]
+    for length in range(len(data)):
+        short = np.array([0, length], np.int64)
+        assert len(look_up(bits, data, short, [keys[0]], 1000)[2]) == 1
+
+
+def test_a_block_in_the_place_of_another_is_damaged():
+    bits = (20, 8, 4, 16)
+    data, starts, _ = packed(bits, random_keys(bits, 500, 1000))
+    layout = layout_of(bits)
+    *_, damaged, reasons = find(layout, data, starts[2:3], starts[3:4], np.array([1 << 60], np.uint64), 1000)
+    assert (damaged.tolist(), [REASONS[r] for r in reasons]) == ([0], ["it does not fit its checksum"])
+    same_place_other_block = np.array([1 << 60, 2 << 60], np.uint64)
+    *_, damaged, _ = find(layout, data, starts[[2, 2]], starts[[3, 3]], same_place_other_block, 1000)
+    assert damaged.tolist() == [0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    bits=st.sampled_from(SHAPES[:4] + SHAPES[5:9]),
+    body=st.binary(max_size=600),
+    fill=st.sampled_from([b"", b"\x00", b"\xff", b"\x01"]),
+    hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4),
+    num_units=st.integers(0, 1000),
+)
+def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, hashes, num_units):
+    body = fill * 300 + body
+    layout = layout_of(bits)
+    data = b"".join(body + checksum(body, layout.block_of(h)) for h in hashes)
+    size = len(body) + 4
+    starts = np.arange(len(hashes)) * size
+    queries, units, *_ = find(
+        layout, np.frombuffer(data, np.uint8), starts, starts + size, np.array(hashes, np.uint64), num_units
+    )
+    assert (units < num_units).all()
+    for number, h in enumerate(hashes):
+        one = body + checksum(body, layout.block_of(h))
+        alone = find_one(layout, one, h, num_units)[0].tolist()
+        assert alone == units[queries == number].tolist()
+        keys, _, damaged = unpack(
+            layout, np.frombuffer(one, np.uint8), np.array([0, len(one)]), layout.block_of(h), num_units
+        )
+        assert damaged or keys.tolist() == sorted(set(keys.tolist()))
+
+
+def test_what_a_writer_would_not_write_is_named():
+    """Blocks with right checksums and wrong insides."""
+    bits = (8, 0, 0, 8)  # one sub-bucket, entries of a byte of remainder and a byte of id
+
+    def told(entries, hot=b"", count=None, h=5 << 56, num_units=200):
+        body = bytes([len(entries) if count is None else count])
+        body += b"".join(unit.to_bytes(1, "little") + bytes([remainder]) for remainder, unit in entries) + hot
+        data = np.frombuffer(body + checksum(body, 0), np.uint8)
+        starts = np.array([0, len(data)])
+        found, places, damaged = look_up(bits, data, starts, [h], num_units)
+        return found.get(0), places.get(0), damaged.get(0), unpack(layout_of(bits), data, starts, 0, num_units)[2]
+
+    place = (9).to_bytes(8, "little") + (7).to_bytes(4, "little")
+    assert told([(5, 1), (5, 199), (6, 0)]) == ([1, 199], None, None, {})
+    assert told([(5, 255), (6, 0)], place) == (None, (9, 7), None, {})
+    assert told([(5, 200)]) == (None, None, REASONS[3], {0: REASONS[3]})
+    assert told([(5, 255)]) == (None, None, REASONS[4], {0: REASONS[4]})
+    assert told([(5, 1)], place) == ([1], None, None, {0: REASONS[4]})
+    assert told([(5, 1)], place[1:]) == (None, None, REASONS[2], {0: REASONS[2]})
+    assert told([(5, 1)], count=2) == (None, None, REASONS[2], {0: REASONS[2]})
+    assert told([(5, 1)], count=0) == (None, None, REASONS[2], {0: REASONS[2]})
+    assert told([(5, 2), (5, 1)]) == ([2, 1], None, None, {0: REASONS[5]})
+    assert told([(5, 1), (5, 1)]) == ([1, 1], None, None, {0: REASONS[5]})
+    assert told([(5, 1), (5, 255)], place)[3] == {0: REASONS[5]}
+    assert told([(5, 255), (5, 255)], place * 2)[2:] == (REASONS[4], {0: REASONS[5]})
+
+
+def test_what_cannot_be_packed_is_refused():
+    bits = (20, 8, 4, 8)
+    layout = layout_of(bits)
+
+    def refused(keys, first=0, count=16, runs=(), lengths=(), places=()):
+        with pytest.raises(ValueError):
+            pack(
+                layout, np.array(keys, np.uint64), first, count, np.array(runs, np.int64),
+                np.array(lengths, np.int64), np.array(places, np.uint64).reshape(-1, 2),
+            )  # fmt: skip
+
+    refused([2, 1])
+    refused([1, 1])
+    refused([255])  # that id means a hot prefix
+    refused([1, (1 << 44) | 300])
+    refused([2**63], 0, 8)
+    refused([1], 1, 8)
+    refused([], 10, 7)
+    refused([], 17, 0)
+    refused([], 0, 2**64 - 1)
+    refused([1, 2], runs=[0], lengths=[1], places=[(0, 1)])  # not all of its prefix
+    refused([1, 2], runs=[1], lengths=[1], places=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[3], places=[(0, 1)])
+    refused([1, 2], runs=[-1], lengths=[2], places=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[2], places=[(0, 2**32)])
+    refused([1, 2], runs=[0, 0], lengths=[2, 2], places=[(0, 1)] * 2)
+    refused([1, 1 << 44], runs=[0], lengths=[2], places=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[2])
+    for wrong in [(0, 0, 0, 1), (41, 0, 0, 1), (8, 9, 0, 1), (8, 4, 5, 1), (8, 4, 4, 0), (8, 4, 4, 33), (40, 7, 7, 24)]:
+        with pytest.raises(ValueError, match="no blocks"):
+            Layout(*wrong)
+
+
+def test_blocks_outside_of_the_data_are_refused():
+    layout = layout_of((8, 0, 0, 8))
+    data, hashes = np.zeros(8, np.uint8), np.zeros(1, np.uint64)
+    for start, end in [(-1, 4), (0, 9), (5, 4), (2**62, 2**62 + 1)]:
+        with pytest.raises(ValueError):
+            find(layout, data, np.array([start]), np.array([end]), hashes, 1)
+        with pytest.raises(ValueError):
+            unpack(layout, data, np.array([start, end]), 0, 1)
+    with pytest.raises(ValueError):
+        find(layout, data, np.array([0, 0]), np.array([4]), hashes, 1)
+    *_, damaged, _ = find(layout, data[:0], np.array([0]), np.array([0]), hashes, 1)
+    assert damaged.tolist() == [0]
+    assert unpack(layout, data[:0], np.array([0, 0]), 0, 1)[2] == {0: REASONS[1]}
+    assert unpack(layout, data[:0], np.array([0]), 0, 1)[0].tolist() == []
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=50))
+def test_squeeze(numbers):
+    keys = np.array(sorted(numbers), np.uint64)
+    count = squeeze(keys)
+    assert keys[:count].tolist() == sorted(set(numbers))
+
+
+def test_first_key():
+    layout = layout_of((35, 12, 8, 20))
+    assert [layout.first_key(block) for block in (0, 1, 15, 16)] == [0, 2**60, 15 * 2**60, 2**64]
+    assert layout_of((24, 0, 0, 32)).first_key(1) == 2**64
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_property_every_key_of_any_layout_is_found(data):
+    prefix_bits = data.draw(st.integers(1, 40))
+    id_bits = data.draw(st.integers(1, min(32, 64 - prefix_bits)))
+    bucket_bits = data.draw(st.integers(max(0, prefix_bits + id_bits - 56), min(prefix_bits, 10)))
+    block_bits = data.draw(st.integers(0, bucket_bits))
+    bits = prefix_bits, bucket_bits, block_bits, id_bits
+    prefixes = st.integers(0, 2**prefix_bits - 1)
+    few = data.draw(st.lists(prefixes, min_size=1, max_size=5))
+    units = st.integers(0, 2**id_bits - 2)
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from(few) | prefixes, units), max_size=120))
+    keys = sorted({(prefix << (64 - prefix_bits)) | unit for prefix, unit in pairs})
+    threshold = data.draw(st.integers(1, 8))
+    blocks, starts, hot = packed(bits, keys, threshold)
+    truth = {}
+    for prefix, unit in sorted(set(pairs)):
+        truth.setdefault(prefix, []).append(unit)
+    wanted = sorted(truth)
+    found, places, damaged = look_up(bits, blocks, starts, [p << (64 - prefix_bits) for p in wanted], 2**id_bits - 1)
+    assert not damaged
+    for query, prefix in enumerate(wanted):
+        assert places.get(query) == hot.get(prefix)
+        assert found.get(query) == (None if prefix in hot else truth[prefix])
