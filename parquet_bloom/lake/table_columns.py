@@ -1,0 +1,75 @@
+"""What the columns of a Delta or Iceberg table are called in its files, by the table's schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Path = tuple[str, ...]
+
+Column = tuple[Path, Path, int | None]
+"""Its path in the table, that in the files, and its field id."""
+
+
+def names_of(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, str], dict[str, int]]:
+    """{name: name in the files} and {name: field id}, without names that mean several columns.
+
+    `only_plain` leaves out those with a dot in a part of their name.
+    """
+    found: dict[str, Column] = {}
+    twice: set[str] = set()
+    for column in columns:
+        logical, physical, _ = column
+        name = ".".join(logical)
+        if name in found:
+            twice.add(name)
+        if not only_plain or not any("." in part for part in (*logical, *physical)):
+            found[name] = column
+    kept = {name: column for name, column in found.items() if name not in twice}
+    ids = {name: number for name, (_, _, number) in kept.items() if number is not None}
+    return {name: ".".join(physical) for name, (_, physical, _) in kept.items()}, ids
+
+
+def delta_columns(struct: Mapping[str, Any], mode: str, above: Path, above_in_files: Path) -> Iterator[Column]:
+    """A Delta schema's columns and the fields of structs; not what is inside of lists and maps."""
+    for column in struct["fields"]:
+        in_files, number = column["name"], None
+        if mode != "none":
+            in_files = column["metadata"]["delta.columnMapping.physicalName"]
+            number = int(column["metadata"]["delta.columnMapping.id"])
+        path, path_in_files = (*above, column["name"]), (*above_in_files, in_files)
+        yield path, path_in_files, number
+        if isinstance(column["type"], dict) and column["type"]["type"] == "struct":
+            yield from delta_columns(column["type"], mode, path, path_in_files)
+
+
+def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[dict[str, str], dict[str, int]]:
+    """As `names_of`, of the columns that had one name in all schemas of a table and in its mapping of names."""
+    ever: dict[int | None, set[Path]] = {}
+    for each in schemas:
+        for _, physical, number in _iceberg_columns(each.fields, (), ()):
+            ever.setdefault(number, set()).add(physical)
+    for number, path in _mapped(mapping or (), [()]):
+        ever.setdefault(number, set()).add(path)
+    columns = _iceberg_columns(schema.fields, (), ())
+    return names_of((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
+
+
+def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator[Column]:
+    """An Iceberg schema's columns and the fields of structs; not what is inside of lists and maps."""
+    from pyiceberg.schema import make_compatible_name
+    from pyiceberg.types import StructType
+
+    for column in fields:
+        path, in_files = (*above, column.name), (*above_in_files, make_compatible_name(column.name))
+        yield path, in_files, column.field_id
+        if isinstance(column.field_type, StructType):
+            yield from _iceberg_columns(column.field_type.fields, path, in_files)
+
+
+def _mapped(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
+    """(field id, path) of each name that a table gives its columns in files without field ids."""
+    for each in fields:
+        paths = [(*path, name) for path in above for name in each.names]
+        yield from ((each.field_id, path) for path in paths)
+        yield from _mapped(each.fields, paths)
