@@ -1,0 +1,138 @@
+"""A segment in the making: files come with their hashes, and at the end everything but the manifest is written."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ParquetBloomError
+from ..hashing.physical import ColumnType
+from ..predicate.evidence import Holds
+from ..storage import Folder
+from . import layouts
+from .file_table import FileRecord, FileTable
+from .manifest import ColumnPart, SegmentInfo
+from .part import PartWriter
+
+Key = tuple[str, ColumnType, Holds]
+
+
+@dataclass
+class _Part:
+    number: int
+    name: str
+    writer: PartWriter
+
+
+@dataclass
+class SegmentBuilder:
+    """Takes files one after the other.
+
+    Parameters
+    ----------
+    folder : of the index.
+    layout, settings, columns, granularity : the index's.
+    memory_limit : bytes for values, about; the rest waits on disk.
+
+    Attributes
+    ----------
+    num_units : given out so far.
+    """
+
+    folder: Folder
+    layout: str
+    settings: Mapping[str, Any]
+    columns: Sequence[str]
+    granularity: str
+    memory_limit: int
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    num_units: int = 0
+    _records: list[FileRecord] = field(default_factory=list)
+    _parts: dict[Key, _Part] = field(default_factory=dict)
+    _abandoned: list[int] = field(default_factory=list)
+    _first_unit: int = 0
+
+    def has_room(self, row_groups: int) -> bool:
+        """Whether a file of so many row groups fits."""
+        return self.num_units + self._units(row_groups) <= layouts.most_units(self.layout, self.settings)
+
+    def begin_file(self) -> None:
+        """Begin the next file; its units follow those of the one before."""
+        self._first_unit = self.num_units
+
+    def add(
+        self, column: str, column_type: ColumnType, holds: Holds, row_group: int, hashes: NDArray[np.uint64]
+    ) -> None:
+        """Hashes of a column in a row group of the file that was begun."""
+        unit = self._first_unit + (row_group if self.granularity == "row_group" else 0)
+        self._part(column, column_type, holds).writer.add(unit, hashes)
+
+    def part_number(self, column: str, column_type: ColumnType, holds: Holds) -> int:
+        """Where the values of such a column are found, for the file's record."""
+        return self._part(column, column_type, holds).number
+
+    def end_file(self, record: FileRecord) -> None:
+        """The file that was begun is complete."""
+        self._records.append(record)
+        self.num_units = self._first_unit + record.num_units
+
+    def abandon_file(self, path: str, row_groups: int) -> None:
+        """The file that was begun will not be indexed; what came of it belongs to nobody."""
+        self._abandoned.append(len(self._records))
+        self.end_file(FileRecord(path, -1, b"", 0, 0, self._units(row_groups), False))
+
+    def units_of(self, row_groups: int) -> int:
+        return self._units(row_groups)
+
+    def finish(self) -> SegmentInfo | None:
+        """Write the segment's files; None if nothing is in it."""
+        if len(self._abandoned) == len(self._records):
+            self.close()
+            return None
+        parts = []
+        for (column, column_type, holds), part in self._parts.items():
+            info = part.writer.finish(self.num_units)
+            parts.append(ColumnPart(column, column_type, holds, (info,)))
+        self.close()
+        return self.with_parts(parts)
+
+    def with_parts(self, parts: Sequence[ColumnPart]) -> SegmentInfo:
+        """The segment whose parts have been written; only the table of its files is left to be."""
+        files = f"{self.name}.files"
+        FileTable.of(self._records, self.columns).write(self.folder, files)
+        removed = np.array(self._abandoned, np.int64)
+        return SegmentInfo(self.name, files, len(self._records), self.num_units, tuple(parts), removed)
+
+    def close(self) -> None:
+        """Let go of memory and temporary files."""
+        for part in self._parts.values():
+            part.writer.close()
+
+    def _units(self, row_groups: int) -> int:
+        return max(1, row_groups) if self.granularity == "row_group" else 1
+
+    def _part(self, column: str, column_type: ColumnType, holds: Holds) -> _Part:
+        key = column, column_type, holds
+        if key not in self._parts:
+            number = len(self._parts)
+            if number > np.iinfo(np.int16).max:
+                raise ParquetBloomError("the columns have too many types", path=self.folder.path, column=column)
+            name = part_name(self.name, number, self.layout)
+            # A column has one type in most lakes; where it has several, what is set aside for it is shared out.
+            limit = self.memory_limit // max(len(self.columns), number + 1)
+            writer = layouts.writer(
+                self.layout, self.settings, self.folder.path_of(name), self.folder.filesystem, limit
+            )
+            self._parts[key] = _Part(number, name, writer)
+        return self._parts[key]
+
+
+def part_name(segment: str, number: int, layout: str, slice_number: int | None = None) -> str:
+    """The name of a part's file in the index's folder."""
+    middle = "" if slice_number is None else f"-{slice_number:05d}"
+    return f"{segment}-{number}{middle}.{layout}"

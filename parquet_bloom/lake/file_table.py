@@ -1,0 +1,262 @@
+"""The files of a segment: which they are, what they were when they were indexed, and which units are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..core.xxh64 import hash_keys, hash_one
+from ..errors import BrokenIndexError
+from ..hashing.arrays import keys_of
+from ..storage import Folder
+
+NOT_COVERED = -1
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that was indexed.
+
+    Attributes
+    ----------
+    path : as the lake's listing names it (see `names.name_of`).
+    size : in bytes; -1 for one that nobody looked at.
+    stamp : what tells that it is unchanged, see `stamps`.
+    footer, data : fingerprints of its footer without filters, and of the indexed columns' bytes.
+    num_units : how many are its own.
+    listed : whether it was found in the lake's folders; otherwise it was named.
+    parts : {column: number of the segment's part that has its values}; missing where the column is not covered.
+    doubts : {column: why it is not covered}.
+    """
+
+    path: str
+    size: int
+    stamp: bytes
+    footer: int
+    data: int
+    num_units: int
+    listed: bool
+    parts: Mapping[str, int] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def checked(self) -> bool:
+        """Whether the file is looked at to learn whether it is live."""
+        return self.size >= 0
+
+
+class FileTable:
+    """The records of a segment's files, by their numbers.
+
+    Attributes
+    ----------
+    table : a row a file: path, size, stamp, footer, data, first_unit, listed, and for each column a part and a doubt.
+    num_units : of all files.
+    """
+
+    def __init__(self, table: pa.Table, num_units: int):
+        self.table = table.combine_chunks()
+        self.num_units = num_units
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    @classmethod
+    def of(cls, records: Sequence[FileRecord], columns: Iterable[str]) -> FileTable:
+        """The table of files whose units follow each other in the records' order."""
+        units = np.array([record.num_units for record in records], np.int64)
+        first = np.cumsum(units) - units
+        found: dict[str, Any] = {
+            "path": pa.array([_encoded(record.path) for record in records], pa.large_binary()),
+            "size": pa.array([record.size for record in records], pa.int64()),
+            "stamp": pa.array([record.stamp for record in records], pa.binary()),
+            "footer": pa.array([record.footer for record in records], pa.uint64()),
+            "data": pa.array([record.data for record in records], pa.uint64()),
+            "first_unit": pa.array(first, pa.int64()),
+            "listed": pa.array([record.listed for record in records], pa.bool_()),
+        }
+        for column in columns:
+            parts = [record.parts.get(column, NOT_COVERED) for record in records]
+            found[_part(column)] = pa.array(parts, pa.int16())
+            doubts = [record.doubts.get(column) for record in records]
+            found[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
+        return cls(pa.table(found), int(units.sum()))
+
+    # ----------------------------------------------------------------------------------------------------- its file
+
+    def write(self, folder: Folder, name: str) -> None:
+        """Write the table to a file of the index."""
+        sink = pa.BufferOutputStream()
+        schema = self.table.schema.with_metadata({"num_units": str(self.num_units)})
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(sink, schema, options=options) as writer:
+            writer.write_table(self.table.cast(schema))
+        data = sink.getvalue().to_pybytes()
+        with folder.create(name) as new:
+            new.write(data)
+            new.write(hash_one(data).to_bytes(8, "little"))
+            new.commit()
+
+    @classmethod
+    def read(cls, folder: Folder, name: str, num_files: int, num_units: int) -> FileTable:
+        """Read it back.
+
+        Raises
+        ------
+        BrokenIndexError
+            The file is not as it was written.
+        StorageError
+            It cannot be read.
+        """
+        with folder.open(name) as source:
+            data = source.read_at(0, source.size)
+        body = data[:-8]
+        if hash_one(body).to_bytes(8, "little") != data[-8:]:
+            raise BrokenIndexError("it does not fit its checksum", path=folder.path_of(name))
+        try:
+            with pa.ipc.open_file(pa.BufferReader(body)) as reader:
+                table = reader.read_all()
+            table.validate(full=True)
+            found = cls(table.replace_schema_metadata(), int(table.schema.metadata[b"num_units"]))
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            problem = f"the table of files cannot be read: {str(error).splitlines()[0]}"
+            raise BrokenIndexError(problem, path=folder.path_of(name)) from error
+        if (len(found), found.num_units) != (num_files, num_units):
+            problem = f"it holds {len(found)} files of {found.num_units} units, not {num_files} of {num_units}"
+            raise BrokenIndexError(problem, path=folder.path_of(name))
+        return found
+
+    # -------------------------------------------------------------------------------------------------- its columns
+
+    def path(self, number: int) -> str:
+        return _decoded(self._paths[number].as_py())
+
+    def paths(self, numbers: NDArray[np.int64] | None = None) -> list[str]:
+        """Paths of all files, or of some."""
+        chosen = self._paths if numbers is None else self._paths.take(pa.array(numbers))
+        return [_decoded(path) for path in chosen.to_pylist()]
+
+    @cached_property
+    def _paths(self) -> pa.LargeBinaryArray:
+        return _whole(self.table["path"])
+
+    @cached_property
+    def path_hashes(self) -> NDArray[np.uint64]:
+        return np.asarray(hash_keys(keys_of(self._paths)))
+
+    def has_paths(self, numbers: NDArray[np.int64], names: pa.LargeBinaryArray) -> NDArray[np.bool_]:
+        """Whether files have these paths, file by file."""
+        same = pc.equal(self._paths.take(pa.array(numbers)), names)
+        return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.asarray(_whole(self.table["size"]).to_numpy())
+
+    @cached_property
+    def stamps(self) -> pa.BinaryArray:
+        return _whole(self.table["stamp"])
+
+    @cached_property
+    def listed(self) -> NDArray[np.bool_]:
+        return np.asarray(_whole(self.table["listed"]).to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def first_units(self) -> NDArray[np.int64]:
+        """One more than there are files: file i has the units first_units[i] to first_units[i + 1]."""
+        return np.append(_whole(self.table["first_unit"]).to_numpy(), self.num_units)
+
+    def fingerprints(self, number: int) -> tuple[int, int]:
+        """Of the footer and of the data."""
+        return self.table["footer"][number].as_py(), self.table["data"][number].as_py()
+
+    def files_of(self, units: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The files that units belong to."""
+        return np.asarray(np.searchsorted(self.first_units, units, "right") - 1)
+
+    def parts(self, column: str) -> NDArray[np.int16]:
+        """For each file the number of the part that has its values of a column, or NOT_COVERED."""
+        return np.asarray(_whole(self.table[_part(column)]).to_numpy())
+
+    def doubt(self, column: str, number: int) -> str | None:
+        """Why a column of a file is not covered."""
+        found = self.table[_doubt(column)][number].as_py()
+        return None if found is None else str(found)
+
+    # ------------------------------------------------------------------------------------------------- made of others
+
+    def stamped(self, known: Mapping[int, tuple[int, bytes]]) -> FileTable:
+        """The same, with other sizes and stamps of some files, given by their numbers."""
+        sizes, stamps = self.sizes.copy(), self.stamps.to_pylist()
+        for number, (size, stamp) in known.items():
+            sizes[number], stamps[number] = size, stamp
+        table = self.table
+        for name, values in (("size", pa.array(sizes)), ("stamp", pa.array(stamps, pa.binary()))):
+            table = table.set_column(table.schema.get_field_index(name), name, values)
+        return FileTable(table, self.num_units)
+
+    @classmethod
+    def merged(
+        cls, tables: Sequence[tuple[FileTable, NDArray[np.bool_]]], parts: Sequence[Sequence[int]]
+    ) -> tuple[FileTable, list[NDArray[np.int64]]]:
+        """One table of the files that are kept of several.
+
+        Parameters
+        ----------
+        tables : each with what is kept of it.
+        parts : for each table the new number of each of its parts.
+
+        Returns
+        -------
+        The table, and for each of the old ones the new number of every unit, -1 for those that are dropped.
+        """
+        chosen, units, done = [], [], 0
+        for (table, kept), numbers in zip(tables, parts, strict=True):
+            counts = np.diff(table.first_units)
+            of_unit = np.repeat(kept, counts)
+            remap = np.where(of_unit, done + np.cumsum(of_unit) - 1, -1).astype(np.int64)
+            units.append(remap)
+            first = done + np.cumsum(np.where(kept, counts, 0)) - np.where(kept, counts, 0)
+            renumbered = np.append(np.array(numbers, np.int16), np.int16(NOT_COVERED))  # the last for NOT_COVERED
+            found = table.table.set_column(
+                table.table.schema.get_field_index("first_unit"), "first_unit", pa.array(first, pa.int64())
+            )
+            for place, name in enumerate(found.schema.names):
+                if name.startswith("part "):
+                    found = found.set_column(place, name, pa.array(renumbered[_whole(found[name]).to_numpy()]))
+            chosen.append(found.filter(pa.array(kept)))
+            done += int(of_unit.sum())
+        whole = pa.concat_tables(chosen).unify_dictionaries()
+        return cls(whole, done), units
+
+
+def _part(column: str) -> str:
+    return f"part {column}"
+
+
+def _doubt(column: str) -> str:
+    return f"doubt {column}"
+
+
+def _encoded(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
+
+
+def _decoded(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def encoded(paths: Sequence[str]) -> pa.LargeBinaryArray:
+    """Paths as the table has them."""
+    return pa.array([_encoded(path) for path in paths], pa.large_binary())
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])

@@ -1,0 +1,217 @@
+"""Files of the lake, read for the hashes of their indexed columns: many at a time, row group by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ParquetBloomError, UnknownColumnError
+from ..file.column_hashes import ColumnHashes
+from ..file.columns import find_leaves, holds_elements
+from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
+from ..file.reader import BloomFile
+from ..hashing.physical import ColumnType
+from ..metadata.footer import Leaf
+from ..predicate.evidence import Holds
+from ..storage import Entry, open_source
+from ..threads import in_order
+from .stamps import settled_stamp
+
+FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
+
+_FILES_AHEAD = 4  # opened at a time, so that none is waited for
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A column of a file that can be indexed.
+
+    Attributes
+    ----------
+    leaf : the column.
+    column_type, holds : how its values are stored, and what they are of what the column's name means.
+    hashes : reads them.
+    """
+
+    leaf: Leaf
+    column_type: ColumnType
+    holds: Holds
+    hashes: ColumnHashes
+
+
+@dataclass
+class OpenedFile:
+    """A file that is being indexed.
+
+    Attributes
+    ----------
+    entry : as it was listed.
+    file : the file; closed when its fingerprint is known.
+    stamp : what will tell that it is unchanged.
+    footer : fingerprint of the footer without filters.
+    data : of the indexed columns' bytes; known at the end.
+    columns : {column: what is indexed of it}.
+    doubts : {column: why it is not indexed}.
+    missing : the columns among them that the file does not have.
+    """
+
+    entry: Entry
+    file: BloomFile
+    stamp: bytes
+    footer: int
+    columns: dict[str, Covered]
+    doubts: dict[str, str]
+    missing: frozenset[str]
+    data: int = 0
+
+
+@dataclass
+class Piece:
+    """What was read of a file at a time: the hashes of one column in one row group, or at last its fingerprint.
+
+    Attributes
+    ----------
+    opened : the file; None if it could not be opened.
+    column, row_group, hashes : what was read; an empty column for the last piece of a file.
+    error : what went wrong; no more pieces of the file follow that mean anything.
+    entry : the file as it was listed.
+    """
+
+    entry: Entry
+    opened: OpenedFile | None
+    column: str = ""
+    row_group: int = 0
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    error: ParquetBloomError | None = None
+
+    @property
+    def last(self) -> bool:
+        return not self.column
+
+
+def open_to_index(
+    entry: Entry, columns: Sequence[str], filesystem: object | None, find: FindLeaf | None = None
+) -> OpenedFile:
+    """Open a file, and find out which of the columns can be indexed.
+
+    Parameters
+    ----------
+    find : which leaf of a file is a column; None to find it by its name.
+
+    Raises
+    ------
+    ParquetBloomError
+        It cannot be opened, or is no Parquet file.
+    """
+    source = open_source(entry.path, filesystem, entry)
+    try:
+        stamp = settled_stamp(source.identity)
+        file = BloomFile(source, None)
+        found: dict[str, Covered] = {}
+        doubts: dict[str, str] = {}
+        missing = []
+        for column in columns:
+            try:
+                found[column] = covered(file, column, find)
+            except ParquetBloomError as error:
+                doubts[column] = error.problem
+                if isinstance(error, UnknownColumnError):
+                    missing.append(column)
+        return OpenedFile(entry, file, stamp, footer_fingerprint(file.footer), found, doubts, frozenset(missing))
+    except BaseException:
+        source.close()
+        raise
+
+
+def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
+    """What is indexed of a column; raises a ParquetBloomError that says why nothing is."""
+    if find is not None:
+        leaf = find(column, file.leaves, file.path)
+        hashes = ColumnHashes(file, leaf)
+        return Covered(leaf, hashes.column_type, Holds.PARTS if leaf.repeated else Holds.VALUES, hashes)
+    leaves = find_leaves(file.leaves, column)
+    if len(leaves) != 1:
+        problem = "no such column" if not leaves else f"the name stands for {len(leaves)} columns"
+        raise UnknownColumnError(problem, path=file.path, column=column)
+    leaf = leaves[0]
+    hashes = ColumnHashes(file, leaf)
+    if not leaf.repeated and leaf.name == column:
+        holds = Holds.VALUES
+    else:
+        holds = Holds.ELEMENTS if holds_elements(leaf, column) else Holds.PARTS
+    return Covered(leaf, hashes.column_type, holds, hashes)
+
+
+def pieces(
+    entries: Iterable[Entry],
+    columns: Sequence[str],
+    filesystem: object | None,
+    threads: int,
+    find: FindLeaf | None = None,
+) -> Generator[Piece, None, None]:
+    """Read files, in their order; close the iterator to give up.
+
+    Parameters
+    ----------
+    threads : that decode and hash.
+    find : see `open_to_index`.
+    """
+
+    def opened(entry: Entry) -> Piece:
+        try:
+            return Piece(entry, open_to_index(entry, columns, filesystem, find))
+        except ParquetBloomError as error:
+            return Piece(entry, None, error=error)
+
+    def work(piece: Piece) -> Piece:
+        if piece.error is not None or piece.opened is None or piece.opened.file.source.size < 0:
+            return piece
+        try:
+            return _read(piece, piece.opened)
+        except ParquetBloomError as error:
+            error.path = error.path or piece.entry.path
+            piece.error = error
+            return piece
+
+    with (
+        in_order(opened, entries, _FILES_AHEAD) as files,
+        closing(_tasks(files)) as tasks,
+        in_order(work, tasks, threads) as done,
+    ):
+        yield from done
+
+
+def _tasks(files: Iterator[Piece]) -> Generator[Piece, None, None]:
+    """What is to be read of files, a piece at a time."""
+    for found in files:
+        opened = found.opened
+        if opened is not None:
+            for column in opened.columns:
+                for row_group in opened.file.row_groups:
+                    yield replace(found, column=column, row_group=row_group)
+        yield found
+
+
+def _read(piece: Piece, opened: OpenedFile) -> Piece:
+    if piece.last:
+        opened.data = data_fingerprint(opened.file, opened.columns)
+        opened.file.source.check_unchanged()
+    else:
+        piece.hashes = opened.columns[piece.column].hashes.of(piece.row_group)
+    return piece
+
+
+def data_fingerprint(file: BloomFile, columns: Iterable[str] | dict[str, Covered], find: FindLeaf | None = None) -> int:
+    """Of the bytes of columns as they are stored; the columns are found anew where only their names are given."""
+    known = columns if isinstance(columns, dict) else {}
+    leaves = []
+    for column in sorted(columns):
+        try:
+            leaves.append((known.get(column) or covered(file, column, find)).leaf)
+        except ParquetBloomError:
+            continue
+    return chunk_bytes_fingerprint(file.source, file.footer, leaves)

@@ -1,0 +1,258 @@
+"""Which indexed files are live: still in the lake, and still what they were when they were indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..core.xxh64 import hash_keys
+from ..errors import ParquetBloomError
+from ..file.fingerprint import footer_fingerprint
+from ..file.reader import BloomFile
+from ..hashing.arrays import keys_of
+from ..storage import Entry, is_local, is_url, look_at, open_source
+from ..threads import in_order
+from . import sources
+from .file_table import encoded
+from .hashed import FindLeaf, data_fingerprint
+from .segment import Segment
+from .stamps import NONE, settled_stamp, stamp_of, stamp_of_etag
+
+_OPENED_AT_A_TIME = 16
+
+
+class Place(NamedTuple):
+    """Where a file stands in an index."""
+
+    segment: int
+    file: int
+
+
+class PathTable:
+    """Finds files by their paths among those that segments keep."""
+
+    def __init__(self, segments: Sequence[Segment]):
+        self._segments = segments
+        hashes, numbers, owners = [], [], []
+        for place, segment in enumerate(segments):
+            kept = np.flatnonzero(segment.kept)
+            hashes.append(segment.files.path_hashes[kept])
+            numbers.append(kept)
+            owners.append(np.full(len(kept), place, np.int32))
+        every = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
+        order = np.argsort(every, kind="stable")
+        self._hashes = every[order]
+        self._numbers = (np.concatenate(numbers) if numbers else np.empty(0, np.int64))[order]
+        self._owners = (np.concatenate(owners) if owners else np.empty(0, np.int32))[order]
+
+    def find(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """For each name the segment and the number of the file; -1 and -1 for one that is not indexed."""
+        wanted = encoded(names)
+        owners, numbers = np.full(len(names), -1, np.int32), np.full(len(names), -1, np.int64)
+        if not len(self._hashes) or not len(names):
+            return owners, numbers
+        hashes = np.asarray(hash_keys(keys_of(wanted)))
+        at = np.searchsorted(self._hashes, hashes)
+        open_places = np.arange(len(names))
+        while len(open_places):  # paths that share a hash stand side by side
+            inside = at[open_places] < len(self._hashes)
+            open_places = open_places[inside]
+            open_places = open_places[self._hashes[at[open_places]] == hashes[open_places]]
+            for owner in np.unique(self._owners[at[open_places]]).tolist():
+                mine = open_places[self._owners[at[open_places]] == owner]
+                found = self._numbers[at[mine]]
+                same = self._segments[owner].files.has_paths(found, wanted.take(pa.array(mine)))
+                owners[mine[same]], numbers[mine[same]] = owner, found[same]
+            open_places = open_places[owners[open_places] < 0]
+            at[open_places] += 1
+        return owners, numbers
+
+
+@dataclass
+class Live:
+    """What holds of the lake's files.
+
+    Attributes
+    ----------
+    alive : for each segment and file of it (bool) whether its values are those of a live file.
+    unindexed : paths of live files of which nothing is known, as they were listed.
+    changed : how many of them are in the index, but as they were before.
+    gone : how many indexed files are not in the lake any more.
+    judged : False where the lake was not looked at, so that nothing is known of files that are not indexed.
+    restamped : {place: (size, stamp)} of files whose values proved to be unchanged, although something is new at them.
+    """
+
+    alive: list[NDArray[np.bool_]]
+    unindexed: list[str] = field(default_factory=list)
+    changed: int = 0
+    gone: int = 0
+    judged: bool = False
+    restamped: dict[Place, tuple[int, bytes]] = field(default_factory=dict)
+
+
+def unjudged(segments: Sequence[Segment]) -> Live:
+    """As if every file were what it was."""
+    return Live([segment.kept.copy() for segment in segments])
+
+
+def stamps_of(entries: Sequence[Entry], filesystem: object | None) -> list[tuple[int, bytes] | None]:
+    """Size and stamp of files as they are now; None for one that is not there."""
+    if is_local(filesystem) and not any(is_url(entry.path) for entry in entries):
+        looked = look_at([entry.path for entry in entries])
+        return [None if source is None else (source.size, stamp_of(source.identity)) for source in looked]
+    with in_order(lambda entry: _stamp(entry, filesystem), entries, _OPENED_AT_A_TIME) as found:
+        return list(found)
+
+
+def _stamp(entry: Entry, filesystem: object | None) -> tuple[int, bytes] | None:
+    known = entry.known
+    if known is not None and known.size is not None and known.e_tag is not None:
+        return known.size, stamp_of_etag(known.e_tag)
+    try:
+        with open_source(entry.path, filesystem, entry) as source:
+            return source.size, stamp_of(source.identity)
+    except ParquetBloomError:
+        return None
+
+
+def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
+    """Which files of a segment have the size and the stamp that were found of them, which must be one."""
+    known = segment.files.stamps.take(pa.array(numbers))
+    stamps = pa.array([stamp for _, stamp in found], pa.binary())
+    same = pc.and_(pc.equal(stamps, known), pc.not_equal(stamps, pa.scalar(NONE)))
+    sizes = np.array([size for size, _ in found], np.int64)
+    return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_) & (sizes == segment.files.sizes[numbers])
+
+
+class Judge:
+    """Judges which files are live, and remembers of which it has read the contents.
+
+    Parameters
+    ----------
+    columns : indexed ones, whose bytes make up a file's fingerprint.
+    filesystem : of the lake.
+    """
+
+    def __init__(self, columns: Sequence[str], filesystem: object | None):
+        self._columns = columns
+        self._filesystem = filesystem
+        self._verified: dict[tuple[str, int, bytes, int, int], bool] = {}
+
+    def judge(
+        self,
+        segments: Sequence[Segment],
+        listing: sources.Listing | None,
+        verify: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Live:
+        """Judge all files.
+
+        Parameters
+        ----------
+        listing : the lake's files as they are now; None where only the indexed files themselves are looked at.
+        verify : read the contents of files at which something is new; otherwise those count as changed.
+        progress : called while contents are read with (done, in all).
+        """
+        entries = list(listing.entries) if listing is not None else []
+        names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
+        table = PathTable(segments)
+        owners, numbers = table.find(names)
+        live = Live([np.zeros(len(segment.files), np.bool_) for segment in segments], judged=listing is not None)
+        seen = [np.zeros(len(segment.files), np.bool_) for segment in segments]
+        for owner, number in zip(owners.tolist(), numbers.tolist(), strict=True):
+            if owner >= 0:
+                seen[owner][number] = True
+        for place, segment in enumerate(segments):
+            unchecked = segment.kept & (segment.files.sizes < 0)
+            live.alive[place] |= unchecked
+            named = segment.kept & ~segment.files.listed & ~unchecked & ~seen[place]
+            if listing is None:
+                named |= segment.kept & ~unchecked & ~seen[place]
+            at = np.flatnonzero(named)
+            paths = segment.files.paths(at)
+            entries += map(Entry, paths)
+            owners = np.append(owners, np.full(len(at), place, np.int32))
+            numbers = np.append(numbers, at)
+            seen[place][at] = True
+            live.gone += int((segment.kept & ~unchecked & ~seen[place]).sum())
+        find = None if listing is None else listing.find
+        self._settle(segments, entries, owners, numbers, live, find, verify, progress)
+        return live
+
+    def _settle(
+        self,
+        segments: Sequence[Segment],
+        entries: Sequence[Entry],
+        owners: NDArray[np.int32],
+        numbers: NDArray[np.int64],
+        live: Live,
+        find: FindLeaf | None,
+        verify: bool,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        """Say of each file whether it is the one that was indexed."""
+        live.unindexed += [entries[at].path for at in np.flatnonzero(owners < 0).tolist()]
+        doubtful: list[tuple[Entry, Place, int, bytes]] = []
+        for number, segment in enumerate(segments):
+            asked = np.flatnonzero(owners == number)
+            if not len(asked):
+                continue
+            looked = stamps_of([entries[at] for at in asked.tolist()], self._filesystem)
+            there = np.array([one is not None for one in looked], np.bool_)
+            live.gone += int((~there).sum())
+            found = [one for one in looked if one is not None]
+            asked = asked[there]
+            at = numbers[asked]
+            same = same_as(segment, at, found)
+            live.alive[number][at[same]] = True
+            for where in np.flatnonzero(~same).tolist():
+                entry, (size, stamp) = entries[int(asked[where])], found[where]
+                doubtful.append((entry, Place(number, int(at[where])), size, stamp))
+        checks = in_order(
+            lambda one: verify and self._unchanged(segments, *one, find),
+            doubtful,
+            max(1, min(_OPENED_AT_A_TIME, len(doubtful))),
+        )
+        with checks as results:
+            for done, ((entry, place, size, _), known) in enumerate(zip(doubtful, results, strict=True)):
+                if known is False:
+                    live.changed += 1
+                    live.unindexed.append(entry.path)
+                else:
+                    live.alive[place.segment][place.file] = True
+                    if known != NONE:
+                        live.restamped[place] = size, bytes(known)
+                if progress and verify:
+                    progress(done + 1, len(doubtful))
+
+    def _unchanged(
+        self,
+        segments: Sequence[Segment],
+        entry: Entry,
+        place: Place,
+        size: int,
+        stamp: bytes,
+        find: FindLeaf | None,
+    ) -> bytes | bool:
+        """The stamp by which a file is known from now on if its contents are those that were indexed; else False."""
+        footer, data = segments[place.segment].files.fingerprints(place.file)
+        key = (entry.path, size, stamp, footer, data)
+        if stamp != NONE and key in self._verified:
+            return self._verified[key] and stamp
+        try:
+            with open_source(entry.path, self._filesystem, entry) as source:
+                settled = settled_stamp(source.identity)
+                file = BloomFile(source, None)
+                same = footer_fingerprint(file.footer) == footer and data_fingerprint(file, self._columns, find) == data
+                source.check_unchanged()
+        except ParquetBloomError:
+            return False
+        if settled != NONE and settled == stamp:
+            self._verified[key] = same
+        return same and settled

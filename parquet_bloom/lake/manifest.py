@@ -1,0 +1,269 @@
+"""What an index consists of: one small file that names all others, written anew under the next number by each change.
+
+The index is what the manifest of the highest number says. A new one is put there in one step, and only if nobody has
+taken its number, so that an index is never half of a change, whenever a writer dies, and two writers cannot both have
+their way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyroaring
+from numpy.typing import NDArray
+
+from ..core.xxh64 import hash_one
+from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
+from ..hashing.physical import ColumnType, Kind
+from ..predicate.evidence import Holds
+from ..storage import Folder
+from .part import PartInfo
+
+FORMAT = 1
+_NAME = re.compile(r"manifest-(\d{12})\.json")
+_CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
+
+
+@dataclass(frozen=True)
+class ColumnPart:
+    """The values of one column, as they are stored in one way, of a segment's files.
+
+    Attributes
+    ----------
+    column : as the index was asked to have it.
+    column_type : how the values are stored.
+    holds : what they are of what the column's name means.
+    slices : the files that hold them, each for a range of hashes.
+    """
+
+    column: str
+    column_type: ColumnType
+    holds: Holds
+    slices: tuple[PartInfo, ...]
+
+    @property
+    def num_entries(self) -> int:
+        return sum(part.num_entries for part in self.slices)
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """Some files of the lake that were indexed together.
+
+    Attributes
+    ----------
+    name : what the names of its files begin with.
+    files : name of the table of its files.
+    num_files, num_units : how many files, and how many things a lookup can answer with.
+    parts : its values; files refer to them by their places in here.
+    removed : numbers of its files that the index holds no longer (int64, ascending).
+    """
+
+    name: str
+    files: str
+    num_files: int
+    num_units: int
+    parts: tuple[ColumnPart, ...]
+    removed: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+
+    @property
+    def num_entries(self) -> int:
+        return sum(part.num_entries for part in self.parts)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of its values; the table of its files comes on top."""
+        return sum(each.num_bytes for part in self.parts for each in part.slices)
+
+    @property
+    def kept_files(self) -> int:
+        return self.num_files - len(self.removed)
+
+    @property
+    def names(self) -> list[str]:
+        """All files in the index's folder that belong to it."""
+        return [self.files, *(each.name for part in self.parts for each in part.slices)]
+
+    def without(self, numbers: NDArray[np.int64]) -> SegmentInfo:
+        """The same with more files removed."""
+        return replace(self, removed=np.union1d(self.removed, numbers).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an index is.
+
+    Attributes
+    ----------
+    number : of this manifest, from 1.
+    columns : dotted names of the indexed columns.
+    layout : "postings" or "cuckoo".
+    granularity : "file" or "row_group": what a unit is.
+    settings : of the layout.
+    lake : what the live files are found by: {"paths": [...]}, {"delta": path}, {"iceberg": path}; empty where only the
+        indexed files themselves are looked at.
+    snapshot : which state of a table was indexed last; empty for plain files.
+    segments : what is indexed.
+    """
+
+    number: int
+    columns: tuple[str, ...]
+    layout: str
+    granularity: str
+    settings: Mapping[str, Any]
+    lake: Mapping[str, Any] = field(default_factory=dict)
+    snapshot: Mapping[str, Any] = field(default_factory=dict)
+    segments: tuple[SegmentInfo, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """Every file in the index's folder that it refers to, its own among them."""
+        return {name_of(self.number), *(name for segment in self.segments for name in segment.names)}
+
+    @property
+    def num_files(self) -> int:
+        return sum(segment.kept_files for segment in self.segments)
+
+    def next(self, **changes: Any) -> Manifest:
+        """The manifest that follows it."""
+        return replace(self, number=self.number + 1, **changes)
+
+
+def name_of(number: int) -> str:
+    return f"manifest-{number:012d}.json"
+
+
+def numbers_in(names: Mapping[str, Any]) -> list[int]:
+    """The numbers of the manifests among the files of a folder, ascending."""
+    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+
+
+def newest(folder: Folder) -> Manifest:
+    """The manifest that holds now.
+
+    Raises
+    ------
+    StorageError
+        There is no index.
+    BrokenIndexError
+        The manifest is not as it was written.
+    """
+    missing: StorageError | None = None
+    for _ in range(3):  # another process may have replaced and swept it between listing and reading
+        numbers = numbers_in(folder.names())
+        if not numbers:
+            raise StorageError("there is no index", path=folder.path, errno=2)
+        try:
+            return read(folder, numbers[-1])
+        except StorageError as error:
+            missing = error
+    assert missing is not None
+    raise missing
+
+
+def read(folder: Folder, number: int) -> Manifest:
+    """The manifest of a number; errors as of `newest`."""
+    name = name_of(number)
+    with folder.open(name) as source:
+        data = source.read_at(0, source.size)
+    body, line = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if line != _checksum(body):
+        raise BrokenIndexError("the manifest does not fit its checksum", path=folder.path_of(name))
+    try:
+        found = json.loads(body)
+        if found["format"] != FORMAT:
+            raise BrokenIndexError(f"it is an index of format {found['format']!r}; this version knows {FORMAT}")
+        if found["number"] != number:
+            raise BrokenIndexError(f"the manifest says that its number is {found['number']}")
+        return Manifest(
+            number,
+            tuple(found["columns"]),
+            found["layout"],
+            found["granularity"],
+            found["settings"],
+            found["lake"],
+            found["snapshot"],
+            tuple(map(_segment, found["segments"])),
+        )
+    except ParquetBloomError as error:
+        error.path = error.path or folder.path_of(name)
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenIndexError(f"the manifest cannot be understood: {error}", path=folder.path_of(name)) from error
+
+
+def write(folder: Folder, manifest: Manifest) -> None:
+    """Make it the one that holds.
+
+    Raises
+    ------
+    IndexInUseError
+        Another writer has made another one the next.
+    StorageError
+        It cannot be written; the one before still holds.
+    """
+    body = json.dumps(
+        {
+            "format": FORMAT,
+            "number": manifest.number,
+            "columns": manifest.columns,
+            "layout": manifest.layout,
+            "granularity": manifest.granularity,
+            "settings": dict(manifest.settings),
+            "lake": dict(manifest.lake),
+            "snapshot": dict(manifest.snapshot),
+            "segments": [_told(segment) for segment in manifest.segments],
+        }
+    ).encode()
+    try:
+        with folder.create(name_of(manifest.number), new=True) as new:
+            new.write(body)
+            new.write(_checksum(body))
+            new.commit()
+    except ConcurrentChangeError as error:
+        raise IndexInUseError("another writer has changed the index meanwhile", path=folder.path) from error
+
+
+def _checksum(body: bytes) -> bytes:
+    return f"\n{hash_one(body):016x}\n".encode()
+
+
+def _told(segment: SegmentInfo) -> dict[str, Any]:
+    removed = pyroaring.BitMap(segment.removed.tolist()).serialize() if len(segment.removed) else b""
+    return {
+        "name": segment.name,
+        "files": segment.files,
+        "num_files": segment.num_files,
+        "num_units": segment.num_units,
+        "parts": [
+            {
+                "column": part.column,
+                "type": {**asdict(part.column_type), "kind": part.column_type.kind.value},
+                "holds": part.holds.value,
+                "slices": [asdict(each) for each in part.slices],
+            }
+            for part in segment.parts
+        ],
+        "removed": b64encode(removed).decode(),
+    }
+
+
+def _segment(told: Mapping[str, Any]) -> SegmentInfo:
+    bitmap = b64decode(told["removed"], validate=True)
+    removed = np.array(pyroaring.BitMap.deserialize(bitmap) if bitmap else (), np.int64)
+    parts = tuple(
+        ColumnPart(
+            part["column"],
+            ColumnType(**{**part["type"], "kind": Kind(part["type"]["kind"])}),
+            Holds(part["holds"]),
+            tuple(PartInfo(**each) for each in part["slices"]),
+        )
+        for part in told["parts"]
+    )
+    return SegmentInfo(told["name"], told["files"], told["num_files"], told["num_units"], parts, removed)

@@ -1,0 +1,117 @@
+"""Values that are looked up: the hashes that each can have in a column's type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.xxh64 import hash_one
+from ..errors import ParquetBloomError, PredicateError
+from ..hashing.literal_lists import coerce_all, hash_all
+from ..hashing.physical import ColumnType, Kind, integer_range
+
+
+class Probes(NamedTuple):
+    """The hashes of values in one type.
+
+    Attributes
+    ----------
+    hashes : uint64, those of the first value first.
+    values : intp; which of the values each belongs to, ascending.
+    unknown : {value's number: why nothing can be said of it}.
+    """
+
+    hashes: NDArray[np.uint64]
+    values: NDArray[np.intp]
+    unknown: dict[int, str]
+
+
+def hash_of(literal: Any, column_type: ColumnType) -> int | None:
+    """The one hash that a literal can have, where literal and type are such that it takes no thought; else None."""
+    kind = type(literal)
+    if kind is int and column_type.kind is Kind.INTEGER:
+        low, high = _range_of(column_type)
+        if low <= literal <= high:
+            return hash_one((literal & _MASKS[column_type.length or 8]).to_bytes(column_type.length or 8, "little"))
+    elif kind is str and column_type.kind is Kind.STRING:
+        try:
+            return hash_one(literal.encode())
+        except UnicodeEncodeError:
+            return None
+    return None
+
+
+_MASKS = {4: 2**32 - 1, 8: 2**64 - 1}
+_range_of = cache(integer_range)
+
+
+def literals_of(values: Any, column: str) -> list[Any]:
+    """What a caller gives as values, as literals.
+
+    Raises
+    ------
+    PredicateError
+        It is no list of values, or one of them is null: nulls are not indexed.
+    """
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise PredicateError(f"values are a list, not {type(values).__name__}", column=column)
+    for method in ("to_pylist", "tolist"):
+        if hasattr(values, method):
+            values = getattr(values, method)()
+            break
+    found = list(values)
+    if any(value is None for value in found):
+        raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
+    return found
+
+
+def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+    """The hashes that literals can have where a column is of some type."""
+    unknown: dict[int, str] = {}
+    try:
+        together, why = coerce_all(literals, column_type, timezone)
+    except ParquetBloomError as error:
+        together, why = [], error.problem
+    if why is None and len(literals) == 1:
+        hashes, _ = hash_all(together, column_type)
+        return Probes(hashes, np.zeros(len(hashes), np.intp), {})
+    if why is None and len(together) == len(literals):
+        own = _in_place(literals, together)
+        if own is not None:
+            hashes, first = hash_all(together, column_type)
+            return _spread(hashes, first, own)
+    of_each: list[list[Any]] = []
+    for number, literal in enumerate(literals):
+        coerced, why = coerce_all([literal], column_type, timezone)
+        of_each.append(coerced)
+        if why is not None:
+            unknown[number] = why
+    several = sorted({value for coerced in of_each for value in coerced})
+    hashes, first = hash_all(several, column_type)
+    place = {value: at for at, value in enumerate(several)}
+    pairs = [(number, place[value]) for number, coerced in enumerate(of_each) for value in coerced]
+    numbers = np.array([number for number, _ in pairs], np.intp)
+    found = _spread(hashes, first, np.array([at for _, at in pairs], np.intp))
+    return Probes(found.hashes, numbers[found.values], unknown)
+
+
+def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
+    """Where each literal stands among distinct domain values in order; None where that does not show by itself."""
+    place = {value: at for at, value in enumerate(domain)}
+    if isinstance(literals[0], str):
+        found = [place.get(literal.encode("utf-8", "replace")) for literal in literals]
+    else:
+        found = [place.get(literal) for literal in literals]
+    return None if None in found else np.array(found, np.intp)
+
+
+def _spread(hashes: NDArray[np.uint64], first: NDArray[np.intp], own: NDArray[np.intp]) -> Probes:
+    """The hashes of values that are given by their places."""
+    counts = np.diff(first)[own]
+    values = np.repeat(np.arange(len(own)), counts)
+    starts = np.repeat(first[:-1][own] - (np.cumsum(counts) - counts), counts)
+    return Probes(hashes[starts + np.arange(len(values))], values, {})

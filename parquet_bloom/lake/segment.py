@@ -1,0 +1,174 @@
+"""An opened segment: which of its files may hold a value."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ParquetBloomError
+from ..storage import Folder
+from . import layouts
+from .file_table import NOT_COVERED, FileTable
+from .manifest import ColumnPart, Manifest, SegmentInfo
+from .part import Found, PartReader
+
+
+class PartFound(NamedTuple):
+    """What the slices of a part say of some hashes; as `part.Found`, of all slices together."""
+
+    queries: NDArray[np.intp]
+    units: NDArray[np.uint32]
+    unknown: dict[int, str]
+    requests: int
+    bytes_read: int
+
+
+class OpenPart:
+    """A column's values of one type in a segment, opened when it is first asked. Several threads may use one.
+
+    Attributes
+    ----------
+    info : what the manifest says of it.
+    """
+
+    def __init__(self, folder: Folder, layout: str, info: ColumnPart):
+        self.info = info
+        self._folder = folder
+        self._layout = layout
+        self._readers: list[PartReader] | None = None
+        self._opening = threading.Lock()
+        self._last = np.array([each.last for each in info.slices], np.uint64)
+
+    @property
+    def readers(self) -> list[PartReader]:
+        """Of its slices.
+
+        Raises
+        ------
+        BrokenIndexError, StorageError
+            A file of it is not there, or not as it was written.
+        """
+        if self._readers is None:
+            with self._opening:
+                if self._readers is None:
+                    self._readers = self._opened()
+        return self._readers
+
+    def _opened(self) -> list[PartReader]:
+        found: list[PartReader] = []
+        try:
+            for each in self.info.slices:
+                path = self._folder.path_of(each.name)
+                found.append(layouts.reader(self._layout, path, self._folder.filesystem, each))
+        except BaseException:
+            for reader in found:
+                reader.close()
+            raise
+        return found
+
+    def find(self, hashes: NDArray[np.uint64]) -> PartFound:
+        """The units that may hold each hash. What cannot be read is unknown, and never an error."""
+        try:
+            readers = self.readers
+        except ParquetBloomError as error:
+            none = np.empty(0, np.uint32)
+            return PartFound(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
+        if len(readers) == 1:
+            found = readers[0].find(hashes)
+            return PartFound(found.queries, found.units, found.unknown, found.requests, found.bytes_read)
+        slices = np.searchsorted(self._last, hashes, "left")
+        several: list[tuple[NDArray[np.intp], Found]] = []
+        for number in np.unique(slices).tolist():
+            asked = np.flatnonzero(slices == number)
+            several.append((asked, readers[number].find(hashes[asked])))
+        if not several:
+            return PartFound(np.empty(0, np.intp), np.empty(0, np.uint32), {}, 0, 0)
+        queries = np.concatenate([asked[found.queries] for asked, found in several])
+        units = np.concatenate([found.units for _, found in several])
+        order = np.argsort(queries, kind="stable")
+        return PartFound(
+            queries[order],
+            units[order],
+            {int(asked[at]): why for asked, found in several for at, why in found.unknown.items()},
+            sum(found.requests for _, found in several),
+            sum(found.bytes_read for _, found in several),
+        )
+
+    def find_one(self, h: int) -> Found | PartFound:
+        """The same of a single hash."""
+        readers = self._readers
+        if readers is not None and len(readers) == 1:
+            return readers[0].find_one(h)
+        return self.find(np.array([h], np.uint64))
+
+    def expected_false(self) -> float:
+        """Units that are expected to be named for a value that is in none of them."""
+        readers = self.readers
+        widths = [(each.last - each.first + 1) / 2**64 for each in self.info.slices]
+        return sum(width * reader.expected_false() for width, reader in zip(widths, readers, strict=True))
+
+    def close(self) -> None:
+        readers, self._readers = self._readers, None
+        for reader in readers or ():
+            reader.close()
+
+
+class Segment:
+    """A segment of an index, with its table of files.
+
+    Attributes
+    ----------
+    info : what the manifest says of it.
+    files : its files.
+    parts : its values; files refer to them by their places in here.
+    kept : bool, for each file whether the index still holds it.
+    """
+
+    def __init__(self, folder: Folder, manifest: Manifest, info: SegmentInfo, files: FileTable | None = None):
+        self.files = files or FileTable.read(folder, info.files, info.num_files, info.num_units)
+        self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
+        self._by_row_group = manifest.granularity == "row_group"
+        self.take(info)
+
+    def take(self, info: SegmentInfo) -> None:
+        """Know from now on what a later manifest says of the same segment."""
+        self.info = info
+        self.kept = np.ones(info.num_files, np.bool_)
+        self.kept[info.removed] = False
+
+    def parts_of(self, column: str) -> Iterator[tuple[int, OpenPart]]:
+        """The parts that hold values of a column, by their numbers."""
+        return ((number, part) for number, part in enumerate(self.parts) if part.info.column == column)
+
+    def not_covered(self, column: str) -> NDArray[np.int64]:
+        """Files of which nothing is known in a column."""
+        return np.flatnonzero((self.files.parts(column) == NOT_COVERED) & self.kept)
+
+    def units_of_part(self, column: str, number: int) -> NDArray[np.uint32]:
+        """Every unit whose values of a column are in a part."""
+        counts = np.diff(self.files.first_units)
+        return np.flatnonzero(np.repeat(self.files.parts(column) == number, counts)).astype(np.uint32)
+
+    def file_of(self, unit: int) -> int:
+        """The file that a unit belongs to."""
+        if len(self.files) == self.info.num_units:
+            return unit
+        return bisect_right(self._first_units, unit) - 1
+
+    @cached_property
+    def _first_units(self) -> list[int]:
+        return self.files.first_units.tolist()
+
+    def row_group_of(self, unit: int, file: int) -> int | None:
+        """Which row group of its file a unit is; None where units are files."""
+        return unit - int(self.files.first_units[file]) if self._by_row_group else None
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()

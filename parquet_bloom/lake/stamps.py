@@ -1,0 +1,47 @@
+"""What tells that a file still is the one that was indexed, without reading it."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Hashable
+
+from ..file.footer_cache import FAR_SETTLED_NS, SETTLED_NS
+from ..storage import DATED, FileIdentity, RemoteIdentity
+
+_TIMES = struct.Struct("<qq")
+
+NONE = b""
+"""The stamp of a file of which nothing is known that would change with it: only its contents can tell."""
+
+
+def stamp_of(identity: Hashable) -> bytes:
+    """The stamp of a file as it was opened or listed: times of change, or the etag."""
+    if isinstance(identity, FileIdentity):
+        return _TIMES.pack(identity.modified_ns, identity.changed_ns)
+    if isinstance(identity, RemoteIdentity):
+        if identity.etag is not None:
+            return b"etag " + identity.etag
+        if identity.filesystem == DATED and identity.modified_ns is not None:
+            return _TIMES.pack(identity.modified_ns, 0)
+    return NONE
+
+
+def stamp_of_etag(etag: str | None) -> bytes:
+    """The same of an object whose etag a listing told."""
+    return NONE if etag is None else b"etag " + etag.encode()
+
+
+def settled_stamp(identity: Hashable, now_ns: int | None = None) -> bytes:
+    """The stamp of a file that is about to be read; NONE if a change right after would not show in it.
+
+    Clocks of file systems tick every few milliseconds, some every second or two.
+    """
+    now = time.time_ns() if now_ns is None else now_ns
+    if isinstance(identity, FileIdentity):
+        changed, wait = max(identity.modified_ns, identity.changed_ns), SETTLED_NS
+    elif isinstance(identity, RemoteIdentity) and identity.etag is None and identity.modified_ns is not None:
+        changed, wait = identity.modified_ns, FAR_SETTLED_NS
+    else:
+        return stamp_of(identity)
+    return stamp_of(identity) if now - changed > wait else NONE

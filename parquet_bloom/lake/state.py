@@ -1,0 +1,216 @@
+"""An index as a reader has it open: one manifest, its segments, and which of their files are live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StorageError, UnknownColumnError
+from ..storage import Folder
+from ..threads import in_order
+from . import manifest as manifests
+from .live import Live
+from .manifest import Manifest
+from .probes import Probes, hash_of, probes
+from .reports import Answers, Candidate
+from .segment import OpenPart, Segment
+
+_SEGMENTS_AT_A_TIME = 16
+_TRIES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What lookups are answered from; replaced as a whole, never changed.
+
+    Attributes
+    ----------
+    manifest : what the index is.
+    segments : opened.
+    live : which of their files are.
+    """
+
+    manifest: Manifest
+    segments: Sequence[Segment]
+    live: Live
+    _always: dict[str, list[Candidate]] = field(default_factory=dict)
+    _parts: dict[str, list[tuple[int, Segment, int, OpenPart]]] = field(default_factory=dict)
+
+    def lookup(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Answers:
+        """The files that may hold each of some values. See `LakeIndex.lookup`."""
+        if column not in self.manifest.columns:
+            known = ", ".join(self.manifest.columns)
+            raise UnknownColumnError(f"the index has no such column; it has: {known}", column=column)
+        if len(literals) == 1 and not remote:
+            one = self._lookup_one(column, literals[0])
+            if one is not None:
+                return one
+        asked: list[tuple[int, Segment, int, OpenPart, Probes]] = []
+        of_type: dict[Any, Probes] = {}
+        for place, segment, number, part in self._parts_of(column):
+            column_type = part.info.column_type
+            if column_type not in of_type:
+                of_type[column_type] = probes(literals, column_type, timezone)
+            asked.append((place, segment, number, part, of_type[column_type]))
+        found: list[list[Candidate]] = [[] for _ in literals]
+        doubts: dict[str, None] = {}
+        requests = bytes_read = 0
+        with _finding(asked, remote) as results:
+            for (place, segment, number, _, probe), one in zip(asked, results, strict=True):
+                requests += one.requests
+                bytes_read += one.bytes_read
+                values, units = probe.values[one.queries], one.units
+                whole = dict(probe.unknown)
+                for query, why in one.unknown.items():
+                    whole.setdefault(int(probe.values[query]), why)
+                    doubts[why] = None
+                self._take(found, values, units, segment, place)
+                if whole:
+                    every = segment.units_of_part(column, number)
+                    for value in whole:
+                        self._take(found, np.full(len(every), value), every, segment, place)
+                    doubts.update(dict.fromkeys(probe.unknown.values()))
+        always = self.always(column)
+        for several in found:
+            _merge(several)
+            several += always
+        return Answers(found, doubts, requests, bytes_read)
+
+    def _lookup_one(self, column: str, literal: Any) -> Answers | None:
+        """The same of a single value that has one hash, as quickly as can be; None where it takes a closer look."""
+        found: list[Candidate] = []
+        requests = bytes_read = 0
+        for place, segment, _, part in self._parts_of(column):
+            h = hash_of(literal, part.info.column_type)
+            if h is None:
+                return None
+            one = part.find_one(h)
+            if one.unknown:
+                return None
+            requests += one.requests
+            bytes_read += one.bytes_read
+            alive = self.live.alive[place]
+            for unit in one.units.tolist():
+                file = segment.file_of(unit)
+                if alive[file]:
+                    row_group = segment.row_group_of(unit, file)
+                    path = segment.files.path(file)
+                    found.append(Candidate(path, None if row_group is None else (row_group,)))
+        _merge(found)
+        found += self.always(column)
+        return Answers([found], (), requests, bytes_read)
+
+    def _parts_of(self, column: str) -> list[tuple[int, Segment, int, OpenPart]]:
+        """(segment's place, segment, part's number, part) of every part that holds values of a column."""
+        if column not in self._parts:
+            self._parts[column] = [
+                (place, segment, number, part)
+                for place, segment in enumerate(self.segments)
+                for number, part in segment.parts_of(column)
+            ]
+        return self._parts[column]
+
+    def always(self, column: str) -> list[Candidate]:
+        """Live files that are candidates for every value: not indexed, changed since, or not in this column."""
+        if column not in self._always:
+            found = [Candidate(path) for path in self.live.unindexed]
+            for segment, alive in zip(self.segments, self.live.alive, strict=True):
+                numbers = segment.not_covered(column)
+                found += [Candidate(segment.files.path(number)) for number in numbers[alive[numbers]].tolist()]
+            self._always[column] = found
+        return self._always[column]
+
+    def _take(
+        self,
+        found: list[list[Candidate]],
+        values: NDArray[np.intp],
+        units: NDArray[np.uint32],
+        segment: Segment,
+        place: int,
+    ) -> None:
+        """Note units of a segment as candidates for values, if their files are live."""
+        if not len(units):
+            return
+        files = segment.files.files_of(units)
+        alive = self.live.alive[place][files]
+        for value, file, unit in zip(values[alive].tolist(), files[alive].tolist(), units[alive].tolist(), strict=True):
+            row_group = segment.row_group_of(unit, file)
+            path = segment.files.path(file)
+            found[value].append(Candidate(path, None if row_group is None else (row_group,)))
+
+    def close(self, but: Sequence[Segment] = ()) -> None:
+        """Close the segments, but for those that go on in another state."""
+        kept = set(map(id, but))
+        for segment in self.segments:
+            if id(segment) not in kept:
+                segment.close()
+
+
+class _finding:
+    """The answers of parts, in order: one after the other, or side by side where each is waited for."""
+
+    def __init__(self, asked: Sequence[tuple[int, Segment, int, OpenPart, Probes]], remote: bool):
+        several = remote and len(asked) > 1
+        threads = min(_SEGMENTS_AT_A_TIME, len(asked))
+        self._pool = in_order(lambda one: one[3].find(one[4].hashes), asked, threads) if several else None
+        self._asked = asked
+
+    def __enter__(self) -> Any:
+        if self._pool is not None:
+            return self._pool.__enter__()
+        return (one[3].find(one[4].hashes) for one in self._asked)
+
+    def __exit__(self, *failure: Any) -> None:
+        if self._pool is not None:
+            self._pool.__exit__(*failure)
+
+
+def _merge(candidates: list[Candidate]) -> None:
+    """Let a file be named once, with all its row groups."""
+    if len(candidates) < 2:
+        return
+    row_groups: dict[str, set[int] | None] = {}
+    for path, some in candidates:
+        known = row_groups.setdefault(path, set())
+        if some is None or known is None:
+            row_groups[path] = None
+        else:
+            known.update(some)
+    candidates[:] = [
+        Candidate(path, None if some is None else tuple(sorted(some))) for path, some in row_groups.items()
+    ]
+
+
+def opened(folder: Folder, known: Mapping[str, Segment] = {}) -> tuple[Manifest, list[Segment]]:
+    """The newest manifest, and its segments; those that are open already are taken from `known`, by their names.
+
+    Raises
+    ------
+    StorageError
+        There is no index, or it cannot be read.
+    BrokenIndexError
+        Its manifest or a table of files is not as it was written.
+    """
+    missing: StorageError | None = None
+    for _ in range(_TRIES):  # a writer may sweep old files away between the reading of the manifest and of its files
+        manifest = manifests.newest(folder)
+        try:
+            return manifest, [_segment(folder, manifest, number, known) for number in range(len(manifest.segments))]
+        except StorageError as error:
+            missing = error
+    assert missing is not None
+    raise missing
+
+
+def _segment(folder: Folder, manifest: Manifest, number: int, known: Mapping[str, Segment]) -> Segment:
+    info = manifest.segments[number]
+    before = known.get(info.name)
+    if before is not None and before.info.files == info.files:
+        if len(before.info.removed) == len(info.removed):
+            return before
+        return Segment(folder, manifest, info, before.files)
+    return Segment(folder, manifest, info)

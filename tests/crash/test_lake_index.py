@@ -1,0 +1,148 @@
+"""An index whose writer is killed, at any moment, answers right: no file that holds a value is ever left out."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parquet_bloom.lake.index import LakeIndex
+
+pytestmark = pytest.mark.crash
+
+PROJECT = Path(__file__).parents[2]
+FILES = 12
+PROGRAM = """
+import os, random, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+import test_lake_index as own
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.lake.index import LakeIndex
+
+lake, path = Path(sys.argv[1]), sys.argv[2]
+LakeIndex.open(path).close()  # all is imported before the first fork
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        chance = random.Random(int(line))
+        while True:
+            own.change(lake, path, chance)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("dead", flush=True)
+"""
+
+
+def write(lake: Path, number: int, generation: int) -> None:
+    """One of the lake's files in one of its states, put in its place whole."""
+    ids = np.random.default_rng((number, generation)).integers(0, 5_000, 60)
+    temporary = lake / f".{number}.new"
+    pq.write_table(pa.table({"id": ids}), temporary, row_group_size=20)
+    os.replace(temporary, lake / f"{number}.parquet")
+
+
+def change(lake: Path, path: str, chance: random.Random) -> None:
+    """One change of the index, the lake, or both."""
+    number = chance.randrange(FILES)
+    one = lake / f"{number}.parquet"
+    with LakeIndex.open(path, live=chance.random() < 0.5) as index:
+        what = chance.random()
+        if what < 0.5:
+            index.append(lake if chance.random() < 0.3 else one, threads=1, memory_limit=1 << 20)
+        elif what < 0.65:
+            known = [
+                file for segment in index.state.segments for file in segment.files.paths(segment.kept.nonzero()[0])
+            ]
+            if known:
+                index.remove(chance.choice(known))
+        elif what < 0.8:
+            index.compact(keep_seconds=0)
+        else:
+            write(lake, number, chance.randrange(1 << 30))
+
+
+def truth(lake: Path) -> dict[str, set[int]]:
+    return {str(file): set(pq.read_table(file)["id"].to_pylist()) for file in sorted(lake.glob("*.parquet"))}
+
+
+def assert_right(lake: Path, path: str) -> int:
+    """Look up every value; returns the (value, file) pairs that were found."""
+    files = truth(lake)
+    values = sorted(set().union(*files.values()))
+    pairs = 0
+    with LakeIndex.open(path) as index:
+        answers = index.lookup("id", values)
+        assert answers.doubts == []
+        for value, answer in zip(values, answers, strict=True):
+            found = {candidate.path for candidate in answer}
+            holders = {file for file, ids in files.items() if value in ids}
+            assert holders <= found
+            assert found <= files.keys()
+            pairs += len(holders)
+        assert index.check(sample=2).problems == []
+    return pairs
+
+
+def kill(lake: Path, path: str, times: int, seed: int) -> int:
+    """Kill a process that changes the index, so many times; returns the pairs that were found afterwards."""
+    chance = random.Random(seed)
+    pairs = 0
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(lake), path, str(Path(__file__).parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        text=True,
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for _ in range(times):
+            program.stdin.write(f"{chance.randrange(1 << 60)}\n")
+            program.stdin.flush()
+            child = int(program.stdout.readline())
+            time.sleep(chance.random() * 0.12)
+            os.kill(child, signal.SIGKILL)
+            assert program.stdout.readline() == "dead\n"
+            pairs += assert_right(lake, path)
+        program.stdin.close()
+    return pairs
+
+
+@pytest.fixture(params=["postings", "cuckoo"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    lake, path = tmp_path / "lake", str(tmp_path / "index")
+    lake.mkdir()
+    for number in range(FILES):
+        write(lake, number, 0)
+    settings = {"num_buckets": 20} if request.param == "cuckoo" else {"granularity": "row_group"}
+    LakeIndex.create(path, ["id"], layout=request.param, lake=lake, **settings).close()
+    return lake, path
+
+
+def test_killed_at_any_moment(place: tuple[Path, str]) -> None:
+    assert kill(*place, times=12, seed=1) > 0
+
+
+@pytest.mark.slow
+def test_killed_hundreds_of_times(place: tuple[Path, str]) -> None:
+    lake, path = place
+    kill(lake, path, times=150, seed=2)
+    with LakeIndex.open(path) as index:
+        index.append(lake)
+        index.compact(keep_seconds=0)
+        assert index.unindexed == []
+    assert_right(lake, path)
+    # What the dead left behind is gone.
+    names = os.listdir(path)
+    assert sum(name.startswith("manifest-") for name in names) == 1
+    assert len([name for name in names if not name.startswith("manifest-")]) <= 3

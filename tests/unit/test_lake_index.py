@@ -1,0 +1,404 @@
+"""The lake index as callers use it, held against a dictionary of what is in which file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import (
+    BrokenIndexError,
+    IndexInUseError,
+    ManagedTableError,
+    ParquetBloomError,
+    PredicateError,
+    StorageError,
+    UnknownColumnError,
+)
+from parquet_bloom.lake.index import LakeIndex
+
+LAYOUTS = ["postings", "cuckoo"]
+SETTINGS: dict[str, dict[str, Any]] = {"postings": {}, "cuckoo": {"num_buckets": 50}}
+
+
+def write(path: Path, ids: Iterable[int], **options: Any) -> str:
+    """A file with a column of whole numbers and one of texts; its times are long ago, as most files' are."""
+    values = list(ids)
+    table = pa.table({"id": pa.array(values, pa.int64()), "name": pa.array([f"n{value}" for value in values])})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **({"row_group_size": 50} | options))
+    return str(path)
+
+
+def settle() -> None:
+    """Wait until a file's times tell all that happens to it from now on."""
+    time.sleep(2.1)
+
+
+def lake(folder: Path, files: int = 6, rows: int = 200, seed: int = 1) -> dict[str, set[int]]:
+    chance = np.random.default_rng(seed)
+    found = {}
+    for number in range(files):
+        ids = chance.integers(0, 10**12, rows).tolist()
+        ids += [7, number]  # one value that all have, and one of few
+        found[write(folder / f"part-{number}.parquet", ids)] = set(ids)
+    return found
+
+
+def make(path: Path, layout: str = "postings", **options: Any) -> LakeIndex:
+    return LakeIndex.create(path, ["id", "name"], layout=layout, **(SETTINGS[layout] | options))
+
+
+def files_of(answer: list[Any]) -> set[str]:
+    return {candidate.path for candidate in answer}
+
+
+def assert_right(index: LakeIndex, truth: dict[str, set[int]], most_false: int = 3) -> None:
+    """Every value of every file is found there, by both columns; few others are."""
+    values = sorted(set().union(*truth.values()))
+    false = 0
+    for column, spelled in (("id", values), ("name", [f"n{value}" for value in values])):
+        answers = index.lookup(column, spelled)
+        assert answers.doubts == []
+        for value, answer in zip(values, answers, strict=True):
+            paths = [candidate.path for candidate in answer]
+            assert len(paths) == len(set(paths))
+            holders = {path for path, ids in truth.items() if value in ids}
+            assert holders <= set(paths)
+            false += len(set(paths) - holders)
+    assert false <= most_false
+    absent = [-value - 1_000 for value in values]
+    assert sum(map(len, index.lookup("id", absent))) <= most_false
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_append_and_lookup(tmp_path: Path, layout: str) -> None:
+    truth = lake(tmp_path / "lake")
+    with make(tmp_path / "index", layout) as index:
+        report = index.append(tmp_path / "lake")
+        assert (report.added, report.replaced, report.unchanged) == (6, 0, 0)
+        assert_right(index, truth)
+        again = index.append(tmp_path / "lake")
+        assert (again.added, again.unchanged) == (0, 6)
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert index.columns == ("id", "name")
+        assert_right(index, truth)
+        stats = index.stats()
+        assert (stats.files, stats.unindexed, stats.changed, stats.gone) == (6, 0, 0, 0)
+        assert stats.entries["id"] == sum(map(len, truth.values()))
+        assert index.check(sample=3).problems == []
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_row_groups(tmp_path: Path, layout: str) -> None:
+    path = write(tmp_path / "lake" / "a.parquet", range(500))
+    with make(tmp_path / "index", layout, granularity="row_group") as index:
+        index.append(path)
+        for value, answer in zip(range(500), index.lookup("id", range(500)), strict=True):
+            (found,) = answer
+            assert found.path == path
+            assert value // 50 in (found.row_groups or ())
+            assert len(found.row_groups or ()) <= 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_appends_are_merged_and_stay_right(tmp_path: Path, layout: str) -> None:
+    truth: dict[str, set[int]] = {}
+    with make(tmp_path / "index", layout) as index:
+        for number in range(20):
+            ids = {number, 7, *range(1000 * number, 1000 * number + 40)}
+            truth[write(tmp_path / "lake" / f"{number}.parquet", sorted(ids))] = ids
+            index.append(tmp_path / "lake")
+        assert index.stats().segments < 12
+        assert_right(index, truth)
+        report = index.compact(keep_seconds=0)
+        assert report.segments_after == 1
+        assert_right(index, truth)
+        assert index.check(sample=20).problems == []
+        names = os.listdir(tmp_path / "index")
+    assert sum(name.startswith("manifest-") for name in names) == 1
+    assert sum(name.endswith(".files") for name in names) == 1
+    assert sum(name.endswith(layout) for name in names) == 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_removed_files(tmp_path: Path, layout: str) -> None:
+    truth = lake(tmp_path / "lake")
+    one, other, *_ = truth
+    with make(tmp_path / "index", layout) as index:
+        index.append(tmp_path / "lake")
+        assert index.remove(one) == 1
+        # It still is in the lake, where nobody knows any more what it holds.
+        assert index.unindexed == [one]
+        assert one in files_of(index.lookup("id", [-1])[0])
+        os.unlink(one)
+        index.refresh()
+        assert index.unindexed == []
+        assert_right(index, {path: ids for path, ids in truth.items() if path != one})
+        os.unlink(other)
+        index.refresh()
+        assert index.stats().gone == 1
+        rest = {path: ids for path, ids in truth.items() if path not in (one, other)}
+        assert_right(index, rest)
+        assert index.compact().dropped == 2
+        assert index.stats().files == 4
+        assert_right(index, rest)
+        with pytest.raises(StorageError, match="the index has no such file"):
+            index.remove([other])
+        assert index.remove(str(tmp_path / "lake") + "/") == 4
+
+
+def test_new_and_changed_files_are_always_candidates(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake")
+    settle()
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        new = write(tmp_path / "lake" / "new.parquet", [1, 2, 3])
+        changed = write(Path(next(iter(truth))), [-5, -6])
+        index.refresh()
+        assert set(index.unindexed) == {new, changed}
+        assert files_of(index.lookup("id", [-5])[0]) == {new, changed}
+        stats = index.stats()
+        assert (stats.unindexed, stats.changed) == (2, 1)
+        report = index.append()
+        assert (report.added, report.replaced, report.unchanged) == (1, 1, 5)
+        assert_right(index, truth | {new: {1, 2, 3}, changed: {-5, -6}})
+
+
+def test_the_same_bytes_with_other_values_under_the_same_footer(tmp_path: Path) -> None:
+    plain = {"use_dictionary": False, "compression": "NONE", "write_statistics": False}
+    path = write(tmp_path / "lake" / "a.parquet", [1, 2, 3], **plain)
+    settle()
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        size = os.path.getsize(path)
+        write(tmp_path / "lake" / "a.parquet", [4, 5, 6], **plain)
+        assert os.path.getsize(path) == size
+        index.refresh()
+        assert index.unindexed == [path]
+
+
+def test_embedding_makes_nothing_stale(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake")
+    settle()
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        for path in truth:
+            parquet_bloom.embed(path, ["id"])
+        index.refresh()
+        assert index.unindexed == []
+        assert_right(index, truth)
+        settle()
+        assert index.append().unchanged == 6
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert index.unindexed == []
+        assert index.state.live.restamped == {}  # none had to be read
+        assert_right(index, truth)
+
+
+def test_a_file_that_was_copied_or_touched_is_read_to_find_out(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake", files=2)
+    settle()
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+    for path in truth:
+        shutil.copy2(path, path + ".new")
+        os.replace(path + ".new", path)
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert index.unindexed == []
+        assert_right(index, truth)
+
+
+def test_files_that_were_named_need_no_folder(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake")
+    paths = list(truth)
+    with make(tmp_path / "index") as index:
+        index.append(paths[:3])
+        assert index.unindexed == []
+        assert_right(index, {path: truth[path] for path in paths[:3]})
+        os.unlink(paths[0])
+        index.refresh()
+        assert_right(index, {path: truth[path] for path in paths[1:3]})
+        assert index.stats().gone == 1
+
+
+def test_without_looking_at_the_lake(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake")
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+    shutil.rmtree(tmp_path / "lake")
+    with LakeIndex.open(tmp_path / "index", live=False) as index:
+        assert_right(index, truth)
+        assert index.stats().unindexed is None
+
+
+def test_values_at_hand(tmp_path: Path) -> None:
+    with make(tmp_path / "index") as index:
+        index.append_batches(
+            (f"s3://b/{n}", {"id": pa.array([n, n + 1]), "name": pa.array([f"n{n}", f"n{n + 1}"])}) for n in range(100)
+        )
+        truth = {f"s3://b/{n}": {n, n + 1} for n in range(100)}
+        assert_right(index, truth)
+        report = index.append_batches([("s3://b/5", {"id": pa.array([500])})])
+        assert report.replaced == 1
+        assert files_of(index.lookup("id", [500])[0]) == {"s3://b/5"}
+        assert files_of(index.lookup("id", [5])[0]) == {"s3://b/4"}
+        # Nothing is known of its names.
+        assert files_of(index.lookup("name", ["n-1"])[0]) == {"s3://b/5"}
+        index.compact()
+        assert files_of(index.lookup("id", [5])[0]) == {"s3://b/4"}
+        assert files_of(index.lookup("name", ["n-1"])[0]) == {"s3://b/5"}
+
+
+def test_columns_of_several_types_and_files_without_them(tmp_path: Path) -> None:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    for name, array in {
+        "int32": pa.array([1, 2], pa.int32()),
+        "int64": pa.array([1, 3], pa.int64()),
+        "text": pa.array(["1", "4"]),
+        "double": pa.array([1.0, -0.0]),
+    }.items():
+        pq.write_table(pa.table({"key": array}), folder / f"{name}.parquet")
+    pq.write_table(pa.table({"other": [1]}), folder / "none.parquet")
+    pq.write_table(pa.table({"key": [True]}), folder / "flags.parquet")
+    with LakeIndex.create(tmp_path / "index", "key") as index:
+        report = index.append(folder)
+        assert {os.path.basename(path) for path in report.uncovered["key"]} == {"none.parquet", "flags.parquet"}
+
+        def found(value: Any) -> set[str]:
+            paths = (os.path.basename(path) for path in files_of(index.lookup("key", [value])[0]))
+            return {name.removesuffix(".parquet") for name in paths} - {"none", "flags"}
+
+        always = index.lookup("key", [99])[0]
+        assert {"none", "flags"} <= {os.path.basename(c.path).removesuffix(".parquet") for c in always}
+        # What a number is to a text column cannot be told.
+        assert found(1) == {"int32", "int64", "double", "text"}
+        assert found(3) == {"int64", "text"}
+        assert found("4") >= {"text"}
+        assert found(0.0) == {"double", "text"}
+
+
+def test_what_cannot_be_asked(tmp_path: Path) -> None:
+    with make(tmp_path / "index") as index:
+        with pytest.raises(UnknownColumnError, match="the index has no such column; it has: id, name"):
+            index.lookup("other", [1])
+        with pytest.raises(PredicateError, match="nulls are not indexed"):
+            index.lookup("id", [1, None])
+        with pytest.raises(PredicateError, match="values are a list"):
+            index.lookup("id", "abc")
+        assert index.lookup("id", []) == []
+        assert index.lookup("id", np.array([1, 2])) == [[], []]
+        assert index.lookup("id", pa.array([1])) == [[]]
+
+
+def test_bad_settings(tmp_path: Path) -> None:
+    for options, problem in [
+        ({"columns": []}, "columns are one or more"),
+        ({"columns": ["a", "a"]}, "columns are one or more"),
+        ({"layout": "tree"}, "layout is 'postings' or 'cuckoo'"),
+        ({"granularity": "page"}, "granularity is"),
+        ({"fingerprint_bits": 8}, "of the layout 'cuckoo'"),
+        ({"remainder_bits": 99}, "remainder_bits lie between"),
+        ({"layout": "cuckoo", "fingerprint_bits": 10}, "fingerprint_bits are"),
+    ]:
+        with pytest.raises(ParquetBloomError, match=problem):
+            LakeIndex.create(tmp_path / "index", **({"columns": ["id"]} | options))
+    assert not (tmp_path / "index").exists()
+    make(tmp_path / "index").close()
+    with pytest.raises(StorageError, match="there is an index already"):
+        make(tmp_path / "index")
+    with pytest.raises(StorageError, match="there is no index"):
+        LakeIndex.open(tmp_path)
+
+
+def test_errors_change_nothing(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake")
+    index = make(tmp_path / "index")
+    index.append(list(truth)[:2])
+    before = sorted(os.listdir(tmp_path / "index"))
+    (tmp_path / "lake" / "broken.parquet").write_bytes(b"PAR1 this is none PAR1")
+    with pytest.raises(ParquetBloomError, match=r"broken\.parquet"):
+        index.append(tmp_path / "lake")
+    with pytest.raises(UnknownColumnError, match="no such column"):
+        index.append(_other(tmp_path))
+    assert sorted(name for name in os.listdir(tmp_path / "index") if name.startswith("manifest")) == [
+        name for name in before if name.startswith("manifest")
+    ]
+    errors: list[ParquetBloomError] = []
+    report = index.append(tmp_path / "lake", on_error=errors.append)
+    assert len(errors) == len(report.failed) == 1
+    assert index.unindexed == [str(tmp_path / "lake" / "broken.parquet")]
+    os.unlink(tmp_path / "lake" / "broken.parquet")
+    index.refresh()
+    assert_right(index, truth)
+
+
+def _other(folder: Path) -> str:
+    path = folder / "other.parquet"
+    pq.write_table(pa.table({"other": [1]}), path)
+    return str(path)
+
+
+def test_tables_are_not_globbed(tmp_path: Path) -> None:
+    write(tmp_path / "table" / "a.parquet", [1])
+    (tmp_path / "table" / "_delta_log").mkdir()
+    (tmp_path / "table" / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with make(tmp_path / "index") as index, pytest.raises(ManagedTableError):
+        index.append(tmp_path / "table")
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    lake(tmp_path / "lake")
+    with make(tmp_path / "index") as index, LakeIndex.open(tmp_path / "index") as other:
+        with index._folder.lock(), pytest.raises(IndexInUseError, match="another writer is at work"):
+            other.append(tmp_path / "lake")
+        other.append(tmp_path / "lake")
+
+
+def test_damage_makes_candidates(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake", files=3)
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+    (part,) = [name for name in os.listdir(tmp_path / "index") if name.endswith("-0.postings")]
+    data = bytearray((tmp_path / "index" / part).read_bytes())
+    for at in range(0, len(data), 50):
+        damaged = data.copy()
+        damaged[at] ^= 0x41
+        (tmp_path / "index" / part).write_bytes(damaged)
+        with LakeIndex.open(tmp_path / "index") as index:
+            for path, ids in truth.items():
+                for answer in index.lookup("id", sorted(ids)[:20]):
+                    assert path in files_of(answer)
+            if index.lookup("id", [7]).doubts:
+                assert not index.check().ok
+    os.unlink(tmp_path / "index" / part)
+    with LakeIndex.open(tmp_path / "index") as index:
+        answers = index.lookup("id", [1])
+        assert files_of(answers[0]) == set(truth)
+        assert "No such file" in answers.doubts[0]
+
+
+def test_a_damaged_manifest_is_no_index(tmp_path: Path) -> None:
+    make(tmp_path / "index").close()
+    (name,) = [name for name in os.listdir(tmp_path / "index") if name.startswith("manifest-")]
+    path = tmp_path / "index" / name
+    data = path.read_bytes()
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x20
+        path.write_bytes(damaged)
+        with pytest.raises(BrokenIndexError):
+            LakeIndex.open(tmp_path / "index")
+    path.write_bytes(data[:10])
+    with pytest.raises(BrokenIndexError):
+        LakeIndex.open(tmp_path / "index")

@@ -1,0 +1,163 @@
+"""An index in an object store, over a lake there: what it asks for, and that two writers cannot both have their way."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError
+from parquet_bloom.lake.index import LakeIndex
+
+
+def parquet(first: int, count: int = 100) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array(range(first, first + count))}), sink, row_group_size=30)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def index(s3: Any) -> Iterator[LakeIndex]:
+    for number in range(8):
+        s3.put(f"lake/day={number}/a b é.parquet", parquet(100 * number))
+    made = LakeIndex.create(s3.url("index"), "id", storage_options=s3.storage_options)
+    made.append(s3.url("lake"))
+    with made:
+        yield made
+
+
+def opened(s3: Any, **options: Any) -> LakeIndex:
+    return LakeIndex.open(s3.url("index"), storage_options=s3.storage_options, **options)
+
+
+def file(s3: Any, number: int) -> str:
+    return s3.url(f"lake/day={number}/a b é.parquet")
+
+
+def found(index: LakeIndex, value: int) -> set[str]:
+    return {candidate.path for candidate in index.lookup("id", [value])[0]}
+
+
+def test_every_value_is_found(s3: Any, index: LakeIndex) -> None:
+    for value, answer in zip(range(800), index.lookup("id", range(800)), strict=True):
+        assert file(s3, value // 100) in {candidate.path for candidate in answer}
+    assert found(index, 9_000) == set()
+    assert index.check(sample=8).problems == []
+
+
+def test_a_lookup_is_one_small_request(s3: Any, index: LakeIndex) -> None:
+    index.append_batches((f"other/{n}", {"id": pa.array(range(10_000 * n, 10_000 * (n + 1)))}) for n in range(1, 40))
+    index.compact()
+    with opened(s3, live=False) as again:
+        again.lookup("id", [1])
+        s3.clear_log()
+        answer = again.lookup("id", [205_000])
+        assert [candidate.path for candidate in answer[0]] == ["other/20"]
+        assert s3.operations() == ["GetObject"]
+        assert answer.requests == 1
+        assert 1_000 < answer.bytes_read < 50_000
+        s3.clear_log()
+        again.lookup("id", list(range(10_000, 390_000, 1_000)))
+        assert len(s3.operations()) <= 10  # close blocks are read together
+
+
+def test_opening_lists_the_lake_and_opens_nothing_of_it(s3: Any, index: LakeIndex) -> None:
+    s3.clear_log()
+    opened(s3).close()
+    assert not any("lake/" in request.key for request in s3.log if request.operation == "GetObject")
+    assert s3.operations().count("ListObjectsV2") <= 2
+
+
+def test_new_changed_and_deleted_objects(s3: Any, index: LakeIndex) -> None:
+    s3.put("lake/day=9/new.parquet", parquet(5_000))
+    s3.put("lake/day=3/a b é.parquet", parquet(7_000))
+    s3.delete("lake/day=4/a b é.parquet")
+    index.refresh()
+    assert set(index.unindexed) == {s3.url("lake/day=9/new.parquet"), file(s3, 3)}
+    assert found(index, 450) == set(index.unindexed)
+    report = index.append()
+    assert (report.added, report.replaced, report.unchanged) == (1, 1, 6)
+    assert found(index, 450) == set()
+    assert found(index, 7_001) == {file(s3, 3)}
+    index.compact()
+    assert found(index, 7_001) == {file(s3, 3)}
+    assert found(index, 301) == set()
+    assert found(index, 501) == {file(s3, 5)}
+
+
+def test_embedding_makes_nothing_stale(s3: Any, index: LakeIndex) -> None:
+    for number in range(8):
+        parquet_bloom.embed(file(s3, number), ["id"], storage_options=s3.storage_options)
+    index.refresh()
+    assert index.unindexed == []
+    assert found(index, 123) == {file(s3, 1)}
+    index.append()
+    s3.clear_log()
+    with opened(s3) as again:
+        assert again.unindexed == []
+    assert not any("lake/" in request.key for request in s3.log if request.operation == "GetObject")
+
+
+def test_the_other_spelling_of_the_scheme(s3: Any, index: LakeIndex) -> None:
+    report = index.append(s3.url("lake").replace("s3://", "s3a://"))
+    assert (report.added, report.unchanged) == (0, 8)
+
+
+def test_two_writers_at_once(s3: Any, index: LakeIndex) -> None:
+    s3.put("lake/day=8/x.parquet", parquet(8_000))
+    results: list[Any] = []
+    both = threading.Barrier(2)
+
+    def write() -> None:
+        with opened(s3) as own:
+            both.wait()
+            try:
+                results.append(own.append().added)
+            except IndexInUseError as error:
+                results.append(str(error))
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # Both, one after the other, or one of them; never half of each.
+    assert results.count(1) == 1
+    assert all(result in (0, 1) or "another writer has changed the index meanwhile" in result for result in results)
+    index.refresh()
+    assert index.unindexed == []
+    assert found(index, 8_001) == {s3.url("lake/day=8/x.parquet")}
+    assert found(index, 1) == {file(s3, 0)}
+
+
+def test_a_store_that_overwrites_is_refused(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from parquet_bloom.lake import manifest
+
+    real = manifest.write
+
+    def overwriting(folder: Any, made: Any) -> None:
+        folder.delete([manifest.name_of(made.number)])
+        real(folder, made)
+
+    monkeypatch.setattr(manifest, "write", overwriting)
+    with pytest.raises(StorageError, match="If-None-Match"):
+        LakeIndex.create(s3.url("other"), "id", storage_options=s3.storage_options)
+    monkeypatch.undo()
+    with pytest.raises(StorageError, match="there is no index"):
+        LakeIndex.open(s3.url("other"), storage_options=s3.storage_options)
+
+
+def test_the_store_fails(s3: Any, index: LakeIndex) -> None:
+    with opened(s3) as again:
+        s3.fail("GetObject", status=403, times=1000)
+        answer = again.lookup("id", [5])
+        assert {candidate.path for candidate in answer[0]} == {file(s3, number) for number in range(8)}
+        assert answer.doubts
+    with pytest.raises(ParquetBloomError):
+        opened(s3)
