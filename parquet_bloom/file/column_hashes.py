@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,7 @@ def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
     if not isinstance(values, pa.Array | pa.ChunkedArray):
         raise FilterTypeError(f"values are a pyarrow Array or ChunkedArray, not {type(values).__name__}")
     pieces = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    leaf_type = _leaf_type(values.type)
-    column_type = arrays.type_of(pa.array([], leaf_type))
+    leaf_type, column_type = _types_of(values.type)
     distinct = HashSet()
     for array in pieces:
         while array.type != leaf_type:
@@ -126,6 +126,13 @@ def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
         for start in range(0, len(array), PIECE_ROWS):
             _add(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
     return column_type, distinct.to_array()
+
+
+@lru_cache(maxsize=256)
+def _types_of(arrow_type: pa.DataType) -> tuple[pa.DataType, ColumnType]:
+    """The Arrow type of the values of one column, and how they would be stored."""
+    leaf_type = _leaf_type(arrow_type)
+    return leaf_type, arrays.type_of(pa.array([], leaf_type))
 
 
 def _leaf_type(arrow_type: pa.DataType) -> pa.DataType:

@@ -15,7 +15,7 @@ from ..hashing.physical import ColumnType
 from ..predicate.evidence import Holds
 from ..storage import Folder
 from . import layouts
-from .file_table import FileRecord, FileTable
+from .file_table import FileRecord, FileRows
 from .manifest import ColumnPart, SegmentInfo
 from .part import PartWriter
 
@@ -52,10 +52,13 @@ class SegmentBuilder:
     memory_limit: int
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     num_units: int = 0
-    _records: list[FileRecord] = field(default_factory=list)
+    _rows: FileRows = field(init=False)
     _parts: dict[Key, _Part] = field(default_factory=dict)
     _abandoned: list[int] = field(default_factory=list)
     _first_unit: int = 0
+
+    def __post_init__(self) -> None:
+        self._rows = FileRows(self.columns)
 
     def has_room(self, row_groups: int) -> bool:
         """Whether a file of so many row groups fits."""
@@ -78,12 +81,12 @@ class SegmentBuilder:
 
     def end_file(self, record: FileRecord) -> None:
         """The file that was begun is complete."""
-        self._records.append(record)
+        self._rows.add(record)
         self.num_units = self._first_unit + record.num_units
 
     def abandon_file(self, path: str, row_groups: int) -> None:
         """The file that was begun will not be indexed; what came of it belongs to nobody."""
-        self._abandoned.append(len(self._records))
+        self._abandoned.append(len(self._rows))
         self.end_file(FileRecord(path, -1, b"", 0, 0, self._units(row_groups), False))
 
     def units_of(self, row_groups: int) -> int:
@@ -91,7 +94,7 @@ class SegmentBuilder:
 
     def finish(self) -> SegmentInfo | None:
         """Write the segment's files; None if nothing is in it."""
-        if len(self._abandoned) == len(self._records):
+        if len(self._abandoned) == len(self._rows):
             self.close()
             return None
         parts = []
@@ -104,9 +107,10 @@ class SegmentBuilder:
     def with_parts(self, parts: Sequence[ColumnPart]) -> SegmentInfo:
         """The segment whose parts have been written; only the table of its files is left to be."""
         files = f"{self.name}.files"
-        FileTable.of(self._records, self.columns).write(self.folder, files)
+        table = self._rows.table()
+        table.write(self.folder, files)
         removed = np.array(self._abandoned, np.int64)
-        return SegmentInfo(self.name, files, len(self._records), self.num_units, tuple(parts), removed)
+        return SegmentInfo(self.name, files, len(table), self.num_units, tuple(parts), removed)
 
     def close(self) -> None:
         """Let go of memory and temporary files."""

@@ -19,6 +19,8 @@ from ..storage import Folder
 
 NOT_COVERED = -1
 
+_TOGETHER = 8192  # records that are converted at a time
+
 
 @dataclass(frozen=True)
 class FileRecord:
@@ -69,25 +71,12 @@ class FileTable:
         return self.table.num_rows
 
     @classmethod
-    def of(cls, records: Sequence[FileRecord], columns: Iterable[str]) -> FileTable:
+    def of(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
         """The table of files whose units follow each other in the records' order."""
-        units = np.array([record.num_units for record in records], np.int64)
-        first = np.cumsum(units) - units
-        found: dict[str, Any] = {
-            "path": pa.array([_encoded(record.path) for record in records], pa.large_binary()),
-            "size": pa.array([record.size for record in records], pa.int64()),
-            "stamp": pa.array([record.stamp for record in records], pa.binary()),
-            "footer": pa.array([record.footer for record in records], pa.uint64()),
-            "data": pa.array([record.data for record in records], pa.uint64()),
-            "first_unit": pa.array(first, pa.int64()),
-            "listed": pa.array([record.listed for record in records], pa.bool_()),
-        }
-        for column in columns:
-            parts = [record.parts.get(column, NOT_COVERED) for record in records]
-            found[_part(column)] = pa.array(parts, pa.int16())
-            doubts = [record.doubts.get(column) for record in records]
-            found[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
-        return cls(pa.table(found), int(units.sum()))
+        rows = FileRows(columns)
+        for record in records:
+            rows.add(record)
+        return rows.table()
 
     # ----------------------------------------------------------------------------------------------------- its file
 
@@ -235,6 +224,59 @@ class FileTable:
             done += int(of_unit.sum())
         whole = pa.concat_tables(chosen).unify_dictionaries()
         return cls(whole, done), units
+
+
+class FileRows:
+    """Records that become a table; those that have come take no more memory than in it.
+
+    Parameters
+    ----------
+    columns : those that are indexed.
+    """
+
+    def __init__(self, columns: Sequence[str]):
+        self._columns = columns
+        self._waiting: list[FileRecord] = []
+        self._done: list[pa.Table] = []
+        self._num_units = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, record: FileRecord) -> None:
+        """Take the next file; its units follow those of the one before."""
+        self._waiting.append(record)
+        self._count += 1
+        if len(self._waiting) == _TOGETHER:
+            self._convert()
+
+    def table(self) -> FileTable:
+        """All that have come."""
+        if self._waiting or not self._done:
+            self._convert()
+        return FileTable(pa.concat_tables(self._done).unify_dictionaries(), self._num_units)
+
+    def _convert(self) -> None:
+        records, self._waiting = self._waiting, []
+        units = np.array([record.num_units for record in records], np.int64)
+        first = self._num_units + np.cumsum(units) - units
+        self._num_units += int(units.sum())
+        found: dict[str, Any] = {
+            "path": encoded([record.path for record in records]),
+            "size": pa.array([record.size for record in records], pa.int64()),
+            "stamp": pa.array([record.stamp for record in records], pa.binary()),
+            "footer": pa.array([record.footer for record in records], pa.uint64()),
+            "data": pa.array([record.data for record in records], pa.uint64()),
+            "first_unit": pa.array(first, pa.int64()),
+            "listed": pa.array([record.listed for record in records], pa.bool_()),
+        }
+        for column in self._columns:
+            parts = [record.parts.get(column, NOT_COVERED) for record in records]
+            found[_part(column)] = pa.array(parts, pa.int16())
+            doubts = [record.doubts.get(column) for record in records]
+            found[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
+        self._done.append(pa.table(found))
 
 
 def _part(column: str) -> str:

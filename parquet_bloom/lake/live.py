@@ -165,10 +165,8 @@ class Judge:
         owners, numbers = table.find(names)
         live = Live([np.zeros(len(segment.files), np.bool_) for segment in segments], judged=listing is not None)
         seen = [np.zeros(len(segment.files), np.bool_) for segment in segments]
-        for owner, number in zip(owners.tolist(), numbers.tolist(), strict=True):
-            if owner >= 0:
-                seen[owner][number] = True
         for place, segment in enumerate(segments):
+            seen[place][numbers[owners == place]] = True
             unchecked = segment.kept & (segment.files.sizes < 0)
             live.alive[place] |= unchecked
             named = segment.kept & ~segment.files.listed & ~unchecked & ~seen[place]
