@@ -137,9 +137,11 @@ class State:
             return
         files = segment.files.files_of(units)
         alive = self.live.alive[place][files]
-        for value, file, unit in zip(values[alive].tolist(), files[alive].tolist(), units[alive].tolist(), strict=True):
+        paths = segment.files.paths(files[alive])
+        for value, file, unit, path in zip(
+            values[alive].tolist(), files[alive].tolist(), units[alive].tolist(), paths, strict=True
+        ):
             row_group = segment.row_group_of(unit, file)
-            path = segment.files.path(file)
             found[value].append(Candidate(path, None if row_group is None else (row_group,)))
 
     def close(self, but: Sequence[Segment] = ()) -> None:
