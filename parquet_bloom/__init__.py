@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from .file.write import write_table
     from .filter import SplitBlockBloomFilter
     from .hashing.arrays import hash_values
+    from .lake.index import LakeIndex
+    from .lake.reports import (
+        Answers,
+        AppendReport,
+        Candidate,
+        CheckReport,
+        CompactReport,
+        IndexSnapshot,
+        IndexStats,
+    )
     from .prune.plan import prune
     from .prune.polars import scan_polars
     from .prune.read import iter_batches, read_table
@@ -34,13 +44,21 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AdviceReport",
+    "Answers",
+    "AppendReport",
     "BloomFile",
+    "Candidate",
+    "CheckReport",
     "ChunkFilter",
     "ColumnAdvice",
+    "CompactReport",
     "DiskFooterCache",
     "DropReport",
     "EmbedReport",
     "FooterCache",
+    "IndexSnapshot",
+    "IndexStats",
+    "LakeIndex",
     "Probed",
     "PruneReport",
     "SplitBlockBloomFilter",
@@ -67,13 +85,21 @@ __all__ = [
 # program may that imports this package and does not use it at once.
 _HOMES = {
     "AdviceReport": ".file.advise",
+    "Answers": ".lake.reports",
+    "AppendReport": ".lake.reports",
     "BloomFile": ".file.reader",
+    "Candidate": ".lake.reports",
+    "CheckReport": ".lake.reports",
     "ChunkFilter": ".file.reader",
     "ColumnAdvice": ".file.advice",
+    "CompactReport": ".lake.reports",
     "DiskFooterCache": ".file.footer_store",
     "DropReport": ".file.drop",
     "EmbedReport": ".file.embed",
     "FooterCache": ".file.footer_cache",
+    "IndexSnapshot": ".lake.reports",
+    "IndexStats": ".lake.reports",
+    "LakeIndex": ".lake.index",
     "Probed": ".file.probing",
     "PruneReport": ".prune.report",
     "SplitBlockBloomFilter": ".filter",

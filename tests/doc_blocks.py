@@ -9,7 +9,8 @@ A block names the folder that it runs in behind its language:
 one page that name the same folder share it, from the top of the page down, so that one command can change what the next
 one shows. What a Python block prints stands in the ```text block behind it; one without such a block is shown only.
 A console block holds command lines and what they print, stdout and stderr as a terminal of 100 columns shows them:
-`$ parquet-bloom ...`, and `$ echo $?` for the exit code.
+`$ parquet-bloom ...`, and `$ echo $?` for the exit code. Where a path from the root is printed, the folder is shown as
+`/data`; commands about an index, which names files so, have a terminal that is as much wider.
 
 Times, bytes read and sizes of whole files are compared by their shape alone (`CHANGING`); all else to the letter.
 ``PARQUET_BLOOM_UPDATE_GOLDEN=1`` writes what is printed into the pages.
@@ -41,6 +42,8 @@ CHANGING = (
     (re.compile(r"\d[\d,.]* (KB|MB)\b"), "<bytes>"),  # footers bear the name and version of their writer,
     (re.compile(r"\d+(?=  yes +<time>$)", re.MULTILINE), "<bytes>"),  # and sizes of new files follow
 )
+
+HERE = "/data"
 
 _FENCE = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\(([^)\s]+)\)")
@@ -111,7 +114,7 @@ def check(page: Path, folder: Path) -> None:
             if example.code.folder:
                 getattr(doc_lakes, example.code.folder)(place)
         run = _console if example.code is example.output else _python
-        outputs.append((example.output, run(example.code.text, place)))
+        outputs.append((example.output, run(example.code.text, place).replace(str(place), HERE)))
     if os.environ.get("PARQUET_BLOOM_UPDATE_GOLDEN", "0") not in ("", "0"):
         page.write_text(_renewed(text, outputs), "utf-8")
         return
@@ -140,7 +143,8 @@ def _console(text: str, folder: Path) -> str:
                 continue
             program, *arguments = shlex.split(command, comments=True)
             assert program == "parquet-bloom", f"a console block runs parquet-bloom alone, not {program}"
-            result = CliRunner(env={"COLUMNS": "100"}).invoke(tool, arguments)
+            columns = 100 + (len(str(folder)) - len(HERE) if arguments[0] == "index" else 0)
+            result = CliRunner(env={"COLUMNS": str(columns)}).invoke(tool, arguments)
             if result.exception and not isinstance(result.exception, SystemExit):
                 raise result.exception
             lines.append(result.output)

@@ -1,7 +1,7 @@
 """Draws docs/cuckoo.svg anew from what is measured: how many buckets aligned Cuckoo filters should have.
 
-Left: bytes that a lookup reads, and how long it takes from the page cache, against the number of buckets, of UNITS files
-of VALUES values. Right: the share of slots in use, of one file of LARGE values, against the number of buckets.
+Left: bytes that a lookup reads, and how long it takes from the page cache, against the buckets of UNITS files of VALUES
+values. Right: the share of slots in use, of one file of LARGE values, against the number of buckets.
 
 python tools/cuckoo_plots.py    needs matplotlib, which the extra `bench` installs
 """

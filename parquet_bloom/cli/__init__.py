@@ -6,13 +6,12 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from ..errors import ParquetBloomError
+from .group import Commands
 from .output import ERROR, CannotPrintError, Output, abandon, say
 
 __all__ = ["main"]
@@ -28,6 +27,7 @@ COMMANDS = {
     "verify": "Check the filters of Parquet files.",
     "find": "Find the rows that match a predicate.",
     "prune": "Say what a predicate has to read, and why not the rest.",
+    "index": "Make and ask an index of a lake: from a value to its files.",
     "size": "Say how large a filter has to be.",
     "spark-archive": "Pack this package for Spark's executors.",
     "completion": "Print what completes commands in a shell.",
@@ -36,26 +36,8 @@ COMMANDS = {
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number the deaths by SIGINT, SIGPIPE and SIGTERM
 
 
-class Tool(click.Group):
-    """Finds commands by name, and makes of whatever goes wrong one line and an exit code."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"{__package__}.{name}"), name)
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)  # the group's own would import them all
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+class Tool(Commands):
+    """Makes of whatever goes wrong one line and an exit code."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any
@@ -116,7 +98,12 @@ def _output_of(ctx: click.Context) -> Output:
     return ctx.obj if isinstance(ctx.obj, Output) else Output()
 
 
-@click.group(cls=Tool, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Tool,
+    package=__package__,
+    texts=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(sys.modules[__name__.partition(".")[0]].__version__, message="%(prog)s %(version)s")
 def tool() -> None:
     """Bloom filters for data lakes: embed them into Parquet files that exist, read anyone's, skip what cannot match."""

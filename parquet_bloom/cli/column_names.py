@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import chain
 
 import click
 
@@ -18,7 +19,8 @@ _PLAIN = re.compile(r"[\w@%+=:,./-]+")  # what shells take without quotes
 def columns_beginning(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Columns of the first file that the command's PATHs lead to; none where that is not quickly found."""
     # The option still lacks its value, at which click gives up: the arguments it has seen stay as they were.
-    for path in (*(context.params.get("paths") or ()), *context.args):
+    named = (context.params.get(name) or () for name in ("paths", "lakes"))
+    for path in (*chain.from_iterable(named), *context.args):
         file = _first_file(os.fspath(path))
         if file is not None:
             try:

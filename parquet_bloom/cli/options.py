@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
 import click
+import pyarrow as pa
 
+from ..hashing.literals import coerce
+from ..hashing.physical import from_arrow
 from ..storage import file_system
 from .column_names import columns_beginning
 from .formats import FORMATS
@@ -24,6 +29,21 @@ def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str,
             raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE", context, parameter)
         pairs[key] = value
     return pairs
+
+
+_NUMBER = re.compile(r"(\d[\d_]*)(?:\.(\d+))?(?:e\+?(\d{1,2}))?", re.ASCII | re.IGNORECASE)
+
+
+def whole_number(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """A whole number, which may be written 1e6 or 1_000_000."""
+    found = None if text is None else _NUMBER.fullmatch(text)
+    if found is not None:
+        whole, part, power = found[1].replace("_", ""), (found[2] or "").rstrip("0"), int(found[3] or 0)
+        if len(part) <= power:
+            return int(whole + part.ljust(power, "0"))
+    if text is None:
+        return None
+    raise click.BadParameter(f"{text!r} is no whole number, such as 1000000, 1_000_000 or 1e6", context, parameter)
 
 
 _COMMON: tuple[_Decorator, ...] = (
@@ -64,27 +84,37 @@ PATHS_HELP = (
 
 
 def command(
-    name: str, *, example: str, exit_codes: str, paths: bool = True
+    name: str,
+    *,
+    example: str,
+    exit_codes: str,
+    paths: bool = True,
+    about: str = "",
+    cls: type[click.Command] = click.Command,
+    **settings: Any,
 ) -> Callable[[Callable[..., int]], click.Command]:
     """Make a command of a function that takes an `output`, its PATHs, and its own options, and returns the exit code.
 
     Parameters
     ----------
-    name : of the command.
+    name : of the command, behind that of the group it is in.
     example : lines for the end of its help.
     exit_codes : what they mean, for the same place.
     paths : whether it takes PATHs.
+    about : its other arguments, for the end of its help.
+    cls, settings : the command's class, and settings of its context.
     """
     lines = "\n".join(f"  {line}" for line in example.splitlines())
-    about_paths = f"{PATHS_HELP}\n\n" if paths else ""
-    epilog = f"{about_paths}Exit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
+    about = "".join(f"{text}\n\n" for text in (PATHS_HELP if paths else "", about) if text)
+    epilog = f"{about}Exit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
 
     def decorate(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
         def run(
             format: str, as_json: bool, color: str, storage_options: dict[str, str], verbose: bool, **arguments: Any
         ) -> int:
-            output = Output(name, "json" if as_json else format, color, verbose, file_system(None, storage_options))
+            filesystem = file_system(None, storage_options)
+            output = Output(name, "json" if as_json else format, color, verbose, filesystem, storage_options)
             click.get_current_context().find_root().obj = output
             return function(output, **arguments)
 
@@ -95,7 +125,7 @@ def command(
             # The type is for completion by the shell; what a path leads to is found out, and said, elsewhere.
             path = click.Path(readable=False, allow_dash=True)
             wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=path)(wrapped)
-        made = click.command(name, epilog=epilog)(wrapped)
+        made = click.command(name.rpartition(" ")[2], cls=cls, epilog=epilog, context_settings=settings)(wrapped)
         made.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # the command's own come first
         return made
 
@@ -121,6 +151,24 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help=text)(
         function
     )
+
+
+def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
+    """Refuse a mistyped zone, which would only make predicates doubtful, and everything be read."""
+    instants = from_arrow(pa.timestamp("us", "UTC"))
+    if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
+        raise click.BadParameter(f"{zone!r} is no time zone that is known here", context, parameter)
+    return zone
+
+
+timezone_option = click.option(
+    "--timezone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    callback=_known_zone,
+    help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
+)
 
 
 def target_options(what: str) -> _Decorator:

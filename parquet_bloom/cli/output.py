@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class Output:
     color : "auto", "always" or "never".
     verbose : whether to say more on stderr.
     filesystem : where the command's paths are, for all that takes a file system.
+    storage_options : the settings that it was made of, for what takes those.
 
     Attributes
     ----------
@@ -56,9 +57,11 @@ class Output:
         color: str = "auto",
         verbose: bool = False,
         filesystem: object | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.command = command
         self.filesystem = filesystem
+        self.storage_options = storage_options or None
         self.format = format
         self.verbose = verbose
         self.failures: list[ParquetBloomError] = []

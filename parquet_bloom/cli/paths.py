@@ -37,7 +37,7 @@ def find_files(paths: Sequence[str], output: Output) -> list[Found]:
     """The files that PATH arguments stand for, each once; a path that leads to none is reported."""
     found: dict[str, Found] = {}
     with output.step("find files"):
-        several = [*_with_stdin(paths)]
+        several = [*with_stdin(paths)]
         for path in several:
             with output.going_on():
                 files = list_files(path, output.filesystem, alone=len(several) == 1)
@@ -51,7 +51,8 @@ def find_files(paths: Sequence[str], output: Output) -> list[Found]:
     return list(found.values())
 
 
-def _with_stdin(paths: Iterable[str]) -> Iterator[str | PurePath]:
+def with_stdin(paths: Iterable[str]) -> Iterator[str | PurePath]:
+    """PATH arguments, the names that standard input lists in place of `-`."""
     for path in paths:
         if path != STDIN:
             yield path

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
 from ..core.sizing import MAX_BYTES, fpp_for, size_for
-from .options import command
+from .options import command, whole_number
 from .output import Output
 from .table import Column
 
 FPPS = (0.1, 0.05, 0.01, 0.001, 0.0001)
 _OTHERS = (0.1, 0.5, 2, 10)  # times the number of values asked for
-_NUMBER = re.compile(r"(\d[\d_]*)(?:\.(\d+))?(?:e\+?(\d{1,2}))?", re.ASCII | re.IGNORECASE)
 
 COLUMNS = (
     Column("asked", "", text=lambda value: ">" if value else ""),
@@ -27,23 +25,15 @@ COLUMNS = (
 )
 
 
-def _whole(context: click.Context, parameter: click.Parameter, text: str) -> int:
-    """A whole number, which may be written 1e6 or 1_000_000."""
-    found = _NUMBER.fullmatch(text)
-    if found is not None:
-        whole, part, power = found[1].replace("_", ""), (found[2] or "").rstrip("0"), int(found[3] or 0)
-        if len(part) <= power:
-            return int(whole + part.ljust(power, "0"))
-    raise click.BadParameter(f"{text!r} is no whole number, such as 1000000, 1_000_000 or 1e6", context, parameter)
-
-
 @command(
     "size",
     example="parquet-bloom size --ndv 1e6 --fpp 0.01",
     exit_codes="0 shown, 2 error.",
     paths=False,
 )
-@click.option("--ndv", metavar="N", required=True, callback=_whole, help="Distinct values in the filter, such as 1e6.")
+@click.option(
+    "--ndv", metavar="N", required=True, callback=whole_number, help="Distinct values in the filter, such as 1e6."
+)
 @click.option(
     "--fpp",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),

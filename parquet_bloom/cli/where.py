@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 import click
-import pyarrow as pa
 
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.footer_store import DiskFooterCache
-from ..hashing.literals import coerce
-from ..hashing.physical import from_arrow
 from ..predicate.tree import Node
 from ..prune.plan import prune
 from ..prune.report import PruneReport
+from .options import timezone_option
 from .output import Output
 from .paths import Found
 from .table import counted
-
-
-def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
-    """Refuse a mistyped zone, which would only make predicates doubtful, and everything be read."""
-    instants = from_arrow(pa.timestamp("us", "UTC"))
-    if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
-        raise click.BadParameter(f"{zone!r} is no time zone that is known here", context, parameter)
-    return zone
-
 
 _OPTIONS = (
     click.option(
@@ -40,14 +28,7 @@ _OPTIONS = (
     click.option(
         "--dialect", metavar="NAME", help="Read the predicate as this SQL dialect (sqlglot's names: spark, ...)."
     ),
-    click.option(
-        "--timezone",
-        metavar="ZONE",
-        default="UTC",
-        show_default=True,
-        callback=_known_zone,
-        help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
-    ),
+    timezone_option,
     click.option("--ignore-case", is_flag=True, help="Match names of columns whatever their case, as Spark does."),
     click.option(
         "--cache",

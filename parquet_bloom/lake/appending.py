@@ -100,7 +100,9 @@ class _Appending:
         self._report = report
         self._builder = self._new()
         self._made: list[SegmentInfo] = []
-        self._missing = set(manifest.columns)
+        # What no file has is a mistake, unless files that are indexed have it: columns come and go.
+        known = {part.column for segment in manifest.segments for part in segment.parts}
+        self._missing = set(manifest.columns) - known
         self._begun = False
 
     def read(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.cuckoo import MOST_BUCKETS
 from ..errors import BrokenIndexError, ParquetBloomError
 from . import cuckoo, postings
 from .part import PartInfo, PartReader, PartWriter
@@ -60,8 +61,8 @@ def settings_of(
         if num_buckets is None:
             values = DEFAULT_VALUES_A_UNIT if expected_values is None else expected_values
             num_buckets = max(1, round(values / (_SLOTS_A_BUCKET * _OCCUPANCY)))
-        if not 1 <= num_buckets < 2**31:
-            raise ParquetBloomError(f"num_buckets lie between 1 and 2**31, not at {num_buckets}")
+        if not 1 <= num_buckets <= MOST_BUCKETS:
+            raise ParquetBloomError(f"num_buckets lie between 1 and {MOST_BUCKETS:,}, not at {num_buckets}")
         return {"num_buckets": num_buckets, "fingerprint_bits": bits}
     raise ParquetBloomError(f"layout is 'postings' or 'cuckoo', not {layout!r}")
 

@@ -7,6 +7,7 @@ their way.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from base64 import b64decode, b64encode
@@ -156,9 +157,14 @@ def newest(folder: Folder) -> Manifest:
     """
     missing: StorageError | None = None
     for _ in range(3):  # another process may have replaced and swept it between listing and reading
-        numbers = numbers_in(folder.names())
+        try:
+            numbers = numbers_in(folder.names())
+        except StorageError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+            numbers = []
         if not numbers:
-            raise StorageError("there is no index", path=folder.path, errno=2)
+            raise StorageError("there is no index", path=folder.path, errno=errno.ENOENT)
         try:
             return read(folder, numbers[-1])
         except StorageError as error:

@@ -72,6 +72,8 @@ def literals_of(values: Any, column: str) -> list[Any]:
 def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     """The hashes that literals can have where a column is of some type."""
     unknown: dict[int, str] = {}
+    if not literals:
+        return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), unknown)
     try:
         together, why = coerce_all(literals, column_type, timezone)
     except ParquetBloomError as error:

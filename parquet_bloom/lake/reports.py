@@ -68,7 +68,7 @@ class AppendReport:
         return self.added + self.replaced
 
     def __str__(self) -> str:
-        told = [f"{self.added:,} files added"]
+        told = [f"{self.added:,} file{'' if self.added == 1 else 's'} added"]
         for count, what in (
             (self.replaced, "indexed again"),
             (self.unchanged, "unchanged"),

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.shell_completion import ShellComplete
 
+import parquet_bloom
 from parquet_bloom import cli
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,8 @@ OFFERED = {
     "parquet-bloom embed lake --in": "--in-place",
     "parquet-bloom show --format _": "table json ndjson csv",
     "parquet-bloom embed lake --fpp 0.1 --column id --column _": "größe trace user.id user.name",
+    "parquet-bloom index c": "create compact check",
+    "parquet-bloom index create ids.index --lake lake user.": "user.id user.name",
 }
 
 
@@ -83,10 +86,18 @@ def test_bash_completes_commands_options_values_and_columns(tool):
         (["advise", "--column"], "", []),
         (["verify", "lake", "--da"], "--da", ["--data"]),
         ([], "v", ["verify"]),
+        ([], "in", ["index"]),
+        (["index"], "app", ["append"]),
+        (["index", "compact"], "--keep", ["--keep-seconds"]),
+        (["index", "lookup", "ids.index"], "user", ["user.id", "user.name"]),
+        (["index", "lookup", "nowhere"], "", []),
+        (["index", "lookup", "s3://bucket/key"], "", []),
+        (["index", "create", "ids.index"], "", []),
     ],
 )
 def test_what_is_offered(words, begun, offered, tool):
     (tool / "broken.parquet").write_bytes(b"PAR1")
+    parquet_bloom.LakeIndex.create("ids.index", ["user.id", "trace", "user.name"]).close()
     completer = ShellComplete(cli.tool, {}, "parquet-bloom", "_PARQUET_BLOOM_COMPLETE")
     assert [item.value for item in completer.get_completions(words, begun)] == offered
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parquet_bloom import cli
+from parquet_bloom.cli import index
 
 FORMATS = ("table", "json", "ndjson", "csv")
 
@@ -30,6 +31,14 @@ COMMANDS = {
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
     "prune-nothing": 'prune lake --where "id = 4251 OR id = 7"',
     "size": "size --ndv 1e6 --fpp 0.01",
+    "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
+    "index-append": "index append ids.index lake broken.parquet",
+    "index-remove": "index remove ids.index lake/by=spark/",
+    "index-lookup": "index lookup ids.index id 4250 -7 100",
+    "index-lookup-nothing": "index lookup ids.index tag --text 'tag 7' nothing",
+    "index-compact": "index compact ids.index",
+    "index-stats": "index stats ids.index",
+    "index-check": "index check ids.index --sample 2",
 }
 
 # Of the JSON documents: what a row holds, and what stands beside the rows.
@@ -163,6 +172,32 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "doubts": list,
         },
     ),
+    "index create": (
+        "indexes",
+        {"index": str, "layout": str, "granularity": str, "settings": dict, "columns": list, "lake": list},
+    ),
+    "index append": (
+        "appends",
+        {"added": int, "replaced": int, "unchanged": int, "failed": int, "values": int, "merged": int},
+    ),
+    "index remove": ("removals", {"removed": int, "files": int}),
+    "index lookup": ("candidates", {"value": str, "row_groups": (list, None), "file": str}),
+    "index compact": (
+        "compactions",
+        {
+            "segments_before": int,
+            "segments_after": int,
+            "bytes_before": int,
+            "bytes_after": int,
+            "dropped": int,
+            "deleted": int,
+        },
+    ),
+    "index stats": (
+        "columns",
+        {"column": str, "values": int, "num_bytes": int, "bytes_a_value": (float, None), "expected_false": float},
+    ),
+    "index check": ("problems", {"problem": str}),
 }
 PRUNED = {
     "files",
@@ -181,6 +216,9 @@ FACTS = {
     "find": {"where"},
     "prune": {"where"},
     "size": {"ndv", "fpp"},
+    "index append": {"uncovered"},
+    "index lookup": {"column", "doubts"},
+    "index stats": {"layout", "granularity", "settings", "version", "snapshot"},
 }
 TOTALS = {
     "show": {"files", "filters", "broken", "num_bytes"},
@@ -190,6 +228,9 @@ TOTALS = {
     "verify": {"files", "filters", "bad"},
     "find": {"rows", *PRUNED},
     "prune": PRUNED,
+    "index lookup": {"values", "candidates", "files", "unindexed", "requests", "bytes_read"},
+    "index stats": {"segments", "files", "units", "unindexed", "changed", "gone", "files_bytes"},
+    "index check": {"problems", "files", "values"},
 }
 
 
@@ -198,16 +239,27 @@ TOTALS = {
 def test_printed(name, format, run, lake, golden, monkeypatch):
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)  # every run takes as long
     command = f"{COMMANDS[name]} --format {format}"
+    if "ids.index" in command:
+        run("index", "create", "ids.index", "id", "tag", "--lake", "lake")
+        run("index", "append", "ids.index", *(["lake/by=spark"] if "append" in command else []))
     result = run(*shlex.split(command))
     if format == "json":
         check_document(COMMANDS[name], json.loads(result.out))
     printed = re.sub(r"\d\.\d{9,}(e-\d+)?", lambda number: f"{float(number.group()):.9g}", result.out)
+    printed = printed.replace(str(lake), "/here")  # an index names files from the root
+    printed = re.sub(r'(?<="files_bytes": )\d+', "<bytes>", printed)  # they bear its name, and times
     golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{result.err}--- exit {result.code}\n")
+
+
+def verb_of(command: str) -> str:
+    """The command without its arguments."""
+    first, second, *_ = command.split()
+    return f"{first} {second}" if first == "index" else first
 
 
 def check_document(command: str, document: dict[str, Any]) -> None:
     """The JSON document has what its schema says, and nothing else."""
-    verb = command.split()[0]
+    verb = verb_of(command)
     name, fields = ROWS[f"{verb}-dry-run" if "--dry-run" in command else verb]
     totals = {"totals"} if verb in TOTALS else set()
     assert set(document) == {"schema_version", "command", name, "errors"} | totals | FACTS.get(verb, set())
@@ -225,8 +277,9 @@ def check_document(command: str, document: dict[str, Any]) -> None:
 
 def test_every_command_that_prints_rows_is_here():
     """`spark-archive` prints what is installed, `completion` no rows: they have tests of their own."""
-    covered = {command.split()[0] for command in COMMANDS.values()}
-    assert covered | {"spark-archive", "completion"} == {*cli.COMMANDS}
+    covered = {verb_of(command) for command in COMMANDS.values()}
+    there = {*cli.COMMANDS} - {"index"} | {f"index {name}" for name in index.COMMANDS}
+    assert covered | {"spark-archive", "completion"} == there
     assert covered == {name.removesuffix("-dry-run") for name in ROWS}
 
 

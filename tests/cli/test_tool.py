@@ -13,20 +13,24 @@ from click.testing import CliRunner
 
 import parquet_bloom
 from parquet_bloom import cli
+from parquet_bloom.cli import index
 
 COMMANDS = list(cli.COMMANDS)
+OF_INDEX = [f"index {name}" for name in index.COMMANDS]
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS + OF_INDEX)
 def test_help_explains_every_option_and_gives_an_example(command, run):
-    result = run(command, "--help")
+    result = run(*command.split(), "--help")
     assert (result.code, result.err) == (0, "")
     assert "Exit codes:" in result.out
     assert f"Example:\n    parquet-bloom {command} " in result.out
-    made = cli.tool.get_command(None, command)
-    for parameter in made.params[1:]:
-        assert parameter.help, parameter.name
+    made = cli.tool
+    for name in command.split():
+        made = made.get_command(None, name)
+    for parameter in made.params:
+        assert parameter.param_type_name == "argument" or parameter.help, parameter.name
 
 
 def test_help_lists_the_commands(run):
@@ -36,11 +40,23 @@ def test_help_lists_the_commands(run):
         assert re.search(rf"^  {command} +{re.escape(text)}$", result.out, re.MULTILINE)
 
 
-def test_help_imports_no_command():
-    code = "import sys; from parquet_bloom import cli; cli.main(['--help']); print(*sys.modules)"
+def test_help_lists_the_commands_about_an_index(run):
+    result = run("index", "--help")
+    assert result.code == 0
+    for command, text in index.COMMANDS.items():
+        assert re.search(rf"^  {command} +{re.escape(text)}$", result.out, re.MULTILINE)
+    result = run("index")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Usage: parquet-bloom index ")
+
+
+@pytest.mark.parametrize("group", [[], ["index"]])
+def test_help_imports_no_command(group):
+    code = f"import sys; from parquet_bloom import cli; cli.main([*{group}, '--help']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded = out.splitlines()[-1].split()
-    assert not {f"parquet_bloom.cli.{command}" for command in COMMANDS} & set(loaded)
+    commands = {f"parquet_bloom.cli.{command.replace(' ', '.')}" for command in COMMANDS + OF_INDEX}
+    assert commands & set(loaded) == {f"parquet_bloom.cli.{name}" for name in group}
     assert "rich.progress" not in loaded
     assert "rich.console" not in loaded
 
@@ -68,6 +84,17 @@ def test_version(run):
         (["embed", "x", "--column", "id"], "say where to: -o PATH, --in-place, or --dry-run"),
         (["embed", "x", "--column", "id", "-o", "y", "--in-place"], "-o and --in-place exclude each other"),
         (["embed", "x", "--column", "id", "--in-place", "--fpp", "much"], "'much' is not a valid float"),
+        (["index", "apend"], "no such command 'apend'"),
+        (["index", "create", "x"], "missing argument 'COLUMN...' (see parquet-bloom index create --help)"),
+        (["index", "create", "x", "id", "--expected-values", "-1"], "'-1' is no whole number"),
+        (["index", "create", "x", "id", "--lake", "a", "--delta", "b"], "--lake and --delta exclude each other"),
+        (["index", "append", "x", "a", "--iceberg", "b"], "a PATH and --iceberg exclude each other"),
+        (["index", "append", "x", "a", "--memory-limit", "much"], "'much' is no size, such as 512MB or 2GiB"),
+        (["index", "remove", "x"], "missing argument 'PATH...'"),
+        (["index", "lookup", "x", "id"], "missing argument 'VALUE...'"),
+        (["index", "lookup", "x", "id", "5", "--jsn"], "no such option '--jsn' (see parquet-bloom index lookup"),
+        (["index", "lookup", "x", "id", "5", "-6x"], "no such option '-6x'"),
+        (["index", "lookup", "x", "id", "5", "--timezone", "Nowhere"], "'Nowhere' is no time zone"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(arguments, expected, run):

@@ -15,12 +15,20 @@ from numpy.typing import NDArray
 import parquet_bloom
 from parquet_bloom import (
     AdviceReport,
+    Answers,
+    AppendReport,
     BloomFile,
+    Candidate,
+    CheckReport,
     ChunkFilter,
     ColumnAdvice,
+    CompactReport,
     DiskFooterCache,
     EmbedReport,
     FooterCache,
+    IndexSnapshot,
+    IndexStats,
+    LakeIndex,
     Probed,
     PruneReport,
     SplitBlockBloomFilter,
@@ -109,6 +117,29 @@ def judge() -> None:
     assert_type(advised["id"], ColumnAdvice)
     assert_type(advised["id"].sizes, Mapping[float, int])
     assert_type(advised.command, str | None)
+
+
+def index(progress: Callable[[int, int], None], on_error: Callable[[errors.ParquetBloomError], None]) -> int:
+    with LakeIndex.create("ids.index", ["user.id"], lake=LAKE, granularity="row_group") as made:
+        assert_type(made, LakeIndex)
+        report = made.append(memory_limit=1 << 30, threads=2, progress=progress, on_error=on_error)
+        assert_type(report, AppendReport)
+        assert_type(report.failed, dict[str, errors.ParquetBloomError])
+        assert_type(made.append_batches([("a", {"user.id": None})]), AppendReport)
+    LakeIndex.create("ids.index", "id", layout="posting")  # type: ignore[arg-type]
+    with LakeIndex.open("ids.index", live=False) as opened:
+        answers = opened.lookup("user.id", [1, 2])
+        assert_type(answers, Answers)
+        assert_type(answers[0], list[Candidate])
+        assert_type(answers[0][0].row_groups, tuple[int, ...] | None)
+        assert_type(answers.doubts, list[str])
+        assert_type(opened.unindexed, list[str])
+        assert_type(opened.stats(), IndexStats)
+        assert_type(opened.check(sample=3), CheckReport)
+        assert_type(opened.compact(keep_seconds=0), CompactReport)
+        assert_type(opened.snapshot(), IndexSnapshot)
+        opened.refresh()
+        return opened.remove(["lake/a.parquet"])
 
 
 def fail() -> str | None:

@@ -329,8 +329,6 @@ def test_errors_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "lake" / "broken.parquet").write_bytes(b"PAR1 this is none PAR1")
     with pytest.raises(ParquetBloomError, match=r"broken\.parquet"):
         index.append(tmp_path / "lake")
-    with pytest.raises(UnknownColumnError, match="no such column"):
-        index.append(_other(tmp_path))
     assert sorted(name for name in os.listdir(tmp_path / "index") if name.startswith("manifest")) == [
         name for name in before if name.startswith("manifest")
     ]
@@ -343,10 +341,17 @@ def test_errors_change_nothing(tmp_path: Path) -> None:
     assert_right(index, truth)
 
 
-def _other(folder: Path) -> str:
-    path = folder / "other.parquet"
-    pq.write_table(pa.table({"other": [1]}), path)
-    return str(path)
+def test_columns_that_no_file_has(tmp_path: Path) -> None:
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"other": [1]}), other)
+    with make(tmp_path / "index") as index:
+        with pytest.raises(UnknownColumnError, match="no such column"):
+            index.append(other)
+        assert index.snapshot().version == 1
+        index.append(write(tmp_path / "a.parquet", [1]))
+        # Some file had them: columns come and go.
+        assert set(index.append(other).uncovered) == {"id", "name"}
+        assert files_of(index.lookup("id", [5])[0]) == {str(other)}
 
 
 def test_tables_are_not_globbed(tmp_path: Path) -> None:

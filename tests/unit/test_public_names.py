@@ -45,6 +45,7 @@ def test_importing_the_package_imports_nothing_heavy():
         ("open", RARE),
         ("embed", RARE),
         ("read_table", RARE),
+        ("LakeIndex", RARE),
     ],
 )
 def test_a_name_imports_what_it_needs(name, not_needed):
