@@ -15,11 +15,11 @@ from ..storage import Rewrite, create
 from .formats import Rows, Write, as_value
 from .options import column_option, command
 from .output import BAD, GOOD, Output
-from .paths import check_output, find_files
+from .paths import check_output
 from .row_files import FORMATS, batches_into, format_of
 from .table import Column, counted
 from .values import is_number, plain_rows
-from .where import pruned, told, totals_of, where_options
+from .where import files_asked, pruned, told, totals_of, where_options
 
 _BATCH_ROWS = 8192
 
@@ -34,6 +34,7 @@ _Take = Callable[[pa.RecordBatch], None]
         "parquet-bloom find 's3://bucket/events/*' --where \"id IN (1, 2)\" --limit 10 -o found.parquet"
     ),
     exit_codes="0 rows match, 1 none does, 2 error: a file could not be read, so rows may be missing.",
+    index=True,
 )
 @where_options
 @column_option(
@@ -56,6 +57,7 @@ def find(
     timezone: str,
     ignore_case: bool,
     cache: str | None,
+    index: str | None,
     columns: tuple[str, ...],
     listed: str | None,
     limit: int | None,
@@ -70,10 +72,10 @@ def find(
     node = parse(where, dialect)
     wanted = _wanted(columns, listed)
     kind = None if target is None else format_of(target)
-    files = find_files(paths, output)
-    if target is not None:
-        check_output(files, target)
-    report = pruned(output, files, node, timezone, ignore_case, cache)
+    with files_asked(paths, index, output) as (files, asked):
+        if target is not None:
+            check_output(files, target)
+        report = pruned(output, files, node, timezone, ignore_case, cache, asked)
     found = 0
     with output.progress(report.selected_files) as bar, output.step("read"):
         schema, batches = iter_selected(

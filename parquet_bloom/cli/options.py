@@ -89,6 +89,7 @@ def command(
     example: str,
     exit_codes: str,
     paths: bool = True,
+    index: bool = False,
     about: str = "",
     cls: type[click.Command] = click.Command,
     **settings: Any,
@@ -101,6 +102,7 @@ def command(
     example : lines for the end of its help.
     exit_codes : what they mean, for the same place.
     paths : whether it takes PATHs.
+    index : whether `--index` can stand in their place; the function finds out whether it does.
     about : its other arguments, for the end of its help.
     cls, settings : the command's class, and settings of its context.
     """
@@ -124,7 +126,7 @@ def command(
         if paths:
             # The type is for completion by the shell; what a path leads to is found out, and said, elsewhere.
             path = click.Path(readable=False, allow_dash=True)
-            wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=path)(wrapped)
+            wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=not index, type=path)(wrapped)
         made = click.command(name.rpartition(" ")[2], cls=cls, epilog=epilog, context_settings=settings)(wrapped)
         made.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # the command's own come first
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -11,9 +12,9 @@ from ..prune.report import PruneReport, RowGroupDecision
 from ..prune.row_ranges import Ranges, ranges_of
 from .options import command
 from .output import BAD, GOOD, Output
-from .paths import check_output, find_files
+from .paths import check_output
 from .table import Column, counted, or_blank
-from .where import pruned, told, totals_of, where_options
+from .where import files_asked, pruned, told, totals_of, where_options
 
 _SHOWN = 4  # ranges that a table shows of a row group
 
@@ -42,9 +43,11 @@ COLUMNS = (
     example=(
         "parquet-bloom prune lake/ --where \"user_id = 42 AND day IN ('2024-01-01', '2024-01-02')\"\n"
         'parquet-bloom prune lake/ --where "user_id = 42" --html prune.html --check\n'
-        "parquet-bloom prune lake/ --where \"trace = 'f00d'\" --format csv | grep ,true,"
+        "parquet-bloom prune lake/ --where \"trace = 'f00d'\" --format csv | grep ,true,\n"
+        "parquet-bloom prune --index lake.index --where \"trace = 'f00d'\""
     ),
     exit_codes="0 something may match, 1 nothing can, 2 error: a file could not be read, so matches may be missing.",
+    index=True,
 )
 @where_options
 @click.option(
@@ -73,25 +76,26 @@ def prune(
     timezone: str,
     ignore_case: bool,
     cache: str | None,
+    index: str | None,
     html: str | None,
     check: bool,
     asked_fpp: float | None,
 ) -> int:
     """Say which files and row groups can hold a row that matches, and what rules out the others.
 
-    Decided from statistics and Bloom filters alone, and from folders named like day=2026-01-31: files that these rule
-    out are not opened, and are one row. Of row groups with a page index, row ranges are those that their pages leave.
-    What is doubtful is read, and the doubt is told.
+    Decided from statistics and Bloom filters alone, and from folders named like day=2026-01-31 and an index of the
+    lake: files that these rule out are not opened, and are one row. Of row groups with a page index, row ranges are
+    those that their pages leave. What is doubtful is read, and the doubt is told.
     """
     if html is None and (check or asked_fpp is not None):
         raise click.UsageError("--check and --asked-fpp are about the page of --html", click.get_current_context())
     node = parse(where, dialect)
-    files = find_files(paths, output)
-    if html is not None:
-        check_output(files, html)
-
-    with output.rows("row_groups", COLUMNS) as rows:
-        report = pruned(output, files, node, timezone, ignore_case, cache)
+    with ExitStack() as stack:
+        files, asked = stack.enter_context(files_asked(paths, index, output))
+        if html is not None:
+            check_output(files, html)
+        rows = stack.enter_context(output.rows("row_groups", COLUMNS))
+        report = pruned(output, files, node, timezone, ignore_case, cache, asked)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = ranges_of(report, on_error=output.fail, progress=bar.of)
         if html is not None:
@@ -99,7 +103,7 @@ def prune(
                 report.to_html(html, check=check, asked_fpp=asked_fpp, filesystem=output.filesystem, progress=bar.of)
         for file in report.files:
             if file.unopened:
-                whole = RowGroupDecision(-1, False, frozenset({"partition"}), file.unopened)
+                whole = RowGroupDecision(-1, False, frozenset({file.unopened_by}), file.unopened)
                 rows.add(_row(file.path, whole, None) | {"row_group": None, "num_rows": None})
             of_file = ranges.get(file.path, {})
             rows.add_all(_row(file.path, one, of_file.get(one.row_group)) for one in file.row_groups)

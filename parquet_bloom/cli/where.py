@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import Any
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.footer_store import DiskFooterCache
 from ..predicate.tree import Node
+from ..prune.indexed import files_of
 from ..prune.plan import prune
 from ..prune.report import PruneReport
 from .options import timezone_option
 from .output import Output
-from .paths import Found
+from .paths import Found, find_files
 from .table import counted
+
+if TYPE_CHECKING:
+    from ..lake.index import LakeIndex
 
 _OPTIONS = (
     click.option(
@@ -37,23 +41,59 @@ _OPTIONS = (
         show_envvar=True,
         help="Keep footers in this folder, for this and later calls.",
     ),
+    click.option(
+        "--index",
+        metavar="FOLDER",
+        help="Ask this index of the lake, and open no file that it rules out. Without a PATH, all files of its lake.",
+    ),
 )
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --where, --dialect, --timezone, --ignore-case and --cache."""
+    """Give a command --where, --dialect, --timezone, --ignore-case, --cache and --index."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
+@contextmanager
+def files_asked(
+    paths: Sequence[str], index: str | None, output: Output
+) -> Iterator[tuple[list[Found], str | LakeIndex | None]]:
+    """The files that a predicate is put to, and the index, for `pruned`; the index is open if its files are meant."""
+    if paths:
+        yield find_files(paths, output), index
+        return
+    if index is None:
+        context = click.get_current_context()
+        raise click.MissingParameter(ctx=context, param=next(p for p in context.command.params if p.name == "paths"))
+    from ..lake.index import LakeIndex
+
+    with ExitStack() as stack:
+        with output.step("index"):
+            opened = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
+            files = [Found(path, root, root is not None) for path, root in files_of(opened)]
+        yield files, opened
+
+
 def pruned(
-    output: Output, files: Sequence[Found], node: Node, timezone: str, ignore_case: bool, cache: str | None
+    output: Output,
+    files: Sequence[Found],
+    node: Node,
+    timezone: str,
+    ignore_case: bool,
+    cache: str | None,
+    index: str | LakeIndex | None = None,
 ) -> PruneReport:
-    """Judge files; those that cannot be read are reported, and are not in the report."""
+    """Judge files; those that cannot be read are reported, and are not in the report.
+
+    Parameters
+    ----------
+    files, index : as `files_asked` gives them. That the index cannot be read is said, and no error.
+    """
     with output.progress(len(files)) as bar, output.step("prune"), _footers(cache) as footers:
-        return prune(
-            [file.path for file in files],
+        report = prune(
+            [file.path for file in files] if index is None or isinstance(index, str) else None,
             node,
             filesystem=output.filesystem,
             timezone=timezone,
@@ -61,7 +101,11 @@ def pruned(
             progress=bar.of,
             on_error=output.fail,
             cache=footers,
+            index=index,
         )
+    for doubt in report.index_doubts:
+        output.note(f"the index is doubtful, so more may be read: {doubt}")
+    return report
 
 
 @contextmanager
@@ -80,6 +124,8 @@ def totals_of(report: PruneReport) -> dict[str, Any]:
         "files": report.total_files,
         "selected_files": report.selected_files,
         "unopened_files": report.unopened_files,
+        "unopened_by": report.unopened_by,
+        "index_doubts": report.index_doubts,
         "row_groups": report.total_row_groups,
         "selected_row_groups": report.selected_row_groups,
         "skipped_by": report.skipped_by,

@@ -28,16 +28,18 @@ class Choice(NamedTuple):
 
     Attributes
     ----------
-    known : whether it says anything: the file is indexed, and is what it was.
+    known : whether it says anything: the file is indexed, and is what it was, if that makes a difference.
     read : whether any row of it can match.
     row_groups : those that can; None where the index does not tell them apart.
     reason : why none can.
+    stamp : where row groups are told apart, what tells that the file is the one that is meant (see `stamps`).
     """
 
     known: bool
     read: bool = True
     row_groups: frozenset[int] | None = None
     reason: str = ""
+    stamp: bytes = NONE
 
 
 _NOT_THERE = (-2, NONE)
@@ -88,8 +90,8 @@ class Chooser:
     def choose(self, entries: Sequence[Entry]) -> list[Choice]:
         """What the index says of files, in their order.
 
-        Each is looked at, but not opened, whether it still is the one that was indexed; of object stores' files nothing
-        is asked if their listing told.
+        Each that it rules out is looked at whether it still is the one that was indexed; of object stores' files
+        nothing is asked if their listing told.
         """
         if not self.useful:
             return [_UNKNOWN] * len(entries)
@@ -100,11 +102,15 @@ class Chooser:
         found = [_UNKNOWN] * len(entries)
         for place, segment in enumerate(self._state.segments):
             asked = np.flatnonzero(owners == place)
-            asked = asked[self._same([entries[at] for at in asked.tolist()], place, segment, numbers[asked])]
-            if len(asked):
-                choices = self._choices(place, segment, numbers[asked])
-                for at, choice in zip(asked.tolist(), choices, strict=True):
-                    found[at] = choice
+            if not len(asked):
+                continue
+            choices = dict(zip(asked.tolist(), self._choices(place, segment, numbers[asked]), strict=True))
+            some = np.array([at for at, choice in choices.items() if choice is not _WHOLE], np.intp)
+            same = self._same([entries[at] for at in some.tolist()], place, segment, numbers[some])
+            for at in some[~same].tolist():
+                choices[at] = _UNKNOWN
+            for at, choice in choices.items():
+                found[at] = choice
         return found
 
     def live(self) -> Iterator[tuple[str, Choice]]:
@@ -121,7 +127,10 @@ class Chooser:
         """Which of a segment's files are what they were when they were indexed."""
         if not entries:
             return np.empty(0, np.bool_)
-        now = [one or _NOT_THERE for one in stamps_of(entries, self._filesystem)]
+        costs: list[tuple[int, int]] = []
+        now = [one or _NOT_THERE for one in stamps_of(entries, self._filesystem, costs)]
+        self.requests += sum(requests for requests, _ in costs)
+        self.bytes_read += sum(bytes_read for _, bytes_read in costs)
         same = same_as(segment, numbers, now)
         if self._state.live.restamped:
             for at in np.flatnonzero(~same).tolist():
@@ -141,8 +150,12 @@ class Chooser:
         for number in numbers.tolist():
             some = possible[first[number] : first[number + 1]]
             if some.any():
-                row_groups = None if some.all() else frozenset(np.flatnonzero(some).tolist())
-                yield Choice(True, True, row_groups)
+                if some.all():
+                    yield _WHOLE
+                    continue
+                known = self._state.live.restamped.get(Place(place, number))
+                stamp = segment.files.stamps[number].as_py() if known is None else known[1]
+                yield Choice(True, True, frozenset(np.flatnonzero(some).tolist()), stamp=stamp)
             else:
                 yield Choice(True, False, None, self._decider.verdict(int(verdicts[first[number]])).reason)
 

@@ -138,6 +138,9 @@ def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Cover
         problem = "no such column" if not leaves else f"the name stands for {len(leaves)} columns"
         raise UnknownColumnError(problem, path=file.path, column=column)
     leaf = leaves[0]
+    if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
+        # Who asks whatever the case may mean the other one.
+        raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
     hashes = ColumnHashes(file, leaf)
     if not leaf.repeated and leaf.name == column:
         holds = Holds.VALUES

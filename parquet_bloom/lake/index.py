@@ -176,6 +176,16 @@ class LakeIndex:
         return self._state.manifest.columns
 
     @property
+    def live(self) -> bool:
+        """Whether it looks at the lake, and so knows which files there are."""
+        return self._judges
+
+    @property
+    def lake_filesystem(self) -> Any:
+        """Of the lake, as it was given or follows from where the index is; None for local paths and URLs."""
+        return self._lake_filesystem
+
+    @property
     def unindexed(self) -> list[str]:
         """Live files of which the index knows nothing, or not what they are now: candidates for every value."""
         return list(self._state.live.unindexed)

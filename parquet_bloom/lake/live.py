@@ -101,21 +101,30 @@ def unjudged(segments: Sequence[Segment]) -> Live:
     return Live([segment.kept.copy() for segment in segments])
 
 
-def stamps_of(entries: Sequence[Entry], filesystem: object | None) -> list[tuple[int, bytes] | None]:
-    """Size and stamp of files as they are now; None for one that is not there."""
+def stamps_of(
+    entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
+) -> list[tuple[int, bytes] | None]:
+    """Size and stamp of files as they are now; None for one that is not there.
+
+    Parameters
+    ----------
+    costs : takes the requests and bytes of each file that had to be opened for it.
+    """
     if is_local(filesystem) and not any(is_url(entry.path) for entry in entries):
         looked = look_at([entry.path for entry in entries])
         return [None if source is None else (source.size, stamp_of(source.identity)) for source in looked]
-    with in_order(lambda entry: _stamp(entry, filesystem), entries, _OPENED_AT_A_TIME) as found:
+    with in_order(lambda entry: _stamp(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
         return list(found)
 
 
-def _stamp(entry: Entry, filesystem: object | None) -> tuple[int, bytes] | None:
+def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None) -> tuple[int, bytes] | None:
     known = entry.known
     if known is not None and known.size is not None and known.e_tag is not None:
         return known.size, stamp_of_etag(known.e_tag)
     try:
         with open_source(entry.path, filesystem, entry) as source:
+            if costs is not None:
+                costs.append((source.requests, source.bytes_read))
             return source.size, stamp_of(source.identity)
     except ParquetBloomError:
         return None

@@ -220,6 +220,13 @@ class PartWriter(ABC):
 class PartReader(ABC):
     """Answers from a part's file. Several threads may use one."""
 
+    _source: Source
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Range reads of the file since it was opened, and bytes that came upon them."""
+        return self._source.requests, self._source.bytes_read
+
     @abstractmethod
     def find(self, hashes: NDArray[np.uint64]) -> Found:
         """The units that may hold each of some hashes. Never raises for what is wrong with the file: see `Found`."""

@@ -74,21 +74,24 @@ class OpenPart:
 
     def find(self, hashes: NDArray[np.uint64]) -> PartFound:
         """The units that may hold each hash. What cannot be read is unknown, and never an error."""
+        was_open = self._readers is not None
         try:
             readers = self.readers
         except ParquetBloomError as error:
             none = np.empty(0, np.uint32)
             return PartFound(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
+        requests, bytes_read = (0, 0) if was_open else map(sum, zip(*(reader.cost for reader in readers), strict=True))
         if len(readers) == 1:
             found = readers[0].find(hashes)
-            return PartFound(found.queries, found.units, found.unknown, found.requests, found.bytes_read)
+            requests, bytes_read = requests + found.requests, bytes_read + found.bytes_read
+            return PartFound(found.queries, found.units, found.unknown, requests, bytes_read)
         slices = np.searchsorted(self._last, hashes, "left")
         several: list[tuple[NDArray[np.intp], Found]] = []
         for number in np.unique(slices).tolist():
             asked = np.flatnonzero(slices == number)
             several.append((asked, readers[number].find(hashes[asked])))
         if not several:
-            return PartFound(np.empty(0, np.intp), np.empty(0, np.uint32), {}, 0, 0)
+            return PartFound(np.empty(0, np.intp), np.empty(0, np.uint32), {}, requests, bytes_read)
         queries = np.concatenate([asked[found.queries] for asked, found in several])
         units = np.concatenate([found.units for _, found in several])
         order = np.argsort(queries, kind="stable")
@@ -96,8 +99,8 @@ class OpenPart:
             queries[order],
             units[order],
             {int(asked[at]): why for asked, found in several for at, why in found.unknown.items()},
-            sum(found.requests for _, found in several),
-            sum(found.bytes_read for _, found in several),
+            requests + sum(found.requests for _, found in several),
+            bytes_read + sum(found.bytes_read for _, found in several),
         )
 
     def find_one(self, h: int) -> Found | PartFound:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.facts import Trust, facts_of
@@ -18,9 +17,14 @@ from ..predicate.tree import Node
 from ..storage import Entry, entry_of, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
+from .indexed import IndexView, consulted, looks_beside
 from .known import judge_local
+from .looks import Deciders, Look
 from .partitions import Partitions
 from .report import Asked, FileDecision, PruneReport
+
+if TYPE_CHECKING:
+    from .indexed import Index
 
 _REMOTE_THREADS = 16
 _RUN = 16  # files that a thread is handed at a time
@@ -41,13 +45,14 @@ def prune(
     threads: int | None = None,
     cache: FooterCache | None = FOOTERS,
     partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
 ) -> PruneReport:
     """Find the row groups that can hold a row that matches, from statistics and Bloom filters alone.
 
     Parameters
     ----------
     paths : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
-        `az://`, `abfss://`) or web servers (`https://`).
+        `az://`, `abfss://`) or web servers (`https://`). None stands for the live files of `index`.
     where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or a
         predicate tree.
     filesystem : pyarrow or fsspec file system, or a store of obstore's, whose keys the paths then are; None for local
@@ -69,6 +74,10 @@ def prune(
     partitioning : "hive" takes folders `name=value` below a given folder (of a given file: in its path) as columns,
         int64, date32 or string, if all files have them: files that they rule out are not opened. A file's own column
         of such a name is not looked at, as in Spark, DuckDB and polars. None takes them as mere names.
+    index : an index of the lake, which rules out files before they are opened: its folder, on the same file system as
+        the files, or an open `LakeIndex`. Files that it does not know, or that are no longer what was indexed, are
+        judged as without it; so is everything if it cannot be read, and `index_doubts` says so. Without `paths` its
+        files are those that were live when it was opened.
 
     Returns
     -------
@@ -84,21 +93,30 @@ def prune(
         No file has a column that the predicate names.
     ManagedTableError
         A folder belongs to a Delta, Iceberg or Hudi table or a streaming sink, whose old files hold removed rows.
+    StorageError
+        There is no such path, or no index at all where one is said to be.
     ParquetBloomError
         A file is not a Parquet file, or cannot be read.
     """
     node = parse(where, dialect=dialect)
     filesystem = file_system(filesystem, storage_options)
+    options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
+    options |= {"on_error": on_error, "threads": threads, "cache": cache}
+    with consulted(index, filesystem, storage_options, of_lake=paths is None) as view:
+        if paths is None and view is not None:
+            filesystem, paths, entries = view.lake(filesystem)
+        else:
+            entries = _listed(paths, filesystem, cache)
+        partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
+        if partitioning is None:
+            options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
+        return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, **options)
+
+
+def _listed(paths: Any, filesystem: Any, cache: FooterCache | None) -> list[Entry]:
     known = cache is not None and isinstance(paths, str) and entry_of(paths, filesystem, cache.last_identity(paths))
     # An object that was opened before is no folder, which is what listing would ask.
-    entries = [Entry(paths)] if known else list_entries(paths, filesystem)
-    partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
-    options: dict[str, Any] = {"progress": progress, "on_error": on_error, "threads": threads, "cache": cache}
-    if partitioning is None:
-        options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-    return prune_entries(
-        entries, node, partitions, filesystem=filesystem, timezone=timezone, ignore_case=ignore_case, **options
-    )
+    return [Entry(paths)] if known else list_entries(paths, filesystem)
 
 
 def prune_entries(
@@ -116,6 +134,7 @@ def prune_entries(
     named: Callable[[str], bool] | None = None,
     trust: Trust | None = None,
     left: Left | None = None,
+    index: IndexView | None = None,
 ) -> PruneReport:
     """`prune` for files that were listed, and folders that were read.
 
@@ -125,6 +144,7 @@ def prune_entries(
     named : whether a column that no file has is no mistake all the same.
     trust : which columns of a file are not looked at, since an engine reads them as something else.
     left : what folders have left of the predicate; None to work it out from `partitions`.
+    index : what is asked before files are opened; None for nothing.
     """
     decider = Decider(node, timezone)
     report = PruneReport(
@@ -134,20 +154,26 @@ def prune_entries(
     if left is None:
         left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
     deciders = Deciders(decider, left, timezone)
-    looks = _Looker(deciders, filesystem, ignore_case, cache, threads, trust).look(entries)
-    for done, found in enumerate(looks):
-        report.requests += found.requests
-        report.bytes_read += found.bytes_read
-        if found.missing is not None:
-            missing.intersection_update(found.missing)
-        if found.decision is not None:
-            report.files.append(found.decision)
-        if found.error is not None:
-            if on_error is None:
-                raise found.error
-            on_error(found.error)
-        if progress:
-            progress(done + 1, len(entries))
+    look = _Looker(deciders, filesystem, ignore_case, cache, threads, trust).look
+    if index is None:
+        looks = look(entries)
+    else:
+        looks = looks_beside(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
+        report.requests, report.bytes_read, report.index_doubts = index.requests, index.bytes_read, [*index.doubts]
+    with closing(looks):  # else whichever thread collects garbage would end the others, or itself
+        for done, found in enumerate(looks):
+            report.requests += found.requests
+            report.bytes_read += found.bytes_read
+            if found.missing is not None:
+                missing.intersection_update(found.missing)
+            if found.decision is not None:
+                report.files.append(found.decision)
+            if found.error is not None:
+                if on_error is None:
+                    raise found.error
+                on_error(found.error)
+            if progress:
+                progress(done + 1, len(entries))
     if cache is not None:
         cache.flush()
     unknown = [name for name in sorted(missing) if report.files and not (named and named(name))]
@@ -179,42 +205,6 @@ class Left(Protocol):
     def told(self, path: str) -> str: ...
 
 
-class Deciders:
-    """The decider of each file: what its folders have left of a predicate.
-
-    Attributes
-    ----------
-    residuals : what they have left.
-    of_all : the decider of all files, where folders have nothing to say.
-    """
-
-    def __init__(self, decider: Decider, residuals: Left, timezone: str):
-        self.residuals = residuals
-        self.of_all = decider if residuals.whole else None
-        self._timezone = timezone
-        self._known = {id(decider.node): decider}
-
-    def of(self, path: str) -> Decider | bool:
-        """True where every row of the file matches, False where none does."""
-        left = self.residuals.of(path)
-        if isinstance(left, bool):
-            return left
-        if id(left) not in self._known:
-            self._known.setdefault(id(left), Decider(left, self._timezone))
-        return self._known[id(left)]
-
-
-@dataclass(slots=True)
-class _Look:
-    """What a look at one file found: a decision or an error."""
-
-    missing: tuple[str, ...] | None = None
-    decision: FileDecision | None = None
-    error: ParquetBloomError | None = None
-    requests: int = 0
-    bytes_read: int = 0
-
-
 class _Looker:
     """Looks at files: at local ones many at a time, at the others, and where anything is odd, one by one."""
 
@@ -235,14 +225,14 @@ class _Looker:
         self._trust = trust
         self._decisions: dict[int, Decisions] = {}
 
-    def look(self, files: Sequence[Entry]) -> Iterator[_Look]:
+    def look(self, files: Sequence[Entry]) -> Generator[Look, None, None]:
         """Look at files, in their order."""
         local = is_local(self._filesystem)
         for is_remote, group in groupby(files, lambda entry: not local or is_url(entry.path)):
             some = list(group)
             yield from self._look_at_all(some, self._threads or _REMOTE_THREADS, 1) if is_remote else self._local(some)
 
-    def _local(self, files: list[Entry]) -> Iterator[_Look]:
+    def _local(self, files: list[Entry]) -> Iterator[Look]:
         threads = self._threads or 1
         for start in range(0, len(files), _TOGETHER):
             some = files[start : start + _TOGETHER]
@@ -253,10 +243,10 @@ class _Looker:
                 for place in range(len(some)):
                     yield looks[place] if place in looks else next(others)
 
-    def _judged(self, files: list[Entry]) -> dict[int, _Look]:
+    def _judged(self, files: list[Entry]) -> dict[int, Look]:
         """Looks at those local files that can be judged together, by their places."""
         of_deciders: dict[int, tuple[Decider | Literal[True], list[int]]] = {}
-        looks: dict[int, _Look] = {}
+        looks: dict[int, Look] = {}
         same = self._deciders.of_all
         for place, entry in enumerate(files if same is None else ()):
             decider = self._deciders.of(entry.path)
@@ -274,18 +264,18 @@ class _Looker:
             for number, judged in found.items():
                 row_groups = decisions.of(judged.facts, judged.verdicts)
                 decision = FileDecision(paths[number], row_groups, identity=judged.identity)
-                looks[places[number]] = _Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
+                looks[places[number]] = Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
         return looks
 
-    def _unopened(self, path: str) -> _Look:
+    def _unopened(self, path: str) -> Look:
         """A file whose folders rule it out."""
-        return _Look((), FileDecision(path, (), self._deciders.residuals.told(path)))
+        return Look((), FileDecision(path, (), self._deciders.residuals.told(path)))
 
     def _decisions_of(self, decider: Decider | Literal[True]) -> Decisions:
         doubts = tuple(self._deciders.residuals.doubts)
         return self._decisions.get(id(decider)) or self._decisions.setdefault(id(decider), Decisions(decider, doubts))
 
-    def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[_Look, None, None]:
+    def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[Look, None, None]:
         """Look at files one by one, by threads that are handed so many at a time."""
         runs = [files[start : start + length] for start in range(0, len(files), length)]
         threads = min(len(runs), threads)
@@ -293,10 +283,10 @@ class _Looker:
         with looks as found:
             yield from chain.from_iterable(found)
 
-    def _look_at_run(self, files: list[Entry]) -> list[_Look]:
+    def _look_at_run(self, files: list[Entry]) -> list[Look]:
         return [self._look_at(entry) for entry in files]
 
-    def _look_at(self, entry: Entry) -> _Look:
+    def _look_at(self, entry: Entry) -> Look:
         decider = self._deciders.of(entry.path)
         if decider is False:
             return self._unopened(entry.path)
@@ -308,9 +298,9 @@ class _Looker:
                     return found
         return self._look_inside(entry, decider)
 
-    def _look_inside(self, entry: Entry, decider: Decider | Literal[True], verify: bool = False) -> _Look:
+    def _look_inside(self, entry: Entry, decider: Decider | Literal[True], verify: bool = False) -> Look:
         """Look at a file; with `verify` an object that may be another one by now."""
-        found = _Look()
+        found = Look()
         try:
             with open_source(entry.path, self._filesystem, entry) as source:
                 try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,12 +17,16 @@ from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import open
 from ..predicate.tree import Node
-from ..storage import Entry, file_system, list_files
+from ..storage import Entry, file_system, list_entries
 from . import polars_predicate
+from .indexed import consulted
 from .partitions import Partitions
 from .plan import partitions_of, prune_entries
 from .report import FileDecision
 from .schemas import metadata_of, promoted, reader_of, reading, unified
+
+if TYPE_CHECKING:
+    from .indexed import Index
 
 
 def scan_polars(
@@ -33,14 +37,17 @@ def scan_polars(
     timezone: str = "UTC",
     cache: FooterCache | None = FOOTERS,
     partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
 ) -> Any:
     """Parquet files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
 
     Parameters
     ----------
-    paths : a file, a folder, or a list of them; listed, and their footers read for the schema, at once.
+    paths : a file, a folder, or a list of them; listed, and their footers read for the schema, at once. None for the
+        live files of `index`.
     filesystem, storage_options, timezone, cache, partitioning : as in `prune`. With a cache the footers are read once,
         for schema and filters.
+    index : as in `prune`; it is asked by each query. One that is given by its folder is opened anew for each.
 
     Returns
     -------
@@ -58,12 +65,18 @@ def scan_polars(
     """
     pl = _polars()
     filesystem = file_system(filesystem, storage_options)
-    files = list_files(paths, filesystem)
+    if paths is None:
+        with consulted(index, filesystem, storage_options, of_lake=True) as view:
+            assert view is not None
+            filesystem, paths, entries = view.lake(filesystem)
+    else:
+        entries = list_entries(paths, filesystem)
+    files = [entry.path for entry in entries]
     if not files:
         raise ParquetBloomError("there are no files to scan")
     partitions = partitions_of(files, partitioning, paths)
     options = {"timezone": timezone, "cache": cache}
-    source = _Source(pl, files, filesystem, partitions, options)
+    source = _Source(pl, files, filesystem, partitions, options, index)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
 
 
@@ -84,12 +97,21 @@ class _Source:
     dtypes : polars' schema of the rows.
     """
 
-    def __init__(self, pl: Any, files: list[str], filesystem: Any, partitions: Partitions, options: dict[str, Any]):
+    def __init__(
+        self,
+        pl: Any,
+        files: list[str],
+        filesystem: Any,
+        partitions: Partitions,
+        options: dict[str, Any],
+        index: Index | None,
+    ):
         self._pl = pl
         self._files = files
         self._filesystem = filesystem
         self._partitions = partitions
         self._options = options  # of `prune_entries`
+        self._index = index
         self._open = partial(open, filesystem=filesystem, cache=options["cache"])
         schemas = []
         odd: set[str] = set()
@@ -146,7 +168,9 @@ class _Source:
         selected: dict[str, FileDecision | None] = dict.fromkeys(self._files)
         if node is not None:
             entries = [Entry(path) for path in self._files]
-            report = prune_entries(entries, node, self._partitions, filesystem=self._filesystem, **self._options)
+            options = {"filesystem": self._filesystem} | self._options
+            with consulted(self._index, self._filesystem) as view:
+                report = prune_entries(entries, node, self._partitions, index=view, **options)
             selected = {decision.path: decision for decision in report.files if decision.selected}
         for path, decision in selected.items():
             with self._open(path) as file:

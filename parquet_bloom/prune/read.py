@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,6 @@ from ..predicate import parse, tree
 from ..predicate.decide import Decider
 from ..predicate.evaluate import Probes, StoredColumn, mask
 from ..predicate.tree import Node
-from ..storage import file_system
 from .partitions import Partitions
 from .plan import prune
 from .report import FileDecision, PruneReport
@@ -26,6 +25,9 @@ from .row_group import RowGroupRows
 from .schemas import in_threads, promoted, reader_of, reading, schema_in, unified
 from .spelling import FileDeciders
 from .wanted import Wanted
+
+if TYPE_CHECKING:
+    from .indexed import Index
 
 
 def read_table(
@@ -39,16 +41,17 @@ def read_table(
     dialect: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
 ) -> pa.Table:
     """Read the rows that match a predicate, opening only row groups that can hold one.
 
     Parameters
     ----------
-    paths : a file, a folder, or a list of them.
+    paths : a file, a folder, or a list of them; None for the files of `index`.
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all. One that only
         some of the files have is null in the others.
-    filesystem, storage_options, timezone, dialect, progress, partitioning : as in `prune`.
+    filesystem, storage_options, timezone, dialect, progress, partitioning, index : as in `prune`.
 
     Returns
     -------
@@ -67,11 +70,11 @@ def read_table(
     ParquetBloomError
         As in `prune`.
     """
-    filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
-    report = prune(paths, node, filesystem=filesystem, **options)
-    return read_selected(report, node, columns, filesystem=filesystem, timezone=timezone)
+    options |= {"filesystem": filesystem, "storage_options": storage_options}
+    report = prune(paths, node, index=index, **options)
+    return read_selected(report, node, columns, filesystem=report.filesystem, timezone=timezone)
 
 
 def iter_batches(
@@ -86,12 +89,14 @@ def iter_batches(
     dialect: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
 ) -> pa.RecordBatchReader:
     """Read the rows that match a predicate a batch at a time: no more than one row group is in memory.
 
     Parameters
     ----------
-    paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning : as in `read_table`.
+    paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning, index : as in
+        `read_table`.
     batch_size : rows of a batch at most; a batch holds rows of one row group, and none is empty.
 
     Returns
@@ -107,10 +112,10 @@ def iter_batches(
     """
     if batch_size < 1:
         raise ParquetBloomError(f"a batch of {batch_size} rows cannot be: at least 1")
-    filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
-    report = prune(paths, node, filesystem=filesystem, **options)
+    options |= {"filesystem": filesystem, "storage_options": storage_options}
+    report = prune(paths, node, index=index, **options)
     schema, batches = iter_selected(report, node, columns, batch_size=batch_size, timezone=timezone)
     return pa.RecordBatchReader.from_batches(schema, batches)
 

@@ -18,6 +18,9 @@ from ..storage import create
 from .handover import dataset
 from .partitions import Partitions
 
+PARTITION, INDEX = "partition", "index"
+"""What rules out files before they are opened."""
+
 
 @dataclass(frozen=True)
 class RowGroupDecision:
@@ -27,7 +30,7 @@ class RowGroupDecision:
     ----------
     row_group : its ordinal in the file.
     read : False when no row of it can match.
-    by : what ruled it out ("type", "nulls", "range", "filter", "empty"); empty when it is read.
+    by : what ruled it out ("type", "nulls", "range", "filter", "empty", "index"); empty when it is read.
     reason : the same for people.
     doubts : what made nothing better possible, such as a broken filter.
     num_rows : its rows.
@@ -49,14 +52,16 @@ class FileDecision:
     ----------
     path : as listed.
     row_groups : a decision each; none for a file that was not opened.
-    unopened : why the file was not opened: its folders rule it out. Empty if it was.
+    unopened : why the file was not opened: its folders, or an index of the lake, rule it out. Empty if it was.
     identity : which file it was (see `storage.Source`); None where that is not known.
+    unopened_by : "partition" or "index", of a file that was not opened.
     """
 
     path: str
     row_groups: tuple[RowGroupDecision, ...]
     unopened: str = ""
     identity: Hashable = field(default=None, compare=False, repr=False)
+    unopened_by: str = PARTITION
 
     @property
     def selected(self) -> list[int]:
@@ -110,6 +115,7 @@ class PruneReport:
     bytes_read : bytes that came upon them.
     partitions : the columns that the files' folders give.
     asked : the predicate, and how it is to be understood; None for reports that `prune` did not make.
+    index_doubts : why an index of the lake could not be asked, or not all of it, so that more is read than need be.
     """
 
     where: str
@@ -119,6 +125,7 @@ class PruneReport:
     bytes_read: int = field(default=0, compare=False)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
     asked: Asked | None = field(default=None, compare=False, repr=False)
+    index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def selected(self) -> Selection:
@@ -135,8 +142,13 @@ class PruneReport:
 
     @property
     def unopened_files(self) -> int:
-        """Files that their folders rule out; how many row groups they have is not known, and they are not counted."""
+        """Files that their folders or an index rule out; their row groups are not known, and are not counted."""
         return sum(bool(file.unopened) for file in self.files)
+
+    @property
+    def unopened_by(self) -> dict[str, int]:
+        """How many files were ruled out by folders ("partition") and by an index ("index")."""
+        return dict(Counter(file.unopened_by for file in self.files if file.unopened))
 
     @property
     def total_row_groups(self) -> int:
@@ -221,6 +233,7 @@ class PruneReport:
             yield "skipped by " + ", ".join(f"{printable(cause)}: {count:,}" for cause, count in causes)
         if self.doubts:
             yield f"doubtful: {_of(len({doubt[:2] for doubt in self.doubts}), self.total_row_groups, 'row group')}"
+        yield from (f"the index is doubtful: {printable(doubt)}" for doubt in self.index_doubts)
 
     def notable(self, count: int) -> list[FileDecision]:
         """At most so many files: the ones that are read come first, otherwise in the report's order."""
@@ -229,8 +242,9 @@ class PruneReport:
     def __str__(self) -> str:
         files = _of(self.selected_files, self.total_files, "file")
         told = [f"read {files}, {_of(self.selected_row_groups, self.total_row_groups, 'row group')}"]
-        if self.unopened_files:
-            told.append(f"{_count(self.unopened_files, 'file')} in other partitions")
+        told += unopened_told(self)
+        if self.index_doubts:
+            told.append("the index is doubtful")
         if self.requests:
             told.append(f"{_count(self.requests, 'request')}, {size(self.bytes_read)}")
         return "; ".join(told)
@@ -288,6 +302,13 @@ class PruneReport:
         from .picture.notebook import snippet
 
         return snippet(self)
+
+
+def unopened_told(report: PruneReport) -> list[str]:
+    """How many files were not opened, by cause, for people."""
+    causes = {PARTITION: "in other partitions", INDEX: "ruled out by the index"}
+    counts = report.unopened_by
+    return [f"{_count(counts[cause], 'file')} {told}" for cause, told in causes.items() if cause in counts]
 
 
 def _of(count: int, total: int, unit: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ParquetBloomError
 from ..file.footer_cache import FOOTERS
@@ -11,12 +11,14 @@ from ..file.pages import RowGroupPages
 from ..file.reader import open
 from ..predicate import parse
 from ..predicate.decide import Decider
-from ..storage import file_system
 from .page_choice import rows_left
 from .plan import prune
 from .report import PruneReport
 from .schemas import reading, schema_in
 from .spelling import FileDeciders
+
+if TYPE_CHECKING:
+    from .indexed import Index
 
 Ranges = dict[int, list[tuple[int, int]]]
 """{row group: [(first row, row behind the last one), ...]}"""
@@ -31,12 +33,13 @@ def row_ranges(
     timezone: str = "UTC",
     dialect: str | None = None,
     partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
 ) -> dict[str, Ranges]:
     """Find the rows that can match, without reading a value.
 
     Parameters
     ----------
-    paths, where, filesystem, storage_options, timezone, dialect, partitioning : as in `prune`.
+    paths, where, filesystem, storage_options, timezone, dialect, partitioning, index : as in `prune`.
 
     Returns
     -------
@@ -49,9 +52,9 @@ def row_ranges(
     PredicateError, ParquetBloomError
         As in `prune`.
     """
-    filesystem = file_system(filesystem, storage_options)
     node = parse(where, dialect=dialect)
-    return ranges_of(prune(paths, node, filesystem=filesystem, timezone=timezone, partitioning=partitioning))
+    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "timezone": timezone}
+    return ranges_of(prune(paths, node, partitioning=partitioning, index=index, **options))
 
 
 def ranges_of(

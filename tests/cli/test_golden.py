@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parquet_bloom import cli
 from parquet_bloom.cli import index
+from parquet_bloom.lake.index import LakeIndex
 
 FORMATS = ("table", "json", "ndjson", "csv")
 
@@ -30,6 +32,10 @@ COMMANDS = {
     "find-nothing": 'find lake --where "id = 4251"',
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
     "prune-nothing": 'prune lake --where "id = 4251 OR id = 7"',
+    "find-index": 'find lake --index lake.index --where "id = 4250" --columns tag,id,by --limit 2',
+    "prune-index": "prune lake --index lake.index --where \"by <> 'spark' AND id = 4251\"",
+    "prune-index-row-groups": "prune lake --index groups.index --where \"tag IN ('tag 0', 'tag 9') AND id = 4250\"",
+    "prune-index-damaged": 'prune lake --index damaged.index --where "id = 4251"',
     "size": "size --ndv 1e6 --fpp 0.01",
     "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
     "index-append": "index append ids.index lake broken.parquet",
@@ -203,6 +209,8 @@ PRUNED = {
     "files",
     "selected_files",
     "unopened_files",
+    "unopened_by",
+    "index_doubts",
     "row_groups",
     "selected_row_groups",
     "skipped_by",
@@ -237,6 +245,8 @@ TOTALS = {
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_printed(name, format, run, lake, golden, monkeypatch):
+    if "--index" in COMMANDS[name]:
+        make_indexes(monkeypatch)
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)  # every run takes as long
     command = f"{COMMANDS[name]} --format {format}"
     if "ids.index" in command:
@@ -248,7 +258,22 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
     printed = re.sub(r"\d\.\d{9,}(e-\d+)?", lambda number: f"{float(number.group()):.9g}", result.out)
     printed = printed.replace(str(lake), "/here")  # an index names files from the root
     printed = re.sub(r'(?<="files_bytes": )\d+', "<bytes>", printed)  # they bear its name, and times
-    golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{result.err}--- exit {result.code}\n")
+    said = result.err
+    if "--index" in command:  # which names its files by their whole paths, and is as long as these are
+        printed = re.sub(r'("bytes_read": )\d+', r"\1N", printed)
+        said = re.sub(r"(requests), [\d.]+ \w+", r"\1, N bytes", said)
+    golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{said}--- exit {result.code}\n")
+
+
+def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of the files of three writers, one of row groups, and one that is damaged."""
+    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)  # nothing will change them
+    files = [f"lake/by={writer}" for writer in ("pyarrow", "spark", "datafusion")]
+    for name, granularity in (("lake", "file"), ("groups", "row_group"), ("damaged", "file")):
+        with LakeIndex.create(f"{name}.index", ["id", "tag"], granularity=granularity) as index:
+            index.append(files)
+    newest = max(Path("damaged.index").glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
 
 
 def verb_of(command: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...errors import printable
 from ..report import FileDecision, PruneReport, size
 from .look import Look, RowGroupLook
-from .states import PARTITION, State, in_order, state_of
+from .states import State, in_order, state_of, state_of_file
 
 _NAMED = 3  # row groups that a cell of several names, and doubts that a cell of one has
 _REASON, _NAME, _SHORT = 160, 100, 44  # characters of a reason or doubt, of a file's name, of one among others
@@ -139,11 +139,12 @@ def _cells(
 ) -> Iterator[Cell]:
     if all(file.unopened for file in files):
         reasons = "; ".join(dict.fromkeys(_brief(file.unopened) for file in files[:_NAMED]))
-        yield Cell(Counter({PARTITION: len(files)}), f"{_files(len(files))} not opened: {reasons}", 0, columns)
+        states = Counter(map(state_of_file, files))
+        yield Cell(states, f"{_files(len(files))} not opened: {reasons}", 0, columns)
         return
     step = grid.groups_a_cell
     for column in range(columns):
-        states: Counter[State] = Counter()
+        states = Counter[State]()
         texts: dict[State, list[str]] = {}
         alone = len(files) == 1 and step == 1
         for file, of_file in zip(files, looks, strict=True):
@@ -157,7 +158,7 @@ def _cells(
                 elif state.read and len(named) < _NAMED:
                     named.append(f"{_brief(file.path[len(grid.prefix) :], _SHORT)} {decision.row_group}")
             if file.unopened and column == 0:
-                states[PARTITION] += 1
+                states[state_of_file(file)] += 1
         if not states:
             continue
         if alone:

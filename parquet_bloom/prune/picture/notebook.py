@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from ..report import FileDecision, PruneReport
+from ..report import FileDecision, PruneReport, unopened_told
 from .facts import facts_of
 from .grid import grid_of
 from .page import causes, doubts, how_laid_out, legend
@@ -52,7 +52,7 @@ def _table(report: PruneReport) -> str:
         f"{report.selected_row_groups:,}",
         f"{report.total_row_groups:,}",
         f"{num_rows:,}",
-        ", ".join(filter(None, [_causes(report.skipped_by), _unopened(report.unopened_files)])),
+        ", ".join(filter(None, [_causes(report.skipped_by), _unopened(report)])),
         f"{len({doubt[:2] for doubt in report.doubts}):,} row groups" if report.doubts else "",
     ]
     body = f"<tbody>{''.join(rows)}</tbody><tfoot>{_row('th', totals)}</tfoot>"
@@ -65,8 +65,9 @@ def _cells(file: FileDecision) -> list[str]:
     return [file.path, *counts, causes(file), doubts(file)]
 
 
-def _unopened(count: int) -> str:
-    return f"not opened: {count:,} file{'' if count == 1 else 's'}" if count else ""
+def _unopened(report: PruneReport) -> str:
+    told = unopened_told(report)
+    return f"not opened: {', '.join(told)}" if told else ""
 
 
 def _causes(skipped_by: dict[str, int]) -> str:

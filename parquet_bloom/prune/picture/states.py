@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..report import RowGroupDecision
+from ..report import INDEX, FileDecision, RowGroupDecision
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,16 @@ RANGE = State("range", "skipped by range", False, ("#e6e8ec", "#e6e8ec"), ("#2c3
 OTHER = State(
     "other", "skipped by nulls, type or no rows", False, ("#e6e8ec", "#9aa1ab"), ("#2c3138", "#6d7682"), _UPRIGHT
 )
+INDEXED = State("index", "skipped by the index", False, ("#dcefe3", "#6fb58c"), ("#173a28", "#3f9468"), _DOTS)
 PARTITION = State("partition", "file not opened", False, ("#ffffff", "#b8bec7"), ("#15181c", "#4b535d"), _THIN)
+INDEXED_FILE = State(
+    "index-file", "file ruled out by the index", False, ("#ffffff", "#6fb58c"), ("#15181c", "#3f9468"), _THIN
+)
 
-STATES = (MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, DOUBTFUL, FILTER, RANGE, OTHER, PARTITION)
+STATES = (
+    *(MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, DOUBTFUL),
+    *(FILTER, INDEXED, RANGE, OTHER, INDEXED_FILE, PARTITION),
+)
 """What matters most comes first."""
 
 
@@ -74,9 +81,16 @@ def state_of(decision: RowGroupDecision, filtered: bool | None = None, matches: 
     return READ if matches is None else VAIN
 
 
+def state_of_file(file: FileDecision) -> State:
+    """The fate of a file that was not opened."""
+    return INDEXED_FILE if file.unopened_by == INDEX else PARTITION
+
+
 def _skipped(by: frozenset[str]) -> State:
     if "filter" in by:
         return FILTER
+    if INDEX in by:
+        return INDEXED
     return RANGE if "range" in by else OTHER
 
 
