@@ -33,6 +33,7 @@ LAYERS = {
     "lake": 5,
     "prune": 6,
     "spark": 7,
+    "serve": 7,
     "cli": 8,
     "__init__": 9,
     "__main__": 9,
@@ -158,6 +159,8 @@ def violations(sources: dict[str, str]) -> list[str]:
             package, _, rest = name.partition(".")
             if package in ("pyspark", "py4j") and unit != "spark":
                 found.append(f"{path}:{line}: only spark/ imports {package}")
+            if package in ("fastapi", "h11", "pydantic", "starlette", "uvicorn") and unit != "serve":
+                found.append(f"{path}:{line}: only serve/ imports {package}")
             if package != PACKAGE:
                 continue
             other = rest.partition(".")[0]
@@ -222,6 +225,9 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
         ("core/a.pxi", "x = 1; from .. import cli", "imports parquet_bloom.cli"),
         ("prune/a.py", "from pyspark.sql import DataFrame", "only spark/ imports pyspark"),
         ("cli/a.py", "def f():\n    import py4j.x", "only spark/ imports py4j"),
+        ("lake/a.py", "import fastapi", "only serve/ imports fastapi"),
+        ("cli/a.py", "def f():\n    from uvicorn import run", "only serve/ imports uvicorn"),
+        ("serve/a.py", "from ..cli import output", "imports parquet_bloom.cli.output"),
         ("file/a.py", "with open('x') as f: pass", "only storage opens files: open"),
         ("file/a.py", "import os as o\no.open('x', 0)", "only storage opens files: os.open"),
         ("file/a.py", "from io import open as o\no('x')", "only storage opens files: io.open"),
@@ -259,6 +265,7 @@ def test_a_violation_is_seen(path: str, source: str, expected: str) -> None:
         ("prune/a.py", "from ..file import open\nopen('x')\nx.file.open()"),
         ("storage.py", "import os\nfrom .errors import StorageError\nopen('x')\nos.open('x', 0)"),
         ("spark/a.py", "import pyspark.sql\nfrom ..prune import prune"),
+        ("serve/a.py", "import uvicorn\nfrom fastapi import FastAPI\nfrom ..lake import index"),
         ("cli/a.py", "from ..spark import embed\nfrom parquet_bloom.prune import prune"),
         ("__init__.py", "from .file.open import open as open\nfrom .prune import prune"),
     ],

@@ -186,6 +186,11 @@ class LakeIndex:
         return self._lake_filesystem
 
     @property
+    def remote(self) -> bool:
+        """Whether the index is in an object store, so that each read is waited for."""
+        return self._remote
+
+    @property
     def unindexed(self) -> list[str]:
         """Live files of which the index knows nothing, or not what they are now: candidates for every value."""
         return list(self._state.live.unindexed)

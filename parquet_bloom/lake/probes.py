@@ -63,7 +63,7 @@ def literals_of(values: Any, column: str) -> list[Any]:
         if hasattr(values, method):
             values = getattr(values, method)()
             break
-    found = list(values)
+    found = [bytes(value) if isinstance(value, (bytearray, memoryview)) else value for value in values]
     if any(value is None for value in found):
         raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
     return found
@@ -105,7 +105,10 @@ def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp
     """Where each literal stands among distinct domain values in order; None where that does not show by itself."""
     place = {value: at for at, value in enumerate(domain)}
     if isinstance(literals[0], str):
-        found = [place.get(literal.encode("utf-8", "replace")) for literal in literals]
+        found = [
+            place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal)
+            for literal in literals
+        ]
     else:
         found = [place.get(literal) for literal in literals]
     return None if None in found else np.array(found, np.intp)

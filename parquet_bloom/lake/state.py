@@ -45,6 +45,8 @@ class State:
         if column not in self.manifest.columns:
             known = ", ".join(self.manifest.columns)
             raise UnknownColumnError(f"the index has no such column; it has: {known}", column=column)
+        if not literals:
+            return Answers([])
         if len(literals) == 1 and not remote:
             one = self._lookup_one(column, literals[0])
             if one is not None:

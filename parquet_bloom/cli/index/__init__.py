@@ -15,6 +15,7 @@ COMMANDS = {
     "compact": "Merge an index's segments into one.",
     "stats": "Say how large an index is, and how good.",
     "check": "Read an index, and say what is wrong with it.",
+    "serve": "Answer lookups in an index over HTTP.",
 }
 
 EPILOG = """\b

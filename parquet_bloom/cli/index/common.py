@@ -20,7 +20,7 @@ from ..output import Output
 INDEX_HELP = "INDEX is the index's folder: a path, or a URL of an object store (s3://, gs://, az://, abfss://)."
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?([KMG]?I?B)", re.ASCII | re.IGNORECASE)
 
 index_argument = click.argument("path", metavar="INDEX", type=click.Path(readable=False))
 
@@ -42,9 +42,10 @@ def stores(output: Output) -> dict[str, Any]:
     return {"storage_options": output.storage_options, "lake_options": output.storage_options}
 
 
-def _num_bytes(context: click.Context, parameter: click.Parameter, text: str) -> int:
+def num_bytes(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    """A size as people write it, in bytes."""
     found = _SIZE.fullmatch(text)
-    if found is None:
+    if found is None or found[2].upper() not in _UNITS or not float(found[1]):
         raise click.BadParameter(f"{text!r} is no size, such as 512MB or 2GiB", context, parameter)
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
@@ -56,7 +57,7 @@ def memory_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="SIZE",
         default="512MiB",
         show_default=True,
-        callback=_num_bytes,
+        callback=num_bytes,
         help="Room for values that are being sorted, about; the rest waits in a temporary file (in $TMPDIR).",
     )(function)
 

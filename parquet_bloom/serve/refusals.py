@@ -1,0 +1,103 @@
+"""Every answer that is not what was asked for: a status, and one line that says why."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ..errors import (
+    BrokenIndexError,
+    IndexInUseError,
+    ParquetBloomError,
+    StorageError,
+    UnknownColumnError,
+    printable,
+)
+
+_MOST_CHARACTERS = 500
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
+
+
+class Refused(HTTPException):
+    """A request that is not answered.
+
+    Parameters
+    ----------
+    status : of HTTP.
+    problem : why, on one line.
+    close : whether to close the connection, as not all of the request was read.
+    """
+
+    def __init__(self, status: int, problem: str, *, close: bool = False, headers: Mapping[str, str] | None = None):
+        named = dict(headers or {})
+        if close:
+            named["connection"] = "close"
+        super().__init__(status, shortened(problem), named or None)
+
+
+def shortened(text: str) -> str:
+    """One line, not too long, without control characters: clients print it."""
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+
+
+def encoded(document: Any) -> bytes:
+    """JSON in ASCII: names of files that are no Unicode are escaped, and come back as Python has them."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A response; `document` may be encoded already."""
+    body = document if isinstance(document, bytes) else encoded(document)
+    return Response(body, status, dict(headers or {}), "application/json")
+
+
+def problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The one form that every error has."""
+    return answer({"error": shortened(text)}, status, headers)
+
+
+def refused_lookup(error: ParquetBloomError) -> Refused:
+    """What a lookup failed with."""
+    if isinstance(error, UnknownColumnError):
+        return Refused(404, str(error))
+    if isinstance(error, (StorageError, BrokenIndexError)):
+        return Refused(500, str(error))
+    return Refused(422, str(error))
+
+
+def refused_change(error: ParquetBloomError, index: str) -> Refused:
+    """What a change failed with: by the client's files, by another writer, or by the index itself.
+
+    Parameters
+    ----------
+    index : path of the index; what is wrong in there is no client's fault.
+    """
+    if isinstance(error, IndexInUseError):
+        return Refused(409, str(error), headers={"retry-after": "1"})
+    own = error.path is None or error.path == index or error.path.startswith(index.rstrip("/") + "/")
+    if isinstance(error, BrokenIndexError) or (own and isinstance(error, StorageError)):
+        return Refused(500, str(error))
+    if isinstance(error, StorageError) and error.errno in _MISSING:
+        return Refused(404, str(error))
+    return Refused(422, str(error))
+
+
+def validation_problem(errors: Sequence[Any]) -> str:
+    """What a request does not have, or has and should not, for its first places."""
+    told = []
+    for error in errors[:3]:
+        where = ""
+        for part in error["loc"][1:]:
+            where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
+        text = str(error["msg"]).removeprefix("Value error, ")
+        text = text[:1].lower() + text[1:]
+        told.append(f"{where}: {text}" if where else text)
+    if len(errors) > 3:
+        told.append(f"and {len(errors) - 3} more")
+    return "; ".join(told)
