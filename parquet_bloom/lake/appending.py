@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,11 @@ def append(
             names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
             before = _without(segments, manifest, names, report)
             before = restamp(folder, segments, before, live)
-            manifest = manifest.next(
-                segments=(*before, *made), lake=roots, snapshot=dict(listing.snapshot) or manifest.snapshot
-            )
-            manifest, report.merged = tiered(folder, manifest, memory_limit)
+            snapshot = dict(listing.snapshot) or manifest.snapshot
+            after = manifest.next(segments=(*before, *made), lake=roots, snapshot=snapshot)
+            if not made and replace(after, number=manifest.number) == manifest:
+                return report
+            manifest, report.merged = tiered(folder, after, memory_limit)
             manifests.write(folder, manifest)
             swept(folder, manifest)
             return report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import EINVAL
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_keys, hash_one
-from ..errors import BrokenIndexError
+from ..errors import BrokenIndexError, StorageError
 from ..hashing.arrays import keys_of
 from ..storage import Folder
 
@@ -288,7 +289,10 @@ def _doubt(column: str) -> str:
 
 
 def _encoded(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
+    try:
+        return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
+    except UnicodeEncodeError:
+        raise StorageError("the path holds characters that no file's name can", path=path, errno=EINVAL) from None
 
 
 def _decoded(path: bytes) -> str:

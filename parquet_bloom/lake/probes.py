@@ -71,6 +71,17 @@ def literals_of(values: Any, column: str) -> list[Any]:
 
 def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     """The hashes that literals can have where a column is of some type."""
+    numbers: dict[tuple[type, Any], int] = {}
+    own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
+    if len(numbers) == len(literals):
+        return _of_distinct(literals, column_type, timezone)
+    found = _of_distinct([literal for _, literal in numbers], column_type, timezone)
+    first = np.searchsorted(found.values, np.arange(len(numbers) + 1))
+    unknown = {at: found.unknown[number] for at, number in enumerate(own) if number in found.unknown}
+    return _spread(found.hashes, first, np.array(own, np.intp))._replace(unknown=unknown)
+
+
+def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     unknown: dict[int, str] = {}
     if not literals:
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), unknown)

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,40 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
         assert index.lookup("id", []) == []
         assert index.lookup("id", np.array([1, 2])) == [[], []]
         assert index.lookup("id", pa.array([1])) == [[]]
+        with pytest.raises(StorageError, match="characters that no file's name can"):
+            index.remove("\ud800")
+
+
+def test_values_that_repeat_and_such_as_no_column_holds(tmp_path: Path) -> None:
+    truth = lake(tmp_path / "lake", files=3)
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        everyone = sorted(truth)
+        odd = [7, 7.0, -1, 7, 10**30, 7.5, Decimal(7), 2, np.int64(7), -1, 2]
+        found = [sorted(files_of(answer)) for answer in index.lookup("id", odd)]
+        assert found == [everyone, everyone, [], everyone, [], [], everyone, everyone[2:], everyone, [], everyone[2:]]
+        # What a truth value is to a number cannot be told.
+        answers = index.lookup("id", [True, 7, True, "7"])
+        assert [sorted(files_of(answer)) for answer in answers] == [everyone] * 4
+        assert answers.doubts
+        assert [sorted(files_of(answer)) for answer in index.lookup("name", [b"n7", "n7", "n-8", "n7"])] == [
+            everyone,
+            everyone,
+            [],
+            everyone,
+        ]
+
+
+def test_an_append_of_nothing_new_is_no_change(tmp_path: Path) -> None:
+    lake(tmp_path / "lake", files=2)
+    settle()
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        version = index.snapshot().version
+        names = sorted(os.listdir(tmp_path / "index"))
+        index.append()
+        index.append(tmp_path / "lake")
+        assert (index.snapshot().version, sorted(os.listdir(tmp_path / "index"))) == (version, names)
 
 
 def test_bad_settings(tmp_path: Path) -> None:
