@@ -44,6 +44,12 @@ def corpus() -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index's writer does not wait until files are old enough to be told apart by their times."""
+    monkeypatch.setattr("parquet_bloom.lake.stamps.WAIT_SECONDS", 0.0)
+
+
 @pytest.fixture(scope="session")
 def clickhouse_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """ClickHouse in a process of its own: ``clickhouse_server("SELECT 1")``."""

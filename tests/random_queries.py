@@ -98,6 +98,7 @@ class Asking:
     lake : what is asked.
     ways : those that questions may go.
     on_executors : how often files are asked by a job.
+    index : of the lake, as the ways take it; None for none.
     """
 
     spark: Any
@@ -105,6 +106,7 @@ class Asking:
     lake: Lake
     ways: tuple[str, ...] = CLASSIC
     on_executors: float = 0.03
+    index: Any = None
 
     def __post_init__(self) -> None:
         self.told = Told()
@@ -287,6 +289,7 @@ class Asking:
             "row_groups": rng.choice([False, True, "auto"]),
             "probe_on": "executors" if rng.random() < self.on_executors else rng.choice(["auto", "driver"]),
             "max_fraction": rng.choice([0.5, 1.0, 1.0]),
+            "index": self.index,
         }
 
     def _read(self, condition: Condition) -> Any:
@@ -348,7 +351,7 @@ class Asking:
 
     def _installed(self) -> Any:
         if self.installed is None:
-            self.installed = parquet_bloom.spark.install(self.plain, max_fraction=1.0)
+            self.installed = parquet_bloom.spark.install(self.plain, max_fraction=1.0, index=self.index)
         return self.installed
 
     def _sql(self, condition: Condition) -> Any:

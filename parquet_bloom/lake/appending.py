@@ -48,31 +48,54 @@ def append(
             listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
             roots = sources.merged(manifest.lake, listing.roots)
             live = judge.judge(segments, listing)
-            todo = _todo(listing.entries, live)
+            todo = unknown(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
             with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
                 appending.read(todo, lake_filesystem, threads, progress, on_error)
                 made = appending.finish()
             names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
-            before = _without(segments, manifest, names, report)
-            before = restamp(folder, segments, before, live)
-            snapshot = dict(listing.snapshot) or manifest.snapshot
-            after = manifest.next(segments=(*before, *made), lake=roots, snapshot=snapshot)
-            if not made and replace(after, number=manifest.number) == manifest:
-                return report
-            manifest, report.merged = tiered(folder, after, memory_limit)
-            manifests.write(folder, manifest)
-            swept(folder, manifest)
+            commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
             return report
         finally:
             for segment in segments:
                 segment.close()
 
 
-def _todo(entries: Sequence[Entry], live: Live) -> list[Entry]:
+def unknown(entries: Sequence[Entry], live: Live) -> list[Entry]:
     """Files that are not known as they are now."""
-    unknown = set(live.unindexed)
-    return [entry for entry in entries if entry.path in unknown]
+    paths = set(live.unindexed)
+    return [entry for entry in entries if entry.path in paths]
+
+
+def commit(
+    folder: Folder,
+    manifest: Manifest,
+    segments: Sequence[Segment],
+    live: Live,
+    made: Sequence[SegmentInfo],
+    names: Sequence[str],
+    roots: Mapping[str, Any],
+    snapshot: Mapping[str, Any],
+    memory_limit: int,
+    report: AppendReport,
+) -> None:
+    """Let segments that have been written be part of an index; what went before in their place goes.
+
+    Parameters
+    ----------
+    segments, live : of the manifest before, and what was judged of their files.
+    made, names : the new segments, and the files in them, as an index names them.
+    roots, snapshot : what the lake is from now on, and its table's state.
+    report : told how many files were added and replaced, and how many segments merged.
+    """
+    before = _without(segments, manifest, names, report)
+    before = restamp(folder, segments, before, live)
+    following = manifest.next(segments=(*before, *made), lake=roots, snapshot=dict(snapshot) or manifest.snapshot)
+    if not made and replace(following, number=manifest.number) == manifest:
+        return  # nothing has changed
+    following, report.merged = tiered(folder, following, memory_limit)
+    manifests.write(folder, following)
+    swept(folder, following)
 
 
 def _without(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,9 @@ from ..file.reader import BloomFile
 from ..hashing.physical import ColumnType
 from ..metadata.footer import Leaf
 from ..predicate.evidence import Holds
-from ..storage import Entry, open_source
+from ..storage import Entry, Source, open_source
 from ..threads import in_order
-from .stamps import settled_stamp
+from .stamps import seconds_to_settle, settled_stamp
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 
@@ -109,7 +110,7 @@ def open_to_index(
     """
     source = open_source(entry.path, filesystem, entry)
     try:
-        stamp = settled_stamp(source.identity)
+        stamp = _settled(source)
         file = BloomFile(source, None)
         found: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
@@ -125,6 +126,18 @@ def open_to_index(
     except BaseException:
         source.close()
         raise
+
+
+def _settled(source: Source) -> bytes:
+    """The stamp of a file that is about to be read; of one that was written just now, after a moment.
+
+    Without it such a file would have to be read again whenever somebody asks whether it is unchanged.
+    """
+    left = seconds_to_settle(source.identity)
+    if left > 0:
+        time.sleep(left + 0.001)
+        source.check_unchanged()
+    return settled_stamp(source.identity)
 
 
 def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:

@@ -115,13 +115,9 @@ def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str
 def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
     """Where each literal stands among distinct domain values in order; None where that does not show by itself."""
     place = {value: at for at, value in enumerate(domain)}
-    if isinstance(literals[0], str):
-        found = [
-            place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal)
-            for literal in literals
-        ]
-    else:
-        found = [place.get(literal) for literal in literals]
+    found = [
+        place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal) for literal in literals
+    ]
     return None if None in found else np.array(found, np.intp)
 
 

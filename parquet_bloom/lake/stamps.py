@@ -32,6 +32,18 @@ def stamp_of_etag(etag: str | None) -> bytes:
     return NONE if etag is None else b"etag " + etag.encode()
 
 
+WAIT_SECONDS = SETTLED_NS / 1e9
+"""So long a file's reader waits at most for its times to tell every later change."""
+
+
+def seconds_to_settle(identity: Hashable) -> float:
+    """How long until a local file's times tell every change from now on; 0 if they do, or if nobody can say."""
+    if not isinstance(identity, FileIdentity):
+        return 0.0
+    left = (max(identity.modified_ns, identity.changed_ns) + SETTLED_NS - time.time_ns()) / 1e9
+    return left if left <= WAIT_SECONDS else 0.0  # by another clock it was written in the future
+
+
 def settled_stamp(identity: Hashable, now_ns: int | None = None) -> bytes:
     """The stamp of a file that is about to be read; NONE if a change right after would not show in it.
 

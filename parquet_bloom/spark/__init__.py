@@ -1,6 +1,7 @@
 """The same jobs on Spark: embed on the executors, and read only files and row groups that can hold a match."""
 
 from .advise import advise
+from .build_index import build_index
 from .datasource import register
 from .embed import embed
 from .file_index import install
@@ -16,6 +17,7 @@ __all__ = [
     "FileVerdict",
     "VerifyJobReport",
     "advise",
+    "build_index",
     "embed",
     "explain_prune",
     "install",

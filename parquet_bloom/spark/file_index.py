@@ -20,6 +20,7 @@ from .classic import asked, judge, line
 from .doubt import Doubt, log
 from .fields import find_field
 from .files import refuse_field_ids
+from .indexed import Index, open_index
 from .jvm import DATASOURCES, Jvm, is_classic
 from .plans import OURS, listing_of, parquet_relations, relocated, replaced, schema_in_files, spark_index
 from .probing import Probing
@@ -36,6 +37,7 @@ def install(
     max_fraction: float = 0.5,
     cache: FooterCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
 ) -> DataFrame:
     """A DataFrame of which every query reads only the files that can hold a match.
 
@@ -48,6 +50,8 @@ def install(
     table : a DataFrame, or the name of a table or view in the active session. It is not changed.
     columns : dotted names of the columns whose conditions are asked; None for all.
     max_fraction, cache, storage_options : as for `pruned`.
+    index : as for `pruned`; it stays open. What is added to it later is known when an open one that was given is
+        refreshed; until then such files are read, if nothing else rules them out.
 
     Returns
     -------
@@ -63,12 +67,17 @@ def install(
         nothing that the DataFrame reads is a Parquet file.
     UnknownColumnError
         No file of it has one of the columns.
+    StorageError
+        There is no index where one is said to be.
+    BrokenIndexError
+        The index is not as it was written.
     """
     frame = _frame(table)
     spark = frame.sparkSession
-    probing = Probing("driver", max_fraction, cache, storage_options, False)
+    lake_index = None if index is None else open_index(index, storage_options)
+    probing = Probing("driver", max_fraction, cache, storage_options, False, index=lake_index)
     jvm = Jvm(spark)
-    relations = [(node, index) for node in parquet_relations(frame) if (index := _index(node)) is not None]
+    relations = [(node, own) for node in parquet_relations(frame) if (own := _index(node)) is not None]
     if not relations:
         raise ParquetBloomError("the DataFrame reads no Parquet files by a list of Spark's own")
     with _starting:
@@ -79,13 +88,13 @@ def install(
     for (node, original), schema in zip(relations, schemas, strict=True):
         relation = node.relation()
         options = jvm.mapping(relation.options())
-        index = BloomFileIndex(_of_session(jvm, relation), original, schema, options, names, probing)
-        indexes.append(index)
-        new.append((node, relocated(node, index)))
-    found = replaced(jvm, frame, new)
-    for index in indexes:
-        index.is_in_place = True
-    return found
+        found = BloomFileIndex(_of_session(jvm, relation), original, schema, options, names, probing)
+        indexes.append(found)
+        new.append((node, relocated(node, found)))
+    made = replaced(jvm, frame, new)
+    for found in indexes:
+        found.is_in_place = True
+    return made
 
 
 def _index(node: Any) -> Any:

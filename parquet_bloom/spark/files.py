@@ -111,7 +111,7 @@ def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     if not is_column:
         return f"the name stands for {', '.join(leaf.name for leaf in leaves[:3])} in the file"
     column_type = type_of(leaves[0])
-    if not _stored_as(data_type, column_type):
+    if not stored_as(data_type, column_type):
         return f"{column_type} in the file is read as {data_type.simpleString()}"
     if isinstance(data_type, DateType | TimestampType):
         if column_type.physical == "INT96" and not rules.raw_int96(file):
@@ -120,7 +120,7 @@ def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     return None
 
 
-def _stored_as(data_type: DataType, stored: ColumnType) -> bool:
+def stored_as(data_type: DataType, stored: ColumnType) -> bool:
     """Whether a file's type holds the very values that Spark shows."""
     kind, by = stored.kind, type(data_type)
     if by in _BITS:

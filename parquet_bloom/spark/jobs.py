@@ -7,7 +7,7 @@ import pickle
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -61,14 +61,26 @@ def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[l
     ManagedTableError
         A folder leads into a table or below a streaming sink.
     """
+    named = named_paths(paths)
+    files = list_files(named, file_system(None, storage_options))
+    return named, [file if is_url(file) else os.path.abspath(file) for file in files]
+
+
+def named_paths(paths: Any) -> list[str]:
+    """What a caller's paths name: absolute local paths, and URLs.
+
+    Raises
+    ------
+    StorageError
+        One is on a file system that Python on the executors has no way to.
+    """
     named = []
     for path in path_list(paths):
         found = path if is_url(path) else local_path(path)
         if found is None:
             raise StorageError("only local files, and objects by their URLs, can be reached", path=path)
         named.append(found)
-    files = list_files(named, file_system(None, storage_options))
-    return named, [file if is_url(file) else os.path.abspath(file) for file in files]
+    return named
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class _Tasks(Generic[R]):
         for batch in batches:
             numbers, paths = batch.column("number"), batch.column("path").to_pylist()
             # Told at once: batches of a row each would take longer than many a file does.
-            outcomes = [pickle.dumps(self.outcome(_decoded(path))) for path in paths]
+            outcomes = [pickle.dumps(self.outcome(decoded(path))) for path in paths]
             yield pa.RecordBatch.from_pydict({"number": numbers, "outcome": pa.array(outcomes, pa.binary())})
 
     def outcome(self, path: str) -> Outcome[R]:
@@ -135,25 +147,50 @@ def run(
         return []
     secrets = secrets_of(storage_options)
     tasks = _Tasks(work, secrets)
-    try:
-        cloudpickle.dumps(tasks)  # type: ignore[no-untyped-call]
-    except Exception as error:
-        problem = f"the job cannot be sent to the executors: {type(error).__name__}: {error}"
-        raise ParquetBloomError(without(secrets, problem)) from None
     num_tasks = min(len(files), most_tasks, MOST_TASKS)
-    try:
-        asked = _given_out(spark, files, num_tasks).mapInArrow(tasks, "number BIGINT, outcome BINARY")
-        rows = watched(spark, what, len(files), num_tasks, asked.collect)
-    except (PySparkException, Py4JError, OSError) as error:
-        raise ParquetBloomError(without(secrets, job_problem(str(error)))) from error
+
+    def job() -> list[Any]:
+        asked = given_out(spark, files, num_tasks).mapInArrow(tasks, "number BIGINT, outcome BINARY")
+        return watched(spark, what, len(files), num_tasks, asked.collect)
+
+    rows = collected([tasks], secrets, job)
     found = {int(row["number"]): bytes(row["outcome"]) for row in rows}
     if len(found) != len(files):
         raise ParquetBloomError(f"the Spark job told of {len(found):,} files instead of {len(files):,}")
     return [pickle.loads(found[number]) for number in range(len(files))]
 
 
-def _given_out(spark: SparkSession, files: Sequence[str], num_tasks: int) -> Any:
+def collected(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], list[Any]]) -> list[Any]:
+    """The rows of a job.
+
+    Parameters
+    ----------
+    tasks : what is sent to the executors.
+    secrets : what no error's text may show.
+
+    Raises
+    ------
+    ParquetBloomError
+        The job failed.
+    """
+    try:
+        for each in tasks:
+            cloudpickle.dumps(each)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        problem = f"the job cannot be sent to the executors: {type(error).__name__}: {error}"
+        raise ParquetBloomError(without(secrets, problem)) from None
+    try:
+        return job()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise ParquetBloomError(without(secrets, job_problem(str(error)))) from error
+
+
+def given_out(
+    spark: SparkSession, files: Sequence[str], num_tasks: int, more: Mapping[str, Sequence[int]] | None = None
+) -> Any:
     """The files as rows, and each task's in a partition of its own, without a shuffle that a lost executor could lose.
+
+    They have columns `number`, `task`, `path` (see `decoded`), and of `more` whole numbers of each file.
 
     Rows of a local table come in as many partitions as there are cores, but those of a range in as many as one likes:
     the table is broadcast, and joined to a range of one row a task.
@@ -164,10 +201,11 @@ def _given_out(spark: SparkSession, files: Sequence[str], num_tasks: int) -> Any
             "number": pa.array(numbers, pa.int64()),
             "task": pa.array([number % num_tasks for number in numbers], pa.int64()),
             "path": pa.array([_encoded(file) for file in files], pa.binary()),
+            **{name: pa.array(values, pa.int64()) for name, values in (more or {}).items()},
         }
     )
     tasks = spark.range(0, num_tasks, 1, num_tasks).withColumnRenamed("id", "task")
-    return tasks.join(F.broadcast(spark.createDataFrame(table)), "task").select("number", "path")
+    return tasks.join(F.broadcast(spark.createDataFrame(table)), "task").select(table.column_names)
 
 
 def _encoded(path: str) -> bytes:
@@ -175,7 +213,7 @@ def _encoded(path: str) -> bytes:
     return path.encode("utf-8", "surrogateescape")
 
 
-def _decoded(path: bytes) -> str:
+def decoded(path: bytes) -> str:
     return bytes(path).decode("utf-8", "surrogateescape")
 
 

@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
 from ..file.footer_cache import FOOTERS, FooterCache
+from ..lake.index import LakeIndex
 from ..predicate.tree import Node
 from ..prune.plan import Left
-from ..prune.report import PruneReport
+from ..prune.report import INDEX, FileDecision, PruneReport
 from .distributed_scan import scan_on_executors
 from .doubt import log
 from .hadoop import HadoopFiles
+from .indexed import NOTHING, ruled_out
 from .paths import listed_path, scheme_of
 from .scan import Scan, scan_files
 from .storage import executor_storage, storage_for
@@ -41,6 +43,7 @@ class Probing:
     row_groups : whether exactly the row groups are read that can hold a match; "auto" where Spark cannot skip them
         itself, and few are left.
     fresh : whether Spark has listed the files just now, so that size and time of each need not be asked again.
+    index : of the lake; files that it rules out are not looked into. None for none.
     """
 
     on: ProbeOn = "auto"
@@ -49,6 +52,7 @@ class Probing:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # secrets may be among them
     row_groups: bool | Literal["auto"] = "auto"
     fresh: bool = False
+    index: LakeIndex | None = None
 
     def __post_init__(self) -> None:
         if self.on not in ("auto", "driver", "executors"):
@@ -92,7 +96,26 @@ class Probing:
         Doubt
             The files cannot be looked into.
         """
-        found = self._scan(spark, uris, node, trust, options, states, left)
+        ruled = NOTHING
+        if self.index is not None and uris:
+            ruled = ruled_out(self.index, uris, node, trust, self.storage_options, states)
+        kept = [place for place in range(len(uris)) if place not in ruled.out]
+
+        def states_of_kept() -> list[tuple[int, int]]:
+            every = states() if states is not None else []
+            return [every[place] for place in kept]
+
+        of_kept = None if states is None else states_of_kept
+        found = self._scan(spark, [uris[place] for place in kept], node, trust, options, of_kept, left)
+        decisions = iter(found.report.files)
+        found.report.files = [
+            FileDecision(listed_path(uri), (), ruled.out[place], unopened_by=INDEX)
+            if place in ruled.out
+            else next(decisions)
+            for place, uri in enumerate(uris)
+        ]
+        found.report.requests += ruled.requests
+        found.report.bytes_read += ruled.bytes_read
         log.info("%s: %s", node, found)
         for file, problem in found.unreadable.items():
             log.warning("%s is left to Spark: %s", file, problem)

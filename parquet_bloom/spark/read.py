@@ -23,6 +23,7 @@ from .condition import Condition, analysed, as_condition, read_condition, under
 from .connect import connect_source, over
 from .doubt import Doubt, log
 from .fields import folded, only
+from .indexed import Index, opened_index
 from .jvm import is_classic
 from .paths import for_reader, local_path, path_list
 from .probing import ProbeOn, Probing
@@ -44,6 +45,7 @@ def read_parquet(
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
     cache: FooterCache | None = None,
+    index: Index | None = None,
     **options: Any,
 ) -> DataFrame:
     """Read Parquet files with Spark, but only those that can hold a row that matches.
@@ -59,7 +61,7 @@ def read_parquet(
     schema : as for `spark.read.schema`.
     base_path : the folder that partitions begin at; None for the path itself.
     columns : names of the columns wanted; None for all.
-    storage_options, probe_on, max_fraction, row_groups, cache : see `pruned`.
+    storage_options, probe_on, max_fraction, row_groups, cache, index : see `pruned`.
     **options : as for `spark.read.options`.
 
     Returns
@@ -77,7 +79,9 @@ def read_parquet(
     ManagedTableError
         The path lies in a Delta, Iceberg or Hudi table: its old files would return removed rows.
     StorageError
-        There is no such path.
+        There is no such path, or no index where one is said to be.
+    BrokenIndexError
+        The index is not as it was written.
     """
     probing = Probing(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
     paths = path_list(path)
@@ -89,7 +93,9 @@ def read_parquet(
     names = _names(frame, columns)
     if where is None:
         return only(frame, names)
-    return _pruned(frame, where, probing, names, Reread(frame, paths, options))
+    with opened_index(index, storage_options) as lake_index:
+        probing = replace(probing, index=lake_index)
+        return _pruned(frame, where, probing, names, Reread(frame, paths, options))
 
 
 def pruned(
@@ -101,6 +107,7 @@ def pruned(
     row_groups: bool | Literal["auto"] = "auto",
     cache: FooterCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
 ) -> DataFrame:
     """`df.where(where)`, reading only the files that can hold a row that matches.
 
@@ -121,6 +128,9 @@ def pruned(
     cache : footers that are known, and to which those read now are added; None for those that the process shares.
     storage_options : settings of the files' store, as for `parquet_bloom.prune`; without any, Spark's own are used in
         classic sessions.
+    index : an index of the lake that the files are in, as its folder or open. Files that it rules out are not looked
+        into, nor read. It is asked about files that are what they were when they were indexed, by columns that Spark
+        reads as they are stored.
 
     Returns
     -------
@@ -134,10 +144,15 @@ def pruned(
         Spark does not understand the condition.
     UnknownColumnError
         A column is named that is not there.
+    StorageError
+        There is no index where one is said to be.
+    BrokenIndexError
+        The index is not as it was written.
     """
     probing = Probing(probe_on, max_fraction, cache, storage_options, row_groups)
     check_frame(df)
-    return _pruned(df, where, probing, df.columns, None)
+    with opened_index(index, storage_options) as lake_index:
+        return _pruned(df, where, replace(probing, index=lake_index), df.columns, None)
 
 
 def explain_prune(
@@ -147,10 +162,12 @@ def explain_prune(
     probe_on: ProbeOn = "auto",
     cache: FooterCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
 ) -> PruneReport:
     """What `pruned` finds: a decision for each file and row group, with its reason.
 
-    Files in partitions that Spark itself passes over are not in it. Parameters and errors are those of `pruned`.
+    Files in partitions that Spark itself passes over are not in it; those that an index rules out are, unopened.
+    Parameters and errors are those of `pruned`.
 
     Raises
     ------
@@ -159,6 +176,11 @@ def explain_prune(
     """
     probing = Probing(probe_on, cache=cache, storage_options=storage_options)
     check_frame(df)
+    with opened_index(index, storage_options) as lake_index:
+        return _explained(df, where, replace(probing, index=lake_index))
+
+
+def _explained(df: DataFrame, where: Any, probing: Probing) -> PruneReport:
     if is_classic(df.sparkSession):
         plan = ClassicPlan(_filtered(df, where), probing)
         reports = plan.reports

@@ -16,6 +16,7 @@ from ..predicate.literal import from_collection
 from ..predicate.tree import In
 from .doubt import Doubt, log
 from .fields import Field, find_field
+from .indexed import Index
 from .probing import ProbeOn
 from .read import check_frame, pruned
 from .settings import ignores_case
@@ -34,6 +35,7 @@ def semi_join_prune(
     row_groups: bool | Literal["auto"] = "auto",
     cache: FooterCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
 ) -> DataFrame:
     """The rows of `df` whose key is among `keys`, from the files that can hold one: the large side of a join.
 
@@ -51,7 +53,7 @@ def semi_join_prune(
     keys : the small side, whose column has the same name or is given in `on`; or the keys themselves.
     on : the column's dotted name, or its names in `df` and in `keys`.
     max_keys : of more different keys than these nothing is pruned.
-    probe_on, max_fraction, row_groups, cache, storage_options : see `pruned`.
+    probe_on, max_fraction, row_groups, cache, storage_options, index : see `pruned`.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def semi_join_prune(
         return df
     options: dict[str, Any] = {"probe_on": probe_on, "max_fraction": max_fraction, "row_groups": row_groups}
     where = In(field.name, tuple(values))
-    return pruned(df, where, cache=cache, storage_options=storage_options, **options)
+    return pruned(df, where, cache=cache, storage_options=storage_options, index=index, **options)
 
 
 def _names(on: Any) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from .hadoop import hadoop_filesystem
 from .jvm import is_classic
 from .paths import listed_path, scheme_of
 
-_OBJECTS = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")  # by Spark's names; obstore reads them
+OBJECTS = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")  # by Spark's names; obstore reads them
 _WASB = re.compile(r"(wasb)(s?://[^/]*)\.blob\.")
 
 
@@ -61,8 +61,8 @@ def storage_for(
         if not storage_options and is_classic(spark):
             listed = {listed_path(uri): told for uri, told in (known or {}).items()}
             return paths, hadoop_filesystem(spark, listed, options, schemes[0])
-        if schemes[0] in _OBJECTS:
-            return list(map(_object_url, paths)), file_system(None, storage_options)
+        if schemes[0] in OBJECTS:
+            return list(map(object_url, paths)), file_system(None, storage_options)
     except StorageError as error:
         raise Doubt(str(error)) from error
     if storage_options:
@@ -93,8 +93,8 @@ class ExecutorStorage:
         """
         if self.scheme in ("", "file"):
             return path, None
-        if self.scheme in _OBJECTS:
-            return _object_url(path), file_system(None, self.options)
+        if self.scheme in OBJECTS:
+            return object_url(path), file_system(None, self.options)
         try:
             from fsspec.core import url_to_fs
         except ImportError:
@@ -112,7 +112,7 @@ def executor_storage(scheme: str, storage_options: Mapping[str, Any] | None = No
     return ExecutorStorage(scheme.lower(), dict(storage_options or {}))
 
 
-def _object_url(path: str) -> str:
+def object_url(path: str) -> str:
     """A path as obstore knows it."""
     if path.startswith("s3n:"):
         return "s3" + path[3:]

@@ -22,6 +22,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from spark_metrics import opened
 
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.spark import doubt, explain_prune, file_index, install, pruned, write_options
@@ -78,29 +79,6 @@ def named(spark: Any, path: Path, suffix: str = "") -> Iterator[DataFrame]:
 def refresh(spark: Any) -> None:
     for name in ("bloom_own", "native_own"):
         spark.sql(f"refresh table {name}")
-
-
-def children(node: Any) -> Iterator[Any]:
-    kind = node.getClass().getSimpleName()
-    several = [node.children(), node.subqueries()]
-    yield from (items.apply(number) for items in several for number in range(items.size()))
-    if kind == "AdaptiveSparkPlanExec":
-        yield node.executedPlan()
-    elif kind.endswith("QueryStageExec"):
-        yield node.plan()
-    elif kind == "InMemoryTableScanExec":
-        yield node.relation().cachedPlan()
-
-
-def opened(frame: DataFrame) -> list[int]:
-    """How many files each scan of a plan that was run has opened."""
-    stack, found = [frame._jdf.queryExecution().executedPlan()], []
-    while stack:
-        node = stack.pop()
-        if node.getClass().getSimpleName() == "FileSourceScanExec":
-            found.append(int(node.metrics().apply("numFiles").value()))
-        stack += children(node)
-    return sorted(found)
 
 
 def rows(frame: DataFrame) -> list[str]:

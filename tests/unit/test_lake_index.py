@@ -324,6 +324,23 @@ def test_values_that_repeat_and_such_as_no_column_holds(tmp_path: Path) -> None:
         ]
 
 
+def test_files_that_were_written_just_now_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = lake(tmp_path / "lake", files=3)
+    with make(tmp_path / "without") as index:
+        index.append(tmp_path / "lake")
+        assert set(index.state.segments[0].files.stamps.to_pylist()) == {b""}
+    monkeypatch.setattr("parquet_bloom.lake.stamps.WAIT_SECONDS", 2.0)
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        assert b"" not in index.state.segments[0].files.stamps.to_pylist()
+        assert index.state.live.restamped == {}
+        assert_right(index, truth)
+        ahead = time.time() + 3600
+        os.utime(write(tmp_path / "lake" / "ahead.parquet", [1]), (ahead, ahead))
+        index.append()  # by another clock; nobody waits an hour
+        assert index.unindexed == []
+
+
 def test_an_append_of_nothing_new_is_no_change(tmp_path: Path) -> None:
     lake(tmp_path / "lake", files=2)
     settle()

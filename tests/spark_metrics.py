@@ -1,0 +1,29 @@
+"""What the scans of a classic DataFrame's plan have counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def children(node: Any) -> Iterator[Any]:
+    kind = node.getClass().getSimpleName()
+    several = [node.children(), node.subqueries()]
+    yield from (items.apply(number) for items in several for number in range(items.size()))
+    if kind == "AdaptiveSparkPlanExec":
+        yield node.executedPlan()
+    elif kind.endswith("QueryStageExec"):
+        yield node.plan()
+    elif kind == "InMemoryTableScanExec":
+        yield node.relation().cachedPlan()
+
+
+def opened(frame: Any) -> list[int]:
+    """How many files each scan of a plan that was run has opened."""
+    stack, found = [frame._jdf.queryExecution().executedPlan()], []
+    while stack:
+        node = stack.pop()
+        if node.getClass().getSimpleName() == "FileSourceScanExec":
+            found.append(int(node.metrics().apply("numFiles").value()))
+        stack += children(node)
+    return sorted(found)
