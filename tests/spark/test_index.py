@@ -552,7 +552,7 @@ def change(rng: random.Random, lake: Lake, path: Path) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("granularity", ["file", "row_group"])
+@pytest.mark.parametrize("granularity", ["file", pytest.param("row_group", marks=pytest.mark.slow)])
 def test_rows_are_those_of_spark_alone(
     spark: Any, tmp_path: Path, interpreted: None, granularity: Any, quiet: None
 ) -> None:
