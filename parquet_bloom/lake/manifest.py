@@ -260,6 +260,14 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
+def _all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
+    """The slices of a part, which follow each other and leave no hash out: one in a gap would be said to be nowhere."""
+    ends = [-1, *(each.last for each in slices)]
+    if [each.first for each in slices] != [end + 1 for end in ends[:-1]] or ends[-1] != 2**64 - 1:
+        raise BrokenIndexError("the slices of a part do not cover all hashes")
+    return slices
+
+
 def _segment(told: Mapping[str, Any]) -> SegmentInfo:
     bitmap = b64decode(told["removed"], validate=True)
     removed = np.array(pyroaring.BitMap.deserialize(bitmap) if bitmap else (), np.int64)
@@ -268,7 +276,7 @@ def _segment(told: Mapping[str, Any]) -> SegmentInfo:
             part["column"],
             ColumnType(**{**part["type"], "kind": Kind(part["type"]["kind"])}),
             Holds(part["holds"]),
-            tuple(PartInfo(**each) for each in part["slices"]),
+            _all_hashes(tuple(PartInfo(**each) for each in part["slices"])),
         )
         for part in told["parts"]
     )

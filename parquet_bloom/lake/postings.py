@@ -27,6 +27,8 @@ __all__ = ["PostingsReader", "PostingsWriter", "merge", "write_sorted"]
 _AT_ONCE = 16 << 20  # bytes of blocks in memory
 _BLOCKS_AT_ONCE = 2048
 _NO_QUERIES = np.empty(0, np.intp)
+_FIRST_QUERY = np.zeros(1, np.intp)
+_FIRST_QUERY.flags.writeable = False
 _NO_UNITS = np.empty(0, np.uint32)
 
 
@@ -120,9 +122,8 @@ class PostingsReader(PartReader):
                 units = self._read_list(*hot)
         except ParquetBloomError as error:
             units, unknown[0] = _NO_UNITS, str(error)
-        return Found(
-            np.zeros(len(units), np.intp), units, unknown, source.requests - requests, source.bytes_read - bytes_read
-        )
+        queries = _FIRST_QUERY if len(units) == 1 else np.zeros(len(units), np.intp)
+        return Found(queries, units, unknown, source.requests - requests, source.bytes_read - bytes_read)
 
     def _damaged(self, block: int, status: int) -> str:
         return str(BrokenIndexError(f"block {block}: {REASONS[status]}", path=self._source.name))

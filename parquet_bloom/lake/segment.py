@@ -17,6 +17,7 @@ from . import layouts
 from .file_table import NOT_COVERED, FileTable
 from .manifest import ColumnPart, Manifest, SegmentInfo
 from .part import Found, PartReader
+from .probes import quick_hash
 
 
 class PartFound(NamedTuple):
@@ -35,6 +36,7 @@ class OpenPart:
     Attributes
     ----------
     info : what the manifest says of it.
+    quick_hash : the hash of a literal in it, see `probes.quick_hash`.
     """
 
     def __init__(self, folder: Folder, layout: str, info: ColumnPart):
@@ -43,6 +45,7 @@ class OpenPart:
         self._layout = layout
         self._readers: list[PartReader] | None = None
         self._opening = threading.Lock()
+        self.quick_hash = quick_hash(info.column_type)
         self._last = np.array([each.last for each in info.slices], np.uint64)
 
     @property

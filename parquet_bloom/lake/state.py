@@ -15,7 +15,7 @@ from ..threads import in_order
 from . import manifest as manifests
 from .live import Live
 from .manifest import Manifest
-from .probes import Probes, hash_of, probes
+from .probes import Probes, probes
 from .reports import Answers, Candidate
 from .segment import OpenPart, Segment
 
@@ -87,7 +87,7 @@ class State:
         found: list[Candidate] = []
         requests = bytes_read = 0
         for place, segment, _, part in self._parts_of(column):
-            h = hash_of(literal, part.info.column_type)
+            h = part.quick_hash(literal)
             if h is None:
                 return None
             one = part.find_one(h)
@@ -102,9 +102,10 @@ class State:
                     row_group = segment.row_group_of(unit, file)
                     path = segment.files.path(file)
                     found.append(Candidate(path, None if row_group is None else (row_group,)))
-        _merge(found)
-        found += self.always(column)
-        return Answers([found], (), requests, bytes_read)
+        if len(found) > 1:
+            _merge(found)
+        always = self.always(column)
+        return Answers([found + always if always else found], (), requests, bytes_read)
 
     def _parts_of(self, column: str) -> list[tuple[int, Segment, int, OpenPart]]:
         """(segment's place, segment, part's number, part) of every part that holds values of a column."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from parquet_bloom.errors import (
     StorageError,
     UnknownColumnError,
 )
+from parquet_bloom.lake import manifest
 from parquet_bloom.lake.index import LakeIndex
 
 LAYOUTS = ["postings", "cuckoo"]
@@ -443,6 +445,20 @@ def test_damage_makes_candidates(tmp_path: Path) -> None:
         answers = index.lookup("id", [1])
         assert files_of(answers[0]) == set(truth)
         assert "No such file" in answers.doubts[0]
+
+
+def test_a_part_that_covers_some_hashes_only_is_no_part(tmp_path: Path) -> None:
+    write(tmp_path / "lake" / "a.parquet", [1, 2])
+    with make(tmp_path / "index") as index:
+        index.append(tmp_path / "lake")
+        folder, whole = index._folder, index.state.manifest
+    for first, last in [(1, 2**64 - 1), (0, 2**64 - 2)]:
+        (segment,) = whole.segments
+        parts = tuple(replace(p, slices=(replace(p.slices[0], first=first, last=last),)) for p in segment.parts)
+        whole = whole.next(segments=(replace(segment, parts=parts),))
+        manifest.write(folder, whole)
+        with pytest.raises(BrokenIndexError, match="do not cover all hashes"):
+            LakeIndex.open(tmp_path / "index")
 
 
 def test_a_damaged_manifest_is_no_index(tmp_path: Path) -> None:

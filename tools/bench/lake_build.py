@@ -1,0 +1,87 @@
+"""How long an index takes to build, and how much memory, from a million values to a thousand million.
+
+Values are random 64-bit numbers at hand (`append_batches`, a million a file), so that hashing, the external sort and
+packing are measured, not the reading of files; `spark_index.py` measures that. Each size runs in a process of its own.
+
+python tools/bench/lake_build.py [--most VALUES] [--folder FOLDER] [--output FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from _common import header, positive
+from _results import kept
+
+from parquet_bloom.lake.index import LakeIndex
+
+IN_A_FILE = 1_000_000
+LIMIT = 256 << 20
+PAPER = 10**11
+
+
+def batches(values: int) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+    for number in range(values // IN_A_FILE):
+        chance = np.random.default_rng(number)
+        yield f"f{number}", {"id": pa.array(chance.integers(0, 2**63, IN_A_FILE))}
+
+
+def build(folder: str, values: int, queue: Any) -> None:
+    made = list(batches(IN_A_FILE))  # what numpy and pyarrow take of memory is there before it is measured
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.perf_counter()
+    with LakeIndex.create(folder, "id", expected_values=values) as index:
+        index.append_batches(batches(values), memory_limit=LIMIT)
+        seconds = time.perf_counter() - started
+        stats = index.stats()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    queue.put((seconds, memory / 1024, stats.bytes_a_value, len(made)))
+
+
+def generation(values: int) -> float:
+    """Seconds that the random numbers alone take."""
+    started = time.perf_counter()
+    for _ in batches(min(values, 20 * IN_A_FILE)):
+        pass
+    return (time.perf_counter() - started) * max(1.0, values / (20 * IN_A_FILE))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=positive, default=100_000_000)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    with kept(given.output, "lake_build"), tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        os.environ["TMPDIR"] = folder
+        header("building a lake index", f"limit    {LIMIT >> 20} MiB of memory for values", "layout   postings")
+        print(f"{'values':>15} {'seconds':>9} {'values a second':>16} {'MiB more':>9} {'bytes a value':>14}")
+        values, rate = IN_A_FILE, 0.0
+        while values <= given.most:
+            queue: Any = multiprocessing.Queue()
+            child = multiprocessing.get_context("fork").Process(
+                target=build, args=(f"{folder}/{values}", values, queue)
+            )
+            child.start()
+            seconds, memory, width, _ = queue.get()
+            child.join()
+            rate = values / (seconds - generation(values))
+            print(f"{values:15,} {seconds:9.1f} {rate:16,.0f} {memory:9,.0f} {width:14.2f}")
+            values *= 10
+        print("values a second leave out the making of the random numbers")
+        print(f"{PAPER:15,} values on paper at the last rate: {PAPER / rate / 3600:.0f} hours on one core,", end=" ")
+        print(f"{PAPER * 8 / 1e9:,.0f} GB of sorted runs on disk meanwhile")
+
+
+if __name__ == "__main__":
+    main()
