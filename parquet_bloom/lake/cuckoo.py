@@ -7,7 +7,6 @@ What the part is stands in its footer: num_buckets, fingerprint_bits, num_units,
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -185,20 +184,13 @@ class CuckooReader(PartReader):
     def _scan(self, row: int, wanted: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | str:
         """What a long row has of some fingerprints, or why nothing can be said."""
         scan = RowScan(self.layout, self.num_slots, wanted)
-        offset = self._rows_at + row * self._row_bytes
-        end = offset + self._row_bytes
+        offset = self.row_place(row)
         assert isinstance(self._source, LocalSource)
-        # One piece of memory for all pieces of the row: new memory for each would cost as much as reading it.
-        buffer = memoryview(bytearray(min(_CHUNK_BYTES, self._row_bytes)))
         try:
-            while offset < end:
-                piece = buffer[: end - offset]
-                if os.preadv(self._source.fileno(), [piece], offset) != len(piece):
-                    return f"{self.path}: row {row} cannot be read: the file was cut"
+            for piece in self._source.pieces(offset, self._row_bytes, _CHUNK_BYTES):
                 scan.feed(piece)
-                offset += len(piece)
-        except OSError as error:
-            return f"{self.path}: row {row} cannot be read: {error.strerror}"
+        except ParquetBloomError as error:
+            return f"{self.path}: row {row} cannot be read: {error.problem}"
         return scan.finish(row) or self._damaged(row)
 
     def _scan_many(
@@ -230,9 +222,13 @@ class CuckooReader(PartReader):
     def _damaged(self, row: int) -> str:
         return f"{self.path}: row {row} does not fit its checksum"
 
+    def row_place(self, row: int) -> int:
+        """Where a row begins in the file."""
+        return self._rows_at + row * self._row_bytes
+
     def read_rows(self, first: int, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Fingerprints of some rows, of shape (rows, slots), and which rows are damaged; errors as `Source.read_at`."""
-        data = self._source.read_at(self._rows_at + first * self._row_bytes, count * self._row_bytes)
+        data = self._source.read_at(self.row_place(first), count * self._row_bytes)
         return unpack(self.layout, np.frombuffer(data, np.uint8), self.num_slots, first)
 
     def check(self) -> Iterator[str]:

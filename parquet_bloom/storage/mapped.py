@@ -58,6 +58,14 @@ class MappedFile:
         if scattered.count_resident(self.data, sample) < len(sample):
             scattered.will_need(self._source.fileno(), offsets, lengths)
 
+    def view(self, offset: int, length: int) -> NDArray[np.uint8] | None:
+        """A range that is in memory, as far as a sample of its pages tells; else None: read it, which is quicker."""
+        self.require_whole()
+        sample = np.linspace(offset, offset + length - 1, _SAMPLE).astype(np.int64)
+        if scattered.count_resident(self.data, sample) < _SAMPLE:
+            return None
+        return self.data[offset : offset + length]
+
     def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The ranges one behind the other, as `Source.gather` has them; no request is counted."""
         offsets, lengths, total = self._source.require_inside(offsets, lengths)

@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -277,6 +277,43 @@ class LocalSource(Source):
         if self._mapped is None:
             self._mapped = MappedFile(self)
         return self._mapped
+
+    def pieces(self, offset: int, length: int, piece_bytes: int) -> Iterator[NDArray[np.uint8]]:
+        """A long range piece by piece, of a file that nobody shortens (see `MappedFile`).
+
+        A piece is what stands in memory, or a copy that is overwritten by the next one.
+
+        Parameters
+        ----------
+        offset, length : the range; at least a byte.
+        piece_bytes : length of each piece but the last.
+
+        Raises
+        ------
+        TruncatedFileError, StorageError
+            As `read_at`.
+        """
+        if offset < 0 or length < 1 or offset + length > self.size:
+            raise self._outside(offset, length)
+        try:
+            view = self.mapped().view(offset, length)
+        except (TruncatedFileError, StorageError):  # what is left of it, or can be read, may be enough
+            view = None
+        buffer = np.empty(min(piece_bytes, length) if view is None else 0, np.uint8)
+        for start in range(0, length, piece_bytes):
+            count = min(piece_bytes, length - start)
+            if view is not None:
+                yield view[start : start + count]
+                continue
+            piece = buffer[:count]
+            try:
+                got = os.preadv(self._descriptor, [piece.data], offset + start)
+            except OSError as error:
+                raise StorageError.wrap(error, f"cannot read at offset {offset + start}", self.name) from error
+            if got < count:
+                raise self._cut(offset, length, start + got)
+            yield piece
+        self._count(1, length)
 
     def arrow_file(self) -> pa.NativeFile:
         """A pyarrow file over the opened inode."""

@@ -10,10 +10,13 @@ python tools/bench/lake_index.py [--files N] [--values V] [--layout NAME] [--fol
 from __future__ import annotations
 
 import argparse
+import ctypes
 import multiprocessing
 import os
 import resource
+import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,11 +28,14 @@ import pyarrow as pa
 from _common import header, positive
 from _results import kept
 
+from parquet_bloom.core.xxh64 import hash_keys
+from parquet_bloom.hashing.arrays import keys_of
 from parquet_bloom.lake.index import LakeIndex
 
 LOOKUPS, COLD, ABSENT, BATCH = 3000, 200, 200_000, 10_000
 SEED_MS = {1_000_000: 5.023, 100_000: 0.382}  # the original program on the same data, by its partitions
 MEMORY = 512 << 20
+PEER = Path(__file__).with_name("cuckoo_peer.c")
 SECONDS = 3.0
 
 
@@ -93,6 +99,35 @@ def timed(
     return seconds, false
 
 
+def as_the_original(part: Path, reader: Any, wanted: list[int]) -> list[float]:
+    """Seconds of lookups as the original program makes them: two rows into new memory, slot after slot."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = f"{folder}/peer.so"
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", built, str(PEER)], check=True)
+        peer = ctypes.CDLL(built)
+        descriptor = os.open(part, os.O_RDONLY)
+        slots = np.ascontiguousarray(reader.slots, np.uint8)
+        out = np.empty(1 << 20, np.uint32)
+        seconds = []
+        hashes = np.asarray(hash_keys(keys_of(pa.array(wanted))))
+        prints, *rows = reader.layout.places(hashes)
+        for at in range(len(wanted)):
+            started = time.perf_counter()
+            for row in rows:
+                peer.scan_row(
+                    ctypes.c_int(descriptor),
+                    ctypes.c_int64(reader.row_place(int(row[at]))),
+                    ctypes.c_int64(reader.num_slots),
+                    slots.ctypes.data_as(ctypes.c_void_p),
+                    ctypes.c_int64(len(slots)),
+                    ctypes.c_uint16(int(prints[at])),
+                    out.ctypes.data_as(ctypes.c_void_p),
+                )
+            seconds.append(time.perf_counter() - started)
+        os.close(descriptor)
+        return seconds
+
+
 def p99(seconds: list[float]) -> float:
     return sorted(seconds)[len(seconds) * 99 // 100]
 
@@ -147,6 +182,12 @@ def measure(folder: Path, layout: str, files: int, values: int) -> None:
         warm, false = timed(index, wanted, values)
         seed = f"   the original program: {1e3 * SEED_MS[files]:,.0f} us" if files in SEED_MS else ""
         print(f"  warm             {1e6 * statistics.median(warm):9.1f} us   p99 {1e6 * p99(warm):,.1f}{seed}")
+        if layout == "cuckoo" and shutil.which("cc"):
+            (opened,) = index.state.segments[0].parts
+            peer = statistics.median(as_the_original(part, opened.readers[0], wanted[:300]))
+            print(
+                f"  as the original  {1e6 * peer:9.1f} us   read and compared slot by slot: {peer / statistics.median(warm):.1f} x ours"
+            )
         one = index.lookup("id", wanted[:1])
         print(f"  read             {one.bytes_read / 1000:9.1f} KB   in {one.requests} requests")
         started = time.perf_counter()
