@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -16,7 +17,7 @@ from ..predicate.evidence import Holds
 from ..storage import Entry, Folder
 from . import manifest as manifests
 from . import sources
-from .building import SegmentBuilder
+from .building import Key, SegmentBuilder
 from .file_table import FileRecord
 from .hashed import OpenedFile, Piece, pieces
 from .live import Judge, Live, PathTable
@@ -47,9 +48,16 @@ def append(
         try:
             listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
             roots = sources.merged(manifest.lake, listing.roots)
+            sources.require_outside(folder.path, roots)
             live = judge.judge(segments, listing)
-            todo = unknown(listing.entries, live)
-            report = AppendReport(unchanged=len(listing.entries) - len(todo))
+            entries = list(listing.entries)
+            if files is None:  # changed ones among those that were named, too
+                known = {entry.path for entry in entries}
+                more = [path for path in live.unindexed if path not in known]
+                listing = replace(listing, named=listing.named.union(more))
+                entries += map(Entry, more)
+            todo = unknown(entries, live)
+            report = AppendReport(unchanged=len(entries) - len(todo))
             with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
                 appending.read(todo, lake_filesystem, threads, progress, on_error)
                 made = appending.finish()
@@ -63,7 +71,7 @@ def append(
 
 def unknown(entries: Sequence[Entry], live: Live) -> list[Entry]:
     """Files that are not known as they are now."""
-    paths = set(live.unindexed)
+    paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
 
 
@@ -119,8 +127,7 @@ class _Appending:
     ):
         self._folder = folder
         self._manifest = manifest
-        self._listed = listing.found
-        self._find = listing.find
+        self._listing = listing
         self._memory_limit = memory_limit
         self._report = report
         self._builder = self._new()
@@ -141,7 +148,7 @@ class _Appending:
         """Read all files; the first error is raised unless somebody takes errors."""
         failed: ParquetBloomError | None = None
         done = 0
-        with closing(pieces(entries, self._manifest.columns, filesystem, threads, self._find)) as found:
+        with closing(pieces(entries, self._manifest.columns, filesystem, threads, self._listing.find)) as found:
             for piece in found:
                 opened_file = piece.opened
                 try:
@@ -179,16 +186,12 @@ class _Appending:
         if piece.last:
             self._end(opened_file, filesystem, row_groups)
             return
-        column = opened_file.columns[piece.column]
-        self._builder.add(piece.column, column.column_type, column.holds, piece.row_group, piece.hashes)
+        self._builder.add(self._key(piece.column, opened_file), piece.row_group, piece.hashes)
         self._report.entries += len(piece.hashes)
 
     def _end(self, opened_file: OpenedFile, filesystem: object | None, row_groups: int) -> None:
         self._missing &= opened_file.missing
-        parts = {
-            name: self._builder.part_number(name, column.column_type, column.holds)
-            for name, column in opened_file.columns.items()
-        }
+        parts = {name: self._builder.part_number(self._key(name, opened_file)) for name in opened_file.columns}
         path = opened_file.entry.path
         for name, doubt in opened_file.doubts.items():
             self._report.uncovered.setdefault(name, {})[path] = doubt
@@ -200,12 +203,16 @@ class _Appending:
                 opened_file.footer,
                 opened_file.data,
                 self._builder.units_of(row_groups),
-                self._listed,
+                path not in self._listing.named,
                 parts,
                 opened_file.doubts,
             )
         )
         self._begun = False
+
+    def _key(self, column: str, opened_file: OpenedFile) -> Key:
+        found = opened_file.columns[column]
+        return column, found.column_type, found.holds, self._listing.meaning(column)
 
     def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
         if self._begun and opened_file is not None:
@@ -247,7 +254,8 @@ class _Appending:
         """Take values that are at hand; returns the files' paths."""
         paths: list[str] = []
         parts: dict[str, int] = {}
-        for path, arrays in batches:
+        for name, arrays in batches:
+            path = os.fsdecode(name)
             unknown = set(arrays) - set(self._manifest.columns)
             if unknown:
                 raise UnknownColumnError("the index has no such column", path=path, column=min(unknown))
@@ -264,11 +272,12 @@ class _Appending:
                 except ParquetBloomError as error:
                     error.path, error.column = path, column
                     raise
-                number = self._builder.part_number(column, column_type, Holds.VALUES)
+                key = column, column_type, Holds.VALUES, ""
+                number = self._builder.part_number(key)
                 if parts.setdefault(column, number) != number:
                     problem = "batches of one file have the column in two types"
                     raise ParquetBloomError(problem, path=path, column=column)
-                self._builder.add(column, column_type, Holds.VALUES, 0, np.asarray(hashes))
+                self._builder.add(key, 0, np.asarray(hashes))
                 self._report.entries += len(hashes)
         self._end_batch(paths, parts, progress)
         if len(set(paths)) < len(paths):
@@ -301,7 +310,7 @@ def append_batches(
             if manifest.granularity != "file":
                 raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
             report = AppendReport()
-            nothing = sources.Listing([], False)
+            nothing = sources.Listing([])
             with closing(_Appending(folder, manifest, nothing, memory_limit, report)) as appending:
                 names = appending.take_batches(batches, progress)
                 made = appending.finish()

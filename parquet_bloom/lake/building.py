@@ -19,7 +19,7 @@ from .file_table import FileRecord, FileRows
 from .manifest import ColumnPart, SegmentInfo
 from .part import PartWriter
 
-Key = tuple[str, ColumnType, Holds]
+Key = tuple[str, ColumnType, Holds, str]
 
 
 @dataclass
@@ -68,16 +68,14 @@ class SegmentBuilder:
         """Begin the next file; its units follow those of the one before."""
         self._first_unit = self.num_units
 
-    def add(
-        self, column: str, column_type: ColumnType, holds: Holds, row_group: int, hashes: NDArray[np.uint64]
-    ) -> None:
-        """Hashes of a column in a row group of the file that was begun."""
+    def add(self, key: Key, row_group: int, hashes: NDArray[np.uint64]) -> None:
+        """Hashes of a column in a row group of the file that was begun; the key is (column, type, holds, meaning)."""
         unit = self._first_unit + (row_group if self.granularity == "row_group" else 0)
-        self._part(column, column_type, holds).writer.add(unit, hashes)
+        self._part(key).writer.add(unit, hashes)
 
-    def part_number(self, column: str, column_type: ColumnType, holds: Holds) -> int:
+    def part_number(self, key: Key) -> int:
         """Where the values of such a column are found, for the file's record."""
-        return self._part(column, column_type, holds).number
+        return self._part(key).number
 
     def end_file(self, record: FileRecord) -> None:
         """The file that was begun is complete."""
@@ -98,9 +96,9 @@ class SegmentBuilder:
             self.close()
             return None
         parts = []
-        for (column, column_type, holds), part in self._parts.items():
+        for (column, column_type, holds, meaning), part in self._parts.items():
             info = part.writer.finish(self.num_units)
-            parts.append(ColumnPart(column, column_type, holds, (info,)))
+            parts.append(ColumnPart(column, column_type, holds, (info,), meaning))
         self.close()
         return self.with_parts(parts)
 
@@ -120,12 +118,11 @@ class SegmentBuilder:
     def _units(self, row_groups: int) -> int:
         return max(1, row_groups) if self.granularity == "row_group" else 1
 
-    def _part(self, column: str, column_type: ColumnType, holds: Holds) -> _Part:
-        key = column, column_type, holds
+    def _part(self, key: Key) -> _Part:
         if key not in self._parts:
             number = len(self._parts)
             if number > np.iinfo(np.int16).max:
-                raise ParquetBloomError("the columns have too many types", path=self.folder.path, column=column)
+                raise ParquetBloomError("the columns have too many types", path=self.folder.path, column=key[0])
             name = part_name(self.name, number, self.layout)
             # A column has one type in most lakes; where it has several, what is set aside for it is shared out.
             limit = self.memory_limit // max(len(self.columns), number + 1)

@@ -53,7 +53,8 @@ def check(
 def _check_file(state: State, segment: Segment, number: int, filesystem: object | None, report: CheckReport) -> None:
     """Read a file again, and look up all that it holds."""
     path = segment.files.path(number)
-    opened = open_to_index(Entry(path), state.manifest.columns, filesystem)
+    foreign = state.live.foreign[state.segments.index(segment)]
+    opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.find)
     with opened.file.source:
         if segment.files.fingerprints(number) != (opened.footer, data_fingerprint(opened.file, opened.columns)):
             report.problems.append(f"{path}: it is not what was indexed any more")
@@ -61,7 +62,7 @@ def _check_file(state: State, segment: Segment, number: int, filesystem: object 
         first = int(segment.files.first_units[number])
         for column, covered in opened.columns.items():
             own = int(segment.files.parts(column)[number])
-            if own == NOT_COVERED:
+            if own == NOT_COVERED or own in foreign:
                 continue
             part = segment.parts[own]
             for row_group in opened.file.row_groups:

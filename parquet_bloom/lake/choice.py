@@ -185,6 +185,8 @@ class Chooser:
             if number == NOT_COVERED:
                 continue
             part = segment.parts[number]
+            if not part.info.by_name:
+                continue
             if self._trusted is None or self._trusted(own, part.info.column_type):
                 parts[name] = part
                 columns[name] = _evidence(part, len(units))

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..storage import Folder, file_system, is_local, is_url
@@ -19,6 +21,7 @@ from .live import Judge, unjudged
 from .manifest import Manifest
 from .probes import literals_of
 from .reports import Answers, AppendReport, CheckReport, CompactReport, IndexSnapshot, IndexStats
+from .segment import Segment
 from .state import State, opened
 from .tables import TableFiles
 
@@ -111,7 +114,7 @@ class LakeIndex:
         ParquetBloomError
             A setting is out of range.
         """
-        names = [columns] if isinstance(columns, str) else list(columns)
+        names = [columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
         if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
             raise ParquetBloomError("columns are one or more different names")
         if granularity not in ("file", "row_group"):
@@ -119,7 +122,12 @@ class LakeIndex:
         settings = layouts.settings_of(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, file_system(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        roots = {} if lake is None else sources.list_lake(lake, lake_files, lake_options).roots
+        listing = sources.Listing([]) if lake is None else sources.list_lake(lake, lake_files, lake_options)
+        if listing.named:
+            problem = "a lake is folders, patterns or a table; files are named to append"
+            raise ParquetBloomError(problem, path=min(listing.named))
+        roots = listing.roots
+        sources.require_outside(folder.path, roots)
         folder.make()
         with folder.lock():
             if manifests.numbers_in(folder.names()):
@@ -222,9 +230,21 @@ class LakeIndex:
         return f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>"
 
     def _take(self, manifest: Manifest, segments: Sequence[Any], progress: Progress | None) -> None:
+        live = self._judge.judge(segments, self._listing(manifest), progress=progress)
+        self._replace(State(manifest, segments, live))
+
+    def _with(self, files: Any) -> Any:
+        """The lake that the caller has given instead of the index's own, and what was appended."""
+        if self._lake is None or files is None or isinstance(self._lake, TableFiles) or isinstance(files, TableFiles):
+            return self._lake
+        known = sources.list_lake(self._lake, self._lake_filesystem, self._lake_options)
+        more = sources.list_lake(files, self._lake_filesystem, self._lake_options)
+        return sources.merged(known.roots, more.roots) if known.roots or more.roots else self._lake
+
+    def _listing(self, manifest: Manifest) -> sources.Listing | None:
+        """The lake's files as they are now; None if nothing is known to be listed."""
         lake = self._lake if self._lake is not None else manifest.lake
-        listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options) if lake else None
-        self._replace(State(manifest, segments, self._judge.judge(segments, listing, progress=progress)))
+        return sources.list_lake(lake, self._lake_filesystem, self._lake_options) if lake else None
 
     def _replace(self, state: State) -> None:
         """Lookups that are under way go on with the old segments, which close when nobody holds them any more."""
@@ -298,6 +318,7 @@ class LakeIndex:
         """
         from .appending import append
 
+        _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
         with self._changing:
             report = append(
                 self._folder,
@@ -310,7 +331,7 @@ class LakeIndex:
                 progress=progress,
                 on_error=on_error,
             )
-        self._lake = _listed_by_caller(files) or self._lake
+        self._lake = _listed_by_caller(files) or self._with(files)
         self.refresh()
         return report
 
@@ -339,6 +360,7 @@ class LakeIndex:
         """
         from .appending import append_batches
 
+        _require(memory_limit=memory_limit)
         with self._changing:
             report = append_batches(self._folder, batches, memory_limit=memory_limit, progress=progress)
         self.refresh()
@@ -387,23 +409,17 @@ class LakeIndex:
         """
         from .maintenance import compact
 
-        gone = self._gone()
+        _require(memory_limit=memory_limit)
+
+        def gone_of(segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
+            if not self._judges:
+                return [np.zeros(len(segment.files), np.bool_) for segment in segments]
+            return self._judge.judge(segments, self._listing(self._state.manifest), verify=False).gone_at
+
         with self._changing:
-            report = compact(self._folder, gone, memory_limit, keep_seconds)
+            report = compact(self._folder, gone_of, memory_limit, keep_seconds)
         self.refresh()
         return report
-
-    def _gone(self) -> list[str]:
-        """Files that are in the index, and were not in the lake when it was last looked at."""
-        state = self._state
-        if not self._judges:
-            return []
-        unindexed = {sources.name_of(path, self._lake_filesystem) for path in state.live.unindexed}
-        found = []
-        for segment, alive in zip(state.segments, state.live.alive, strict=True):
-            dead = (segment.kept & ~alive).nonzero()[0]
-            found += [path for path in segment.files.paths(dead) if path not in unindexed]
-        return found
 
     # ------------------------------------------------------------------------------------------------------- insight
 
@@ -449,6 +465,8 @@ class LakeIndex:
         """
         from .checking import check
 
+        if type(sample) is not int or sample < 0:
+            raise ParquetBloomError("sample is a whole number, and not less than 0")
         return check(self._state, self._lake_filesystem, sample, progress)
 
     def snapshot(self) -> IndexSnapshot:
@@ -480,3 +498,10 @@ def _require_no_overwriting(folder: Folder, manifest: Manifest) -> None:
         "the store overwrites objects although it was asked not to (If-None-Match): an index would not be safe there"
     )
     raise StorageError(problem, path=folder.path)
+
+
+def _require(**numbers: Any) -> None:
+    """Raise ParquetBloomError for what is no whole number from 1 on."""
+    for name, number in numbers.items():
+        if type(number) is not int or number < 1:
+            raise ParquetBloomError(f"{name} is a whole number, and not less than 1")

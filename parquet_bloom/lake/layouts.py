@@ -41,6 +41,15 @@ def settings_of(
     ParquetBloomError
         There is no such layout, or a setting is not one of its own, or out of range.
     """
+    numbers = {
+        "remainder_bits": remainder_bits,
+        "fingerprint_bits": fingerprint_bits,
+        "expected_values": expected_values,
+        "num_buckets": num_buckets,
+    }
+    for name, number in numbers.items():
+        if number is not None and type(number) is not int:
+            raise ParquetBloomError(f"{name} is a whole number, not {number!r}")
     if layout == POSTINGS:
         if fingerprint_bits is not None or num_buckets is not None:
             raise ParquetBloomError("fingerprint_bits and num_buckets are of the layout 'cuckoo'")

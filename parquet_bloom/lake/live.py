@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_keys
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, StorageError
 from ..file.fingerprint import footer_fingerprint
 from ..file.reader import BloomFile
 from ..hashing.arrays import keys_of
@@ -25,6 +27,10 @@ from .segment import Segment
 from .stamps import NONE, settled_stamp, stamp_of, stamp_of_etag
 
 _OPENED_AT_A_TIME = 16
+
+UNSEEN = (-1, NONE)
+
+_NOT_ASKED = -2
 
 
 class Place(NamedTuple):
@@ -83,36 +89,66 @@ class Live:
     alive : for each segment and file of it (bool) whether its values are those of a live file.
     unindexed : paths of live files of which nothing is known, as they were listed.
     changed : how many of them are in the index, but as they were before.
-    gone : how many indexed files are not in the lake any more.
+    gone_at : for each segment and file of it whether it is not in the lake any more.
     judged : False where the lake was not looked at, so that nothing is known of files that are not indexed.
     restamped : {place: (size, stamp)} of files whose values proved to be unchanged, although something is new at them.
+    foreign : for each segment the numbers of parts that hold what the table now calls something else.
+    renamed : paths of live files with such a part, as they were listed.
+    find : which leaf of a file is a column of the table; None for plain files.
     """
 
     alive: list[NDArray[np.bool_]]
     unindexed: list[str] = field(default_factory=list)
     changed: int = 0
-    gone: int = 0
+    gone_at: list[NDArray[np.bool_]] = field(default_factory=list)
     judged: bool = False
     restamped: dict[Place, tuple[int, bytes]] = field(default_factory=dict)
+    foreign: list[frozenset[int]] = field(default_factory=list)
+    renamed: list[str] = field(default_factory=list)
+    find: FindLeaf | None = None
+
+    @property
+    def gone(self) -> int:
+        return sum(int(gone.sum()) for gone in self.gone_at)
+
+    @classmethod
+    def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> Live:
+        """Before anything was judged."""
+        never = [np.zeros(len(segment.files), np.bool_) for segment in segments]
+        foreign = [
+            frozenset(
+                number
+                for number, part in enumerate(segment.parts)
+                if listing is not None and part.info.meaning != listing.meaning(part.info.column)
+            )
+            for segment in segments
+        ]
+        find = None if listing is None else listing.find
+        return cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign, find=find)
 
 
 def unjudged(segments: Sequence[Segment]) -> Live:
     """As if every file were what it was."""
-    return Live([segment.kept.copy() for segment in segments])
+    live = Live.nothing(segments, None)
+    live.alive = [segment.kept.copy() for segment in segments]
+    return live
 
 
 def stamps_of(
     entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
 ) -> list[tuple[int, bytes] | None]:
-    """Size and stamp of files as they are now; None for one that is not there.
+    """Size and stamp of files as they are now; None for one that is not there, UNSEEN for one that cannot be looked at.
 
     Parameters
     ----------
     costs : takes the requests and bytes of each file that had to be opened for it.
     """
     if is_local(filesystem) and not any(is_url(entry.path) for entry in entries):
-        looked = look_at([entry.path for entry in entries])
-        return [None if source is None else (source.size, stamp_of(source.identity)) for source in looked]
+        paths = [entry.path for entry in entries]
+        return [
+            (None if _is_gone(path) else UNSEEN) if source is None else (source.size, stamp_of(source.identity))
+            for path, source in zip(paths, look_at(paths), strict=True)
+        ]
     with in_order(lambda entry: _stamp(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
         return list(found)
 
@@ -126,8 +162,21 @@ def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]]
             if costs is not None:
                 costs.append((source.requests, source.bytes_read))
             return source.size, stamp_of(source.identity)
+    except StorageError as error:
+        return None if error.errno == errno.ENOENT else UNSEEN
     except ParquetBloomError:
-        return None
+        return UNSEEN
+
+
+def _is_gone(path: str) -> bool:
+    """Whether there is no file of the name, rather than one that may not be looked at."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return not os.path.islink(path)
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
@@ -169,51 +218,53 @@ class Judge:
         progress : called while contents are read with (done, in all).
         """
         entries = list(listing.entries) if listing is not None else []
+        num_listed = len(entries)
         names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
         table = PathTable(segments)
         owners, numbers = table.find(names)
-        live = Live([np.zeros(len(segment.files), np.bool_) for segment in segments], judged=listing is not None)
-        seen = [np.zeros(len(segment.files), np.bool_) for segment in segments]
+        live = Live.nothing(segments, listing)
         for place, segment in enumerate(segments):
-            seen[place][numbers[owners == place]] = True
+            mine = owners == place
+            seen = np.zeros(len(segment.files), np.bool_)
+            seen[numbers[mine]] = True
             unchecked = segment.kept & (segment.files.sizes < 0)
             live.alive[place] |= unchecked
-            named = segment.kept & ~segment.files.listed & ~unchecked & ~seen[place]
-            if listing is None:
-                named |= segment.kept & ~unchecked & ~seen[place]
+            mine[mine] = unchecked[numbers[mine]]
+            owners[mine] = _NOT_ASKED
+            named = segment.kept & ~unchecked & ~seen
+            if listing is not None:
+                named &= ~segment.files.listed
             at = np.flatnonzero(named)
-            paths = segment.files.paths(at)
-            entries += map(Entry, paths)
+            entries += map(Entry, segment.files.paths(at))
             owners = np.append(owners, np.full(len(at), place, np.int32))
             numbers = np.append(numbers, at)
-            seen[place][at] = True
-            live.gone += int((segment.kept & ~unchecked & ~seen[place]).sum())
-        find = None if listing is None else listing.find
-        self._settle(segments, entries, owners, numbers, live, find, verify, progress)
+            live.gone_at[place] |= segment.kept & ~unchecked & ~seen & ~named
+        self._settle(segments, entries, num_listed, owners, numbers, live, verify, progress)
         return live
 
     def _settle(
         self,
         segments: Sequence[Segment],
         entries: Sequence[Entry],
+        num_listed: int,
         owners: NDArray[np.int32],
         numbers: NDArray[np.int64],
         live: Live,
-        find: FindLeaf | None,
         verify: bool,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        """Say of each file whether it is the one that was indexed."""
-        live.unindexed += [entries[at].path for at in np.flatnonzero(owners < 0).tolist()]
+        """Say of each file whether it is the one that was indexed; the first so many were listed, so they are there."""
+        live.unindexed += [entries[at].path for at in np.flatnonzero(owners == -1).tolist()]
         doubtful: list[tuple[Entry, Place, int, bytes]] = []
         for number, segment in enumerate(segments):
             asked = np.flatnonzero(owners == number)
             if not len(asked):
                 continue
+            self._note_renamed(segment, [entries[at] for at in asked.tolist()], numbers[asked], live, number)
             looked = stamps_of([entries[at] for at in asked.tolist()], self._filesystem)
-            there = np.array([one is not None for one in looked], np.bool_)
-            live.gone += int((~there).sum())
-            found = [one for one in looked if one is not None]
+            there = np.array([one is not None for one in looked], np.bool_) | (asked < num_listed)
+            live.gone_at[number][numbers[asked[~there]]] = True
+            found = [one or UNSEEN for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
             asked = asked[there]
             at = numbers[asked]
             same = same_as(segment, at, found)
@@ -222,7 +273,7 @@ class Judge:
                 entry, (size, stamp) = entries[int(asked[where])], found[where]
                 doubtful.append((entry, Place(number, int(at[where])), size, stamp))
         checks = in_order(
-            lambda one: verify and self._unchanged(segments, *one, find),
+            lambda one: verify and self._unchanged(segments, *one, live.find),
             doubtful,
             max(1, min(_OPENED_AT_A_TIME, len(doubtful))),
         )
@@ -237,6 +288,19 @@ class Judge:
                         live.restamped[place] = size, bytes(known)
                 if progress and verify:
                     progress(done + 1, len(doubtful))
+
+    @staticmethod
+    def _note_renamed(
+        segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: Live, place: int
+    ) -> None:
+        """Note files of which a column is not what the index has under its name."""
+        if not live.foreign[place]:
+            return
+        columns = {segment.parts[number].info.column for number in live.foreign[place]}
+        foreign = np.zeros(len(entries), np.bool_)
+        for column in columns:
+            foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[place]))
+        live.renamed += [entries[at].path for at in np.flatnonzero(foreign).tolist()]
 
     def _unchanged(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,27 +36,43 @@ _ORPHANED_SECONDS = 24 * 3600.0  # where no lock tells that no writer is at work
 
 def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
     """See `LakeIndex.remove`."""
-    given = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
+    if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
+        raise ParquetBloomError("files are paths, each a string or a path object")
     with folder.lock():
         manifest, segments = opened(folder)
         try:
             table = PathTable(segments)
             gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
             for path in map(os.fsdecode, given):
-                if not _mark(path, table, segments, gone, lake_filesystem):
+                known = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
+                if not _mark(path, table, segments, gone, lake_filesystem) and not known:
                     raise StorageError("the index has no such file", path=path, errno=2)
             count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
             infos = [
                 info.without(np.flatnonzero(some)) if some.any() else info
                 for info, some in zip(manifest.segments, gone, strict=True)
             ]
-            manifest = manifest.next(segments=tuple(info for info in infos if info.kept_files))
+            kept = tuple(info for info in infos if info.kept_files)
+            manifest = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
             manifests.write(folder, manifest)
             swept(folder, manifest)
             return count
         finally:
             for segment in segments:
                 segment.close()
+
+
+def _without_roots(lake: Mapping[str, Any], paths: Sequence[Any], filesystem: object | None) -> Mapping[str, Any]:
+    """What a manifest says of the lake without the folders that are, or lie below, one of those taken out."""
+    texts = map(os.fsdecode, paths)
+    taken = [glob.escape(sources.name_of(path, filesystem).rstrip("/")) for path in texts if path.endswith("/")]
+    if not taken or "paths" not in lake:
+        return lake
+    left = [
+        root for root in lake["paths"] if not any((root.rstrip("/") + "/").startswith(each + "/") for each in taken)
+    ]
+    return {"paths": left} if left else {}
 
 
 def _mark(
@@ -81,15 +99,25 @@ def _mark(
     return found
 
 
-def compact(folder: Folder, gone: Sequence[str], memory_limit: int, keep_seconds: float) -> CompactReport:
-    """See `LakeIndex.compact`; `gone` are files that are not in the lake any more, by their paths in the index."""
+def compact(
+    folder: Folder,
+    gone_of: Callable[[Sequence[Segment]], Sequence[NDArray[np.bool_]]],
+    memory_limit: int,
+    keep_seconds: float,
+) -> CompactReport:
+    """See `LakeIndex.compact`.
+
+    Parameters
+    ----------
+    gone_of : tells of each file of segments whether it is not in the lake any more.
+    """
     with folder.lock():
         manifest, segments = opened(folder)
         try:
-            owners, numbers = PathTable(segments).find(gone)
+            swept(folder, manifest, keep_seconds)  # before as well: a disk may be full of it
             infos = [
-                info.without(numbers[owners == place]) if (owners == place).any() else info
-                for place, info in enumerate(manifest.segments)
+                info.without(np.flatnonzero(gone)) if gone.any() else info
+                for info, gone in zip(manifest.segments, gone_of(segments), strict=True)
             ]
             dropped = sum(len(info.removed) for info in infos)
             needed = len(infos) > 1 or dropped
@@ -159,12 +187,13 @@ def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], me
     try:
         keys: dict[Key, int] = {}
         numbers = [
-            [keys.setdefault((p.column, p.column_type, p.holds), len(keys)) for p in info.parts] for info in infos
+            [keys.setdefault((p.column, p.column_type, p.holds, p.meaning), len(keys)) for p in info.parts]
+            for info in infos
         ]
         table, remaps = FileTable.merged([(segment.files, segment.kept) for segment in segments], numbers)
         name = secrets.token_hex(8)
         parts = []
-        for (column, column_type, holds), number in keys.items():
+        for (column, column_type, holds, meaning), number in keys.items():
             sources_of: list[tuple[PartReader, NDArray[np.int64]]] = [
                 (reader, remap)
                 for segment, of_segment, remap in zip(segments, numbers, remaps, strict=True)
@@ -182,7 +211,7 @@ def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], me
                 table.num_units,
                 memory_limit,
             )
-            parts.append(ColumnPart(column, column_type, holds, (info,)))
+            parts.append(ColumnPart(column, column_type, holds, (info,), meaning))
         files = f"{name}.files"
         table.write(folder, files)
         return SegmentInfo(name, files, len(table), table.num_units, tuple(parts))

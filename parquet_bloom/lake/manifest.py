@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +29,7 @@ from .part import PartInfo
 
 FORMAT = 1
 _NAME = re.compile(r"manifest-(\d{12})\.json")
+_MOMENT = 0.005  # seconds
 _CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
 
 
@@ -41,12 +43,19 @@ class ColumnPart:
     column_type : how the values are stored.
     holds : what they are of what the column's name means.
     slices : the files that hold them, each for a range of hashes.
+    meaning : what a table's column is in its files, where that is not just its name; see `sources.Listing.meaning`.
     """
 
     column: str
     column_type: ColumnType
     holds: Holds
     slices: tuple[PartInfo, ...]
+    meaning: str = ""
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the files themselves have these values under the column's name, whatever a table calls it."""
+        return not self.meaning or self.meaning.rpartition("#")[0] == self.column
 
     @property
     def num_entries(self) -> int:
@@ -162,9 +171,11 @@ def newest(folder: Folder) -> Manifest:
         except StorageError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 raise
-            numbers = []
-        if not numbers:
-            raise StorageError("there is no index", path=folder.path, errno=errno.ENOENT)
+            raise StorageError("there is no index", path=folder.path, errno=errno.ENOENT) from None
+        if not numbers:  # a folder that is listed while files in it come and go may show none of them
+            missing = StorageError("there is no index", path=folder.path, errno=errno.ENOENT)
+            time.sleep(_MOMENT)
+            continue
         try:
             return read(folder, numbers[-1])
         except StorageError as error:
@@ -252,6 +263,7 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
                 "column": part.column,
                 "type": {**asdict(part.column_type), "kind": part.column_type.kind.value},
                 "holds": part.holds.value,
+                "meaning": part.meaning,
                 "slices": [asdict(each) for each in part.slices],
             }
             for part in segment.parts
@@ -277,6 +289,7 @@ def _segment(told: Mapping[str, Any]) -> SegmentInfo:
             ColumnType(**{**part["type"], "kind": Kind(part["type"]["kind"])}),
             Holds(part["holds"]),
             _all_hashes(tuple(PartInfo(**each) for each in part["slices"])),
+            part["meaning"],
         )
         for part in told["parts"]
     )

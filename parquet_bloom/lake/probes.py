@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_one
 from ..errors import ParquetBloomError, PredicateError
 from ..hashing.literal_lists import coerce_all, hash_all
 from ..hashing.physical import ColumnType, Kind, integer_range
+from ..predicate.literal import from_collection
 
 
 class Probes(NamedTuple):
@@ -64,23 +66,30 @@ def literals_of(values: Any, column: str) -> list[Any]:
     PredicateError
         It is no list of values, or one of them is null: nulls are not indexed.
     """
-    if type(values) is not list:
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-            raise PredicateError(f"values are a list, not {type(values).__name__}", column=column)
-        for method in ("to_pylist", "tolist"):
-            if hasattr(values, method):
-                values = getattr(values, method)()
-                break
-    found = [bytes(value) if isinstance(value, (bytearray, memoryview)) else value for value in values]
-    if any(value is None for value in found):
+    if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
+        return values
+    try:
+        found = list(from_collection(values))
+    except PredicateError as error:
+        problem = error.problem.replace("'in' takes", "values are")
+        raise PredicateError(problem, column=column) from None
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise PredicateError(f"values are no literals: {error}", column=column) from None
+    if None in found:
         raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
     return found
+
+
+_NO_HASH = "a value cannot be told from others"
 
 
 def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     """The hashes that literals can have where a column is of some type."""
     numbers: dict[tuple[type, Any], int] = {}
-    own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
+    try:
+        own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
+    except TypeError:  # Decimal("sNaN") equals nothing, not even itself
+        return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), dict.fromkeys(range(len(literals)), _NO_HASH))
     if len(numbers) == len(literals):
         return _of_distinct(literals, column_type, timezone)
     found = _of_distinct([literal for _, literal in numbers], column_type, timezone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -152,9 +152,9 @@ class Segment:
         """The parts that hold values of a column, by their numbers."""
         return ((number, part) for number, part in enumerate(self.parts) if part.info.column == column)
 
-    def not_covered(self, column: str) -> NDArray[np.int64]:
-        """Files of which nothing is known in a column."""
-        return np.flatnonzero((self.files.parts(column) == NOT_COVERED) & self.kept)
+    def not_covered(self, column: str, foreign: Collection[int] = ()) -> NDArray[np.int64]:
+        """Files of which nothing is known in a column, or only what stands in parts that do not count."""
+        return np.flatnonzero(np.isin(self.files.parts(column), [NOT_COVERED, *foreign]) & self.kept)
 
     def units_of_part(self, column: str, number: int) -> NDArray[np.uint32]:
         """Every unit whose values of a column are in a part."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 from ..storage import Entry, is_local, is_url, list_entries
+from ..storage.hidden import hidden
 from .hashed import FindLeaf
 from .tables import TableFiles, delta_files, iceberg_files
 
@@ -19,9 +21,14 @@ def name_of(path: str, filesystem: object | None = None) -> str:
         scheme, colon, rest = path.partition(":")
         scheme = scheme.lower()
         return ({"s3a": "s3", "gcs": "gs", "azure": "az"}.get(scheme, scheme)) + colon + rest
-    if is_local(filesystem):
-        return path if path[:1] == "/" and "//" not in path and "/." not in path else os.path.abspath(path)
-    return path
+    if not is_local(filesystem):
+        return path
+    if path[:1] == "/" and "//" not in path and "/." not in path:
+        return path
+    folder, name = os.path.split(path)
+    if ".." in folder.split(os.sep):  # behind a link it leads elsewhere than its name says
+        return os.path.join(os.path.realpath(folder), name)
+    return os.path.abspath(path)
 
 
 @dataclass(frozen=True)
@@ -31,17 +38,34 @@ class Listing:
     Attributes
     ----------
     entries : the files.
-    found : whether they were found in folders, by patterns or in a table; otherwise each was named.
     roots : what they were found in, to be looked at again; as a manifest has it.
-    snapshot : which state of a table they are; empty for plain files.
-    find : which leaf of a file is a column of the table; None where it is the one of its name.
+    named : paths of those that were named; the others were found in folders, by patterns or in a table.
+    table : the table whose files they are; None for plain files.
     """
 
     entries: Sequence[Entry]
-    found: bool
     roots: Mapping[str, Any] = field(default_factory=dict)
-    snapshot: Mapping[str, Any] = field(default_factory=dict)
-    find: FindLeaf | None = None
+    named: frozenset[str] = frozenset()
+    table: TableFiles | None = None
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """Which state of a table they are; empty for plain files."""
+        if self.table is None:
+            return {}
+        return {"kind": self.table.kind, "table_id": self.table.table_id, "version": self.table.version}
+
+    @property
+    def find(self) -> FindLeaf | None:
+        """Which leaf of a file is a column of the table; None where it is the one of its name."""
+        return None if self.table is None else self.table.leaf_of
+
+    def meaning(self, column: str) -> str:
+        """What a column is in the files, where that is not just its name: what it is called there, and its number."""
+        if self.table is None:
+            return ""
+        name, number = self.table.columns.get(column, ""), self.table.ids.get(column)
+        return "" if name == column and number is None else f"{name}#{'' if number is None else number}"
 
 
 def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> Listing:
@@ -66,29 +90,26 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
             lake = delta_files(lake["delta"], storage_options=storage_options)
         elif "iceberg" in lake:
             lake = iceberg_files(lake["iceberg"])
+        elif not lake.keys() <= {"paths"}:
+            raise ParquetBloomError("a lake is paths, a table's file list, {'delta': path} or {'iceberg': path}")
         else:
             return list_lake(lake.get("paths", []), filesystem)
     if isinstance(lake, TableFiles):
-        entries = [Entry(file.path) for file in lake.files]
-        snapshot = {"kind": lake.kind, "table_id": lake.table_id, "version": lake.version}
-        return Listing(entries, True, {lake.kind: lake.root}, snapshot, lake.leaf_of)
-    paths = [lake] if isinstance(lake, (str, os.PathLike)) else list(lake)
+        return Listing([Entry(file.path) for file in lake.files], {lake.kind: lake.root}, table=lake)
+    alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
+    paths = [lake] if alone else list(lake)
     entries = list_entries(paths, filesystem)
-    roots = folders_among(paths, entries, filesystem)
-    return Listing(entries, bool(roots), {"paths": roots} if roots else {})
-
-
-def folders_among(paths: Iterable[Any], entries: Sequence[Entry], filesystem: object | None) -> list[str]:
-    """Those of a caller's paths that are no files, but folders or patterns; absolute."""
     files = {entry.path for entry in entries}
-    found = []
-    for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise ParquetBloomError(f"a path is a string or a path object, not {type(path).__name__}")
-        text = os.fsdecode(path)
-        if text not in files:
-            found.append(name_of(text, filesystem))
-    return found
+    texts = [os.fsdecode(path) for path in paths]
+    roots = [_root(text, filesystem) for text in texts if text not in files]
+    return Listing(entries, {"paths": roots} if roots else {}, frozenset(files.intersection(texts)))
+
+
+def _root(path: str, filesystem: object | None) -> str:
+    """A folder or pattern as it is written down: absolute, and a folder so that it never is a pattern."""
+    name = name_of(path, filesystem)
+    is_folder = not is_url(name) and is_local(filesystem) and os.path.isdir(name)
+    return glob.escape(name) if is_folder else name
 
 
 def merged(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +126,25 @@ def merged(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
         raise ParquetBloomError("an index is of one table, or of files that are in none: make another one")
     paths = list(roots["paths"])
     for path in more["paths"]:
-        if not any(path == known or path.startswith(known.rstrip("/") + "/") for known in paths):
-            paths = [known for known in paths if not known.startswith(path.rstrip("/") + "/")]
+        if not any(covers(known, path) for known in paths):
+            paths = [known for known in paths if not covers(path, known)]
             paths.append(path)
     return {"paths": paths}
+
+
+def covers(root: str, path: str) -> bool:
+    """Whether listing a folder finds all that is below another, or a file: none of the folders between is hidden."""
+    if root == path:
+        return True
+    folder = root.rstrip("/") + "/"
+    if glob.has_magic(root) or glob.has_magic(path) or not path.startswith(folder):
+        return False
+    return not any(hidden(part, is_folder=True) for part in path[len(folder) :].strip("/").split("/"))
+
+
+def require_outside(index: str, roots: Mapping[str, Any]) -> None:
+    """Raise ParquetBloomError if the index would find its own files in its lake."""
+    place = name_of(index) if not is_url(index) else index
+    for root in roots.get("paths", ()):
+        if covers(root, place):
+            raise ParquetBloomError(f"it lies inside of its lake, {root}", path=index)

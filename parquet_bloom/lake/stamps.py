@@ -10,15 +10,16 @@ from ..file.footer_cache import FAR_SETTLED_NS, SETTLED_NS
 from ..storage import DATED, FileIdentity, RemoteIdentity
 
 _TIMES = struct.Struct("<qq")
+_LOCAL = struct.Struct("<QQqq")
 
 NONE = b""
 """The stamp of a file of which nothing is known that would change with it: only its contents can tell."""
 
 
 def stamp_of(identity: Hashable) -> bytes:
-    """The stamp of a file as it was opened or listed: times of change, or the etag."""
+    """The stamp of a file as it was opened or listed: which file, and its times, or the etag."""
     if isinstance(identity, FileIdentity):
-        return _TIMES.pack(identity.modified_ns, identity.changed_ns)
+        return _LOCAL.pack(identity.device, identity.inode, identity.modified_ns, identity.changed_ns)
     if isinstance(identity, RemoteIdentity):
         if identity.etag is not None:
             return b"etag " + identity.etag

@@ -114,6 +114,7 @@ class State:
                 (place, segment, number, part)
                 for place, segment in enumerate(self.segments)
                 for number, part in segment.parts_of(column)
+                if number not in self.live.foreign[place]
             ]
         return self._parts[column]
 
@@ -121,10 +122,10 @@ class State:
         """Live files that are candidates for every value: not indexed, changed since, or not in this column."""
         if column not in self._always:
             found = [Candidate(path) for path in self.live.unindexed]
-            for segment, alive in zip(self.segments, self.live.alive, strict=True):
-                numbers = segment.not_covered(column)
+            for segment, alive, foreign in zip(self.segments, self.live.alive, self.live.foreign, strict=True):
+                numbers = segment.not_covered(column, foreign)
                 found += [Candidate(segment.files.path(number)) for number in numbers[alive[numbers]].tolist()]
-            self._always[column] = found
+            self._always[column] = list(dict.fromkeys(found))
         return self._always[column]
 
     def _take(
@@ -215,7 +216,7 @@ def _segment(folder: Folder, manifest: Manifest, number: int, known: Mapping[str
     info = manifest.segments[number]
     before = known.get(info.name)
     if before is not None and before.info.files == info.files:
-        if len(before.info.removed) == len(info.removed):
+        if np.array_equal(before.info.removed, info.removed) and before.info.parts == info.parts:
             return before
         return Segment(folder, manifest, info, before.files)
     return Segment(folder, manifest, info)

@@ -119,7 +119,7 @@ def build_index(
             todo = unknown(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
             build = SegmentJobs(
-                spark, folder, manifest, listing.found, storage_options, index_options, memory_limit, slices, report
+                spark, folder, manifest, listing.named, storage_options, index_options, memory_limit, slices, report
             )
             made = build.segments(todo)
             known = [sources.name_of(entry.path, lake_files) for entry in todo if entry.path not in report.failed]

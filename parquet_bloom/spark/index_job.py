@@ -63,7 +63,7 @@ class SegmentJobs:
     ----------
     spark : the session.
     folder, manifest : the index's.
-    listed : whether the files were found in the lake's folders; otherwise they were named.
+    named : paths of files that were named; the others were found in the lake's folders.
     storage_options, index_options, memory_limit, slices : as for `build_index`.
     report : told what becomes of the files.
     """
@@ -71,7 +71,7 @@ class SegmentJobs:
     spark: SparkSession
     folder: Folder
     manifest: Manifest
-    listed: bool
+    named: frozenset[str]
     storage_options: Mapping[str, Any] | None = field(repr=False)
     index_options: Mapping[str, Any] | None = field(repr=False)
     memory_limit: int
@@ -252,7 +252,7 @@ class SegmentJobs:
                 file.footer,
                 file.data,
                 builder.units_of(file.row_groups),
-                self.listed,
+                entry.path not in self.named,
                 {column: numbers[name] for column, name in file.parts.items()},
                 file.doubts,
             )

@@ -22,7 +22,7 @@ from ..core.postings import squeeze
 from ..core.xxh64 import hash_one
 from ..errors import ConcurrentChangeError, ParquetBloomError
 from ..hashing.physical import ColumnType, Kind
-from ..lake.building import Key, part_name
+from ..lake.building import part_name
 from ..lake.hashed import OpenedFile, Piece, pieces
 from ..lake.layouts import POSTINGS
 from ..lake.part import PartInfo
@@ -48,7 +48,7 @@ def name_of_part(column: str, column_type: ColumnType, holds: Holds) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-def part_of_name(name: str) -> Key:
+def part_of_name(name: str) -> tuple[str, ColumnType, Holds]:
     """The part that a name stands for."""
     told = json.loads(name)
     column_type = ColumnType(**{**told["type"], "kind": Kind(told["type"]["kind"])})

@@ -297,7 +297,7 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
             index.lookup("other", [1])
         with pytest.raises(PredicateError, match="nulls are not indexed"):
             index.lookup("id", [1, None])
-        with pytest.raises(PredicateError, match="values are a list"):
+        with pytest.raises(PredicateError, match="values are a collection"):
             index.lookup("id", "abc")
         assert index.lookup("id", []) == []
         assert index.lookup("id", np.array([1, 2])) == [[], []]

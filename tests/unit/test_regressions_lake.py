@@ -1,0 +1,267 @@
+"""What once lost a row, or ended in a traceback, in the lake index."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.lake.index import LakeIndex
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files count as old enough to be told by their times."""
+    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)
+
+
+def put(path: Path, *ids: int) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path)
+    return str(path)
+
+
+def found(index: LakeIndex, value: Any, column: str = "id") -> set[str]:
+    return {candidate.path for candidate in index.lookup(column, [value])[0]}
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Any:
+    with LakeIndex.create(tmp_path / "index", "id") as made:
+        yield made
+
+
+def test_a_folder_and_a_file_elsewhere(tmp_path: Path, index: LakeIndex) -> None:
+    one, other = put(tmp_path / "lake" / "x.parquet", 1), put(tmp_path / "other" / "y.parquet", 2)
+    hidden = put(tmp_path / "lake" / "sub" / "_q.parquet", 3)
+    index.append([tmp_path / "lake", other, hidden])
+    for each in (index, LakeIndex.open(tmp_path / "index")):
+        assert [found(each, value) for value in (1, 2, 3)] == [{one}, {other}, {hidden}]
+    assert parquet_bloom.prune(None, "id = 2", index=index).selected == {other: [0]}
+
+
+@pytest.mark.parametrize("order", [("", "_staging"), ("_staging", ""), ("", "_tmp/*.parquet"), (".hidden", "")])
+def test_hidden_folders_below_a_root_are_roots_of_their_own(tmp_path: Path, index: LakeIndex, order: Any) -> None:
+    lake = tmp_path / "lake"
+    files = {1: put(lake / "a.parquet", 1), 2: put(lake / "_staging" / "b.parquet", 2)}
+    files |= {3: put(lake / "_tmp" / "c.parquet", 3), 4: put(lake / ".hidden" / "d.parquet", 4)}
+    for below in order:
+        index.append(str(lake / below))
+    values = [{"": 1, "_staging": 2, "_tmp/*.parquet": 3, ".hidden": 4}[below] for below in order]
+    with LakeIndex.open(tmp_path / "index") as again:
+        assert [found(again, value) for value in values] == [{files[value]} for value in values]
+
+
+def test_folders_below_a_root_are_listed_once(tmp_path: Path, index: LakeIndex) -> None:
+    put(tmp_path / "lake" / "day=1" / "a.parquet", 1)
+    put(tmp_path / "lake" / "day=2" / "a.parquet", 2)
+    index.append(tmp_path / "lake" / "day=1")
+    index.append(tmp_path / "lake")
+    index.append(tmp_path / "lake" / "day=2")
+    assert index.state.manifest.lake == {"paths": [str(tmp_path / "lake")]}
+
+
+def test_a_folder_named_like_a_pattern(tmp_path: Path, index: LakeIndex) -> None:
+    one, other = put(tmp_path / "la[k]e" / "x.parquet", 1), put(tmp_path / "lake" / "y.parquet", 2)
+    index.append(tmp_path / "la[k]e")
+    assert (found(index, 1), found(index, 2)) == ({one}, set())
+    shutil.rmtree(tmp_path / "la[k]e")
+    with pytest.raises(StorageError):
+        index.refresh()
+    with LakeIndex.open(tmp_path / "index", live=False) as again:
+        again.remove(f"{tmp_path}/la[k]e/")
+    with LakeIndex.open(tmp_path / "index") as again:
+        assert (found(again, 1), found(again, 2), again.state.manifest.lake) == (set(), set(), {})
+        again.append(other)
+        assert found(again, 2) == {other}
+
+
+def test_renamed_columns_of_a_table(tmp_path: Path) -> None:
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    from parquet_bloom.lake.tables import iceberg_files
+
+    catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64()), pa.field("new_id", pa.int64())]))
+    table.append(pa.table({"id": pa.array([1]), "new_id": pa.array([100])}))
+    with LakeIndex.create(tmp_path / "index", "id") as index:
+        index.append(iceberg_files(table))
+        (path,) = found(index, 1)
+        assert found(index, 100) == set()
+        with table.update_schema(allow_incompatible_changes=True) as update:
+            update.delete_column("id")
+        with table.update_schema(allow_incompatible_changes=True) as update:
+            update.rename_column("new_id", "id")
+        with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as again:
+            assert found(again, 100) == {path}
+            report = again.append(iceberg_files(table))
+            assert report.unchanged == 0
+            assert found(again, 100) == {path}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX")
+def test_a_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path, index: LakeIndex) -> None:
+    path = put(tmp_path / "lake" / "x.parquet", 1)
+    index.append(path)
+    os.rename(path, path + ".away")
+    os.symlink(path, path)  # a link to itself cannot be followed
+    index.refresh()
+    assert found(index, 5) == {path}
+    index.compact()
+    os.unlink(path)
+    os.rename(path + ".away", path)
+    index.refresh()
+    assert found(index, 1) == {path}
+
+
+def test_a_store_that_refuses_does_not_make_files_gone(tmp_path: Path, s3: Any) -> None:
+    path = put(tmp_path / "x.parquet", 1)
+    s3.put("x.parquet", Path(path).read_bytes())
+    options = {"storage_options": s3.storage_options}
+    with LakeIndex.create(s3.url("index"), "id", **options) as index:
+        index.append(s3.url("x.parquet"))
+    refused: dict[str, Any] = {"when": lambda request: request.key.endswith("x.parquet")}
+    fault = s3.fail("GetObject", status=403, code="AccessDenied", times=1000, **refused)
+    with LakeIndex.open(s3.url("index"), **options) as index:
+        assert found(index, 1) == {s3.url("x.parquet")}
+        index.compact()
+        fault.times = 0
+        index.refresh()
+        assert found(index, 1) == {s3.url("x.parquet")}
+
+
+def test_literals_finer_than_microseconds(tmp_path: Path) -> None:
+    nanos = 1704164645678901234
+    table = pa.table({"at": pa.array([nanos], pa.timestamp("ns")), "of_day": pa.array([123456789], pa.time64("ns"))})
+    path = tmp_path / "lake" / "a.parquet"
+    path.parent.mkdir()
+    pq.write_table(table, path)
+    with LakeIndex.create(tmp_path / "index", ["at", "of_day"]) as index:
+        index.append(path)
+        for values in (
+            pa.array([nanos], pa.timestamp("ns")),
+            np.array([nanos], "datetime64[ns]"),
+            [np.datetime64(nanos, "ns")],
+            [pa.scalar(nanos, pa.timestamp("ns"))],
+        ):
+            (answer,) = index.lookup("at", values)
+            assert [candidate.path for candidate in answer] == [str(path)]
+        assert index.lookup("at", pa.array([nanos + 1], pa.timestamp("ns"))) == [[]]
+        assert len(index.lookup("of_day", pa.array([123456789], pa.time64("ns")))[0]) == 1
+        assert index.lookup("at", [dt.datetime(2020, 1, 1)]) == [[]]
+
+
+def test_another_file_with_the_same_times(tmp_path: Path, index: LakeIndex) -> None:
+    path, other = put(tmp_path / "lake" / "v" / "a.parquet", 1), put(tmp_path / "v2" / "a.parquet", 2)
+    index.append(tmp_path / "lake")
+    os.rename(tmp_path / "lake" / "v", tmp_path / "old")
+    os.rename(tmp_path / "v2", tmp_path / "lake" / "v")
+    times = os.stat(tmp_path / "old" / "a.parquet")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    index.refresh()
+    assert found(index, 2) == {path}
+    assert not os.path.exists(other)
+
+
+def test_compaction_looks_again(tmp_path: Path, index: LakeIndex) -> None:
+    path = put(tmp_path / "y.parquet", 1)
+    index.append(path)
+    os.rename(path, path + ".away")
+    index.refresh()
+    os.rename(path + ".away", path)
+    with LakeIndex.open(tmp_path / "index") as other:
+        other.append(path)
+    index.compact()
+    assert found(index, 1) == {path}
+
+
+def test_an_append_beyond_the_lake_that_was_given(tmp_path: Path, index: LakeIndex) -> None:
+    one, other = put(tmp_path / "a" / "x.parquet", 1), put(tmp_path / "b" / "y.parquet", 2)
+    with LakeIndex.open(tmp_path / "index", lake=tmp_path / "a") as opened:
+        opened.append()
+        opened.append(tmp_path / "b")
+        assert found(opened, 2) >= {other}
+        assert found(opened, 1) >= {one}
+
+
+def test_a_way_up_behind_a_link(tmp_path: Path, index: LakeIndex) -> None:
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    path = put(tmp_path / "far" / "y.parquet", 1)
+    os.symlink(tmp_path / "far" / "inner", tmp_path / "link")
+    index.append(f"{tmp_path}/link/../y.parquet")
+    index.refresh()
+    assert found(index, 1) == {os.path.realpath(path)}
+
+
+def test_values_at_hand_of_a_file_in_the_lake(tmp_path: Path, index: LakeIndex) -> None:
+    path = put(tmp_path / "lake" / "x.parquet", 1)
+    other = put(tmp_path / "lake" / "y.parquet", 2)
+    index.append(tmp_path / "lake")
+    index.append_batches([(path, {"id": pa.array([1])}), (Path("elsewhere"), {"id": pa.array([5])})])
+    assert [candidate.path for candidate in index.lookup("id", [1])[0]] == [path]
+    assert found(index, 5) == {"elsewhere"}
+    assert found(index, 2) == {other}
+
+
+def test_an_index_inside_of_its_lake(tmp_path: Path) -> None:
+    put(tmp_path / "lake" / "x.parquet", 1)
+    with pytest.raises(ParquetBloomError, match="it lies inside of its lake"):
+        LakeIndex.create(tmp_path / "lake" / "index", "id", lake=tmp_path / "lake")
+    with LakeIndex.create(tmp_path / "lake" / "_index", "id", lake=tmp_path / "lake") as index:
+        assert index.append().added == 1
+
+
+def test_changed_files_that_were_named(tmp_path: Path, index: LakeIndex) -> None:
+    path = put(tmp_path / "x.parquet", 1)
+    index.append(path)
+    put(tmp_path / "x.parquet", 2)
+    assert index.append().replaced == 1
+    assert (found(index, 1), found(index, 2)) == (set(), {path})
+
+
+@pytest.mark.parametrize(
+    "values", [[[5]], [{5}], np.zeros((2, 2)), np.array(5), [object()], {"a": 1}, 5, "five", [np.timedelta64(1, "s")]]
+)
+def test_what_is_no_list_of_literals(tmp_path: Path, index: LakeIndex, values: Any) -> None:
+    with pytest.raises(ParquetBloomError):
+        index.lookup("id", values)
+
+
+def test_odd_literals(tmp_path: Path, index: LakeIndex) -> None:
+    path = put(tmp_path / "x.parquet", 1)
+    index.append(path)
+    assert found(index, np.int64(1)) == {path}
+    assert found(index, np.int64(2)) == set()
+    with suppress(ParquetBloomError):
+        assert found(index, Decimal("sNaN")) == {path}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index: index.append(threads=-3),
+        lambda index: index.append(5),
+        lambda index: index.append(memory_limit=-1),
+        lambda index: index.remove(5),
+        lambda index: index.remove([None]),
+        lambda index: index.check(-1),
+        lambda index: LakeIndex.create(index.path + "2", 5),
+        lambda index: LakeIndex.create(index.path + "2", "id", remainder_bits=1.5),
+        lambda index: LakeIndex.create(index.path + "2", "id", expected_values="x"),
+        lambda index: LakeIndex.create(index.path + "2", "id", lake={"foo": 5}),
+    ],
+)
+def test_odd_arguments(index: LakeIndex, call: Any) -> None:
+    with pytest.raises(ParquetBloomError):
+        call(index)
