@@ -34,6 +34,7 @@ from parquet_bloom.lake.index import LakeIndex
 
 LOOKUPS, COLD, ABSENT, BATCH = 3000, 200, 200_000, 10_000
 SEED_MS = {1_000_000: 5.023, 100_000: 0.382}  # the original program on the same data, by its partitions
+MILLION = 1_000_000
 MEMORY = 512 << 20
 PEER = Path(__file__).with_name("cuckoo_peer.c")
 SECONDS = 3.0
@@ -206,13 +207,14 @@ def measure(folder: Path, layout: str, files: int, values: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=positive, default=1_000_000)
+    parser.add_argument("--files", type=positive, default=MILLION)
     parser.add_argument("--values", type=positive, default=100)
     parser.add_argument("--layout", action="append", choices=["postings", "cuckoo"])
     parser.add_argument("--folder", type=Path, help="where the index is made (and left)")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    with kept(given.output, f"lake_index_{given.files}x{given.values}"), tempfile.TemporaryDirectory() as temporary:
+    name = "lake_index" if given.files == MILLION else f"lake_index_{given.files}x{given.values}"
+    with kept(given.output, name), tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         header("the lake index", f"values   {given.files * given.values:,}", f"memory   {MEMORY >> 20} MiB asked for")
         for layout in given.layout or ["postings", "cuckoo"]:
