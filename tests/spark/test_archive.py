@@ -66,7 +66,7 @@ def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tgz").read_bytes()
     assert report.num_bytes == (tmp_path / "one.tar.gz").stat().st_size
     assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
-    assert [distribution.name for distribution in report.distributions] == ["parquet-bloom", "click", "thrift"]
+    assert [distribution.name for distribution in report.distributions] == ["parquet-bloom", "click", "pyroaring", "thrift"]
 
     with tarfile.open(tmp_path / "one.tar.gz") as tar:
         members = tar.getmembers()
@@ -152,9 +152,9 @@ def test_requirements_are_followed(make: MakeDistribution) -> None:
     make("click", [*needs, "third; extra == 'unasked'"], {"click.py": ""})
     make("second-one", ["click", 'fourth (>=1) ; extra == "more"', "absent; extra == 'y'"], {"second.py": ""})
     make("fourth", [], {"fourth.py": ""})
-    names = ["parquet-bloom", "click", "fourth", "second-one", "thrift"]
+    names = ["parquet-bloom", "click", "fourth", "pyroaring", "second-one", "thrift"]
     assert list(packed(without=HEAVY)) == names
-    assert list(packed(without=[*HEAVY, "second.one"])) == ["parquet-bloom", "click", "thrift"]
+    assert list(packed(without=[*HEAVY, "second.one"])) == ["parquet-bloom", "click", "pyroaring", "thrift"]
     assert {"pandas", "numpy"} <= set(packed(extras=["Spark"], without=["rich"]))
     assert "pyspark" not in packed(extras=["spark"], without=["rich"])
     assert {"boto3", "pandas", "hypothesis"} <= set(packed(extras=["test"], without=["rich"]))
@@ -179,7 +179,7 @@ def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
     assert problem() == "nowhere-at-all is needed and not installed here; or leave it out"
     assert problem(without=["nump"]) == "nowhere-at-all is needed and not installed here; or leave it out"
     assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but nothing that is packed needs it"
-    assert problem(extras=["s4"]) == "there is no extra 's4'; there are: bench, lint, s3, spark, test"
+    assert problem(extras=["s4"]) == "there is no extra 's4'; there are: bench, delta, iceberg, lint, s3, serve, spark, test"
 
 
 def test_this_package_installed_and_not_from_its_sources(
