@@ -66,7 +66,12 @@ def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tgz").read_bytes()
     assert report.num_bytes == (tmp_path / "one.tar.gz").stat().st_size
     assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
-    assert [distribution.name for distribution in report.distributions] == ["parquet-bloom", "click", "pyroaring", "thrift"]
+    assert [distribution.name for distribution in report.distributions] == [
+        "parquet-bloom",
+        "click",
+        "pyroaring",
+        "thrift",
+    ]
 
     with tarfile.open(tmp_path / "one.tar.gz") as tar:
         members = tar.getmembers()
@@ -179,7 +184,10 @@ def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
     assert problem() == "nowhere-at-all is needed and not installed here; or leave it out"
     assert problem(without=["nump"]) == "nowhere-at-all is needed and not installed here; or leave it out"
     assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but nothing that is packed needs it"
-    assert problem(extras=["s4"]) == "there is no extra 's4'; there are: bench, delta, iceberg, lint, s3, serve, spark, test"
+    assert (
+        problem(extras=["s4"])
+        == "there is no extra 's4'; there are: bench, delta, iceberg, lint, s3, serve, spark, test"
+    )
 
 
 def test_this_package_installed_and_not_from_its_sources(
