@@ -142,7 +142,7 @@ def consulted(
     """
     if index is None:
         if of_lake:
-            raise ParquetBloomError("there are no paths, and there is no index whose files could be meant")
+            raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         yield None
         return
     from ..lake.index import LakeIndex

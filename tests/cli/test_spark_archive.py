@@ -17,7 +17,8 @@ def test_settings_are_printed_to_be_copied(tmp_path: Path, run: Any) -> None:
     result = run("spark-archive", "-o", tmp_path / "env.tar.gz", *SMALL)
     assert result.code == 0
     table, submit, session = result.out.rstrip("\n").split("\n\n")
-    assert [line.split()[0] for line in table.splitlines()] == ["distribution", "parquet-bloom", "click", "thrift"]
+    names = ["distribution", "parquet-bloom", "click", "pyroaring", "thrift"]
+    assert [line.split()[0] for line in table.splitlines()] == names
     assert shlex.split(submit.replace("\\\n", "")) == [
         *("spark-submit", "--archives", f"{tmp_path}/env.tar.gz#environment"),
         *("--conf", "spark.executorEnv.PYTHONPATH=./environment", "..."),
@@ -72,7 +73,10 @@ def test_json(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None
         (["-o", "env.zip"], "env.zip: its name must end in .tar.gz, .tgz or .tar"),
         (["-o", "no/folder/env.tar"], "no/folder/env.tar: there is no folder {here}/no/folder"),
         (["-o", "env.tar", "--without", "nump"], "'nump' is to be left out, but nothing that is packed needs it"),
-        (["-o", "env.tar", "--extra", "s4"], "there is no extra 's4'; there are: bench, lint, s3, spark, test"),
+        (
+            ["-o", "env.tar", "--extra", "s4"],
+            "there is no extra 's4'; there are: bench, delta, iceberg, lint, s3, serve, spark, test",
+        ),
     ],
 )
 def test_errors_are_one_line(
