@@ -30,30 +30,32 @@ LIMIT = 256 << 20
 PAPER = 10**11
 
 
-def batches(values: int) -> Iterator[tuple[str, dict[str, pa.Array]]]:
-    for number in range(values // IN_A_FILE):
-        chance = np.random.default_rng(number)
-        yield f"f{number}", {"id": pa.array(chance.integers(0, 2**63, IN_A_FILE))}
+class Batches:
+    """Random numbers, a million a file; `seconds` is what making them has taken."""
+
+    def __init__(self, values: int):
+        self._files = values // IN_A_FILE
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+        for number in range(self._files):
+            started = time.perf_counter()
+            array = pa.array(np.random.default_rng(number).integers(0, 2**63, IN_A_FILE))
+            self.seconds += time.perf_counter() - started
+            yield f"f{number}", {"id": array}
 
 
 def build(folder: str, values: int, queue: Any) -> None:
-    made = list(batches(IN_A_FILE))  # what numpy and pyarrow take of memory is there before it is measured
+    list(Batches(IN_A_FILE))  # what numpy and pyarrow take of memory is there before it is measured
+    batches = Batches(values)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     with LakeIndex.create(folder, "id", expected_values=values) as index:
-        index.append_batches(batches(values), memory_limit=LIMIT)
+        index.append_batches(batches, memory_limit=LIMIT)
         seconds = time.perf_counter() - started
         stats = index.stats()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    queue.put((seconds, memory / 1024, stats.bytes_a_value, len(made)))
-
-
-def generation(values: int) -> float:
-    """Seconds that the random numbers alone take."""
-    started = time.perf_counter()
-    for _ in batches(min(values, 20 * IN_A_FILE)):
-        pass
-    return (time.perf_counter() - started) * max(1.0, values / (20 * IN_A_FILE))
+    queue.put((seconds, seconds - batches.seconds, memory / 1024, stats.bytes_a_value))
 
 
 def main() -> None:
@@ -73,9 +75,9 @@ def main() -> None:
                 target=build, args=(f"{folder}/{values}", values, queue)
             )
             child.start()
-            seconds, memory, width, _ = queue.get()
+            seconds, own, memory, width = queue.get()
             child.join()
-            rate = values / (seconds - generation(values))
+            rate = values / own
             print(f"{values:15,} {seconds:9.1f} {rate:16,.0f} {memory:9,.0f} {width:14.2f}")
             values *= 10
         print("values a second leave out the making of the random numbers")
