@@ -20,12 +20,12 @@ from . import sources
 from .building import Key, SegmentBuilder
 from .file_table import FileRecord
 from .hashed import OpenedFile, Piece, pieces
-from .live import Judge, Live, PathTable
+from .live import Judge, Live, PathTable, unjudged
 from .maintenance import restamp, swept, tiered
 from .manifest import Manifest, SegmentInfo
 from .reports import AppendReport
 from .segment import Segment
-from .state import opened
+from .state import changing
 
 Progress = Callable[[int, int], None]
 
@@ -41,32 +41,27 @@ def append(
     threads: int,
     progress: Progress | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
-) -> AppendReport:
-    """See `LakeIndex.append`."""
-    with folder.lock():
-        manifest, segments = opened(folder)
-        try:
-            listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
-            roots = sources.merged(manifest.lake, listing.roots)
-            sources.require_outside(folder.path, roots)
-            live = judge.judge(segments, listing)
-            entries = list(listing.entries)
-            if files is None:  # changed ones among those that were named, too
-                known = {entry.path for entry in entries}
-                more = [path for path in live.unindexed if path not in known]
-                listing = replace(listing, named=listing.named.union(more))
-                entries += map(Entry, more)
-            todo = unknown(entries, live)
-            report = AppendReport(unchanged=len(entries) - len(todo))
-            with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
-                appending.read(todo, lake_filesystem, threads, progress, on_error)
-                made = appending.finish()
-            names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
-            commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
-            return report
-        finally:
-            for segment in segments:
-                segment.close()
+) -> tuple[AppendReport, Mapping[str, Any]]:
+    """See `LakeIndex.append`; also gives the folders, patterns or table that the files were found in."""
+    with changing(folder) as (manifest, segments):
+        listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
+        roots = sources.merged(manifest.lake, listing.roots)
+        sources.require_outside(folder.path, roots)
+        live = judge.judge(segments, listing)
+        entries = list(listing.entries)
+        if files is None:  # changed ones among those that were named, too
+            known = {entry.path for entry in entries}
+            more = [path for path in live.unindexed if path not in known]
+            listing = replace(listing, named=listing.named.union(more))
+            entries += map(Entry, more)
+        todo = unknown(entries, live)
+        report = AppendReport(unchanged=len(entries) - len(todo))
+        with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
+            appending.read(todo, lake_filesystem, threads, progress, on_error)
+            made = appending.finish()
+        names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
+        commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
+        return report, listing.roots
 
 
 def unknown(entries: Sequence[Entry], live: Live) -> list[Entry]:
@@ -304,21 +299,13 @@ def append_batches(
     progress: Callable[[int], None] | None = None,
 ) -> AppendReport:
     """See `LakeIndex.append_batches`."""
-    with folder.lock():
-        manifest, segments = opened(folder)
-        try:
-            if manifest.granularity != "file":
-                raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
-            report = AppendReport()
-            nothing = sources.Listing([])
-            with closing(_Appending(folder, manifest, nothing, memory_limit, report)) as appending:
-                names = appending.take_batches(batches, progress)
-                made = appending.finish()
-            before = _without(segments, manifest, names, report)
-            manifest, report.merged = tiered(folder, manifest.next(segments=(*before, *made)), memory_limit)
-            manifests.write(folder, manifest)
-            swept(folder, manifest)
-            return report
-        finally:
-            for segment in segments:
-                segment.close()
+    with changing(folder) as (manifest, segments):
+        if manifest.granularity != "file":
+            raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
+        report = AppendReport()
+        with closing(_Appending(folder, manifest, sources.Listing([]), memory_limit, report)) as appending:
+            names = appending.take_batches(batches, progress)
+            made = appending.finish()
+        live = unjudged(segments)
+        commit(folder, manifest, segments, live, made, names, manifest.lake, manifest.snapshot, memory_limit, report)
+        return report

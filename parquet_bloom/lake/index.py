@@ -60,6 +60,7 @@ class LakeIndex:
         self._lake_options = lake_options
         self._lake = lake
         self._judges = live
+        self._given: list[str] = []  # what the lake was listed by, where that is paths
         self._changing = threading.Lock()
         manifest, segments = opened(folder)
         self._judge = Judge(manifest.columns, lake_filesystem)
@@ -233,18 +234,20 @@ class LakeIndex:
         live = self._judge.judge(segments, self._listing(manifest), progress=progress)
         self._replace(State(manifest, segments, live))
 
-    def _with(self, files: Any) -> Any:
+    def _with(self, roots: Mapping[str, Any]) -> Any:
         """The lake that the caller has given instead of the index's own, and what was appended."""
-        if self._lake is None or files is None or isinstance(self._lake, TableFiles) or isinstance(files, TableFiles):
+        if self._lake is None or isinstance(self._lake, TableFiles) or "paths" not in roots:
             return self._lake
-        known = sources.list_lake(self._lake, self._lake_filesystem, self._lake_options)
-        more = sources.list_lake(files, self._lake_filesystem, self._lake_options)
-        return sources.merged(known.roots, more.roots) if known.roots or more.roots else self._lake
+        return {"paths": [*self._given, *roots["paths"]]}
 
     def _listing(self, manifest: Manifest) -> sources.Listing | None:
         """The lake's files as they are now; None if nothing is known to be listed."""
         lake = self._lake if self._lake is not None else manifest.lake
-        return sources.list_lake(lake, self._lake_filesystem, self._lake_options) if lake else None
+        if not lake:
+            return None
+        listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)
+        self._given = [*listing.named, *listing.roots.get("paths", ())]
+        return listing
 
     def _replace(self, state: State) -> None:
         """Lookups that are under way go on with the old segments, which close when nobody holds them any more."""
@@ -320,7 +323,7 @@ class LakeIndex:
 
         _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
         with self._changing:
-            report = append(
+            report, roots = append(
                 self._folder,
                 self._lake_filesystem,
                 self._lake_options,
@@ -331,7 +334,7 @@ class LakeIndex:
                 progress=progress,
                 on_error=on_error,
             )
-        self._lake = _listed_by_caller(files) or self._with(files)
+        self._lake = _listed_by_caller(files) or self._with(roots)
         self.refresh()
         return report
 
@@ -411,10 +414,10 @@ class LakeIndex:
 
         _require(memory_limit=memory_limit)
 
-        def gone_of(segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
+        def gone_of(manifest: Manifest, segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
             if not self._judges:
-                return [np.zeros(len(segment.files), np.bool_) for segment in segments]
-            return self._judge.judge(segments, self._listing(self._state.manifest), verify=False).gone_at
+                return unjudged(segments).gone_at
+            return self._judge.judge(segments, self._listing(manifest), verify=False).gone_at
 
         with self._changing:
             report = compact(self._folder, gone_of, memory_limit, keep_seconds)

@@ -25,7 +25,7 @@ from .manifest import ColumnPart, Manifest, SegmentInfo
 from .part import PartReader
 from .reports import CompactReport
 from .segment import Segment
-from .state import opened
+from .state import changing
 
 _TIER = 8
 """So many segments of about one size are merged, and sizes differ by this factor: a value is merged once a size."""
@@ -39,28 +39,27 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
     given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
     if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
         raise ParquetBloomError("files are paths, each a string or a path object")
-    with folder.lock():
-        manifest, segments = opened(folder)
-        try:
-            table = PathTable(segments)
-            gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
-            for path in map(os.fsdecode, given):
-                known = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
-                if not _mark(path, table, segments, gone, lake_filesystem) and not known:
-                    raise StorageError("the index has no such file", path=path, errno=2)
-            count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
-            infos = [
-                info.without(np.flatnonzero(some)) if some.any() else info
-                for info, some in zip(manifest.segments, gone, strict=True)
-            ]
-            kept = tuple(info for info in infos if info.kept_files)
-            manifest = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
-            manifests.write(folder, manifest)
-            swept(folder, manifest)
-            return count
-        finally:
-            for segment in segments:
-                segment.close()
+    with changing(folder) as (manifest, segments):
+        table = PathTable(segments)
+        gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
+        for path in map(os.fsdecode, given):
+            known = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
+            if not _mark(path, table, segments, gone, lake_filesystem) and not known:
+                raise StorageError("the index has no such file", path=path, errno=2)
+        count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
+        kept = tuple(info for info in _less(manifest, gone) if info.kept_files)
+        following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
+        manifests.write(folder, following)
+        swept(folder, following)
+        return count
+
+
+def _less(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
+    """The segments of a manifest with files removed that are marked."""
+    return [
+        info.without(np.flatnonzero(some)) if some.any() else info
+        for info, some in zip(manifest.segments, gone, strict=True)
+    ]
 
 
 def _without_roots(lake: Mapping[str, Any], paths: Sequence[Any], filesystem: object | None) -> Mapping[str, Any]:
@@ -101,7 +100,7 @@ def _mark(
 
 def compact(
     folder: Folder,
-    gone_of: Callable[[Sequence[Segment]], Sequence[NDArray[np.bool_]]],
+    gone_of: Callable[[Manifest, Sequence[Segment]], Sequence[NDArray[np.bool_]]],
     memory_limit: int,
     keep_seconds: float,
 ) -> CompactReport:
@@ -109,28 +108,20 @@ def compact(
 
     Parameters
     ----------
-    gone_of : tells of each file of segments whether it is not in the lake any more.
+    gone_of : tells of each file of a manifest's segments whether it is not in the lake any more.
     """
-    with folder.lock():
-        manifest, segments = opened(folder)
-        try:
-            swept(folder, manifest, keep_seconds)  # before as well: a disk may be full of it
-            infos = [
-                info.without(np.flatnonzero(gone)) if gone.any() else info
-                for info, gone in zip(manifest.segments, gone_of(segments), strict=True)
-            ]
-            dropped = sum(len(info.removed) for info in infos)
-            needed = len(infos) > 1 or dropped
-            after = manifest.next(segments=merged(folder, manifest, infos, memory_limit)) if needed else manifest
-            if needed:
-                manifests.write(folder, after)
-            deleted = swept(folder, after, keep_seconds)
-            before = sum(info.num_bytes for info in manifest.segments)
-            bytes_after = sum(info.num_bytes for info in after.segments)
-            return CompactReport(len(infos), len(after.segments), before, bytes_after, dropped, deleted)
-        finally:
-            for segment in segments:
-                segment.close()
+    with changing(folder) as (manifest, segments):
+        deleted = swept(folder, manifest, keep_seconds)  # before as well: a disk may be full of it
+        infos = _less(manifest, gone_of(manifest, segments))
+        dropped = sum(len(info.removed) for info in infos)
+        after = manifest
+        if len(infos) > 1 or dropped:
+            after = manifest.next(segments=merged(folder, manifest, infos, memory_limit))
+            manifests.write(folder, after)
+            deleted += swept(folder, after, keep_seconds)
+        before = sum(info.num_bytes for info in manifest.segments)
+        bytes_after = sum(info.num_bytes for info in after.segments)
+        return CompactReport(len(infos), len(after.segments), before, bytes_after, dropped, deleted)
 
 
 def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manifest, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,6 @@ from .file_table import NOT_COVERED, FileTable
 from .manifest import ColumnPart, Manifest, SegmentInfo
 from .part import Found, PartReader
 from .probes import quick_hash
-
-
-class PartFound(NamedTuple):
-    """What the slices of a part say of some hashes; as `part.Found`, of all slices together."""
-
-    queries: NDArray[np.intp]
-    units: NDArray[np.uint32]
-    unknown: dict[int, str]
-    requests: int
-    bytes_read: int
 
 
 class OpenPart:
@@ -75,30 +65,29 @@ class OpenPart:
             raise
         return found
 
-    def find(self, hashes: NDArray[np.uint64]) -> PartFound:
+    def find(self, hashes: NDArray[np.uint64]) -> Found:
         """The units that may hold each hash. What cannot be read is unknown, and never an error."""
         was_open = self._readers is not None
         try:
             readers = self.readers
         except ParquetBloomError as error:
             none = np.empty(0, np.uint32)
-            return PartFound(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
+            return Found(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
         requests, bytes_read = (0, 0) if was_open else map(sum, zip(*(reader.cost for reader in readers), strict=True))
         if len(readers) == 1:
             found = readers[0].find(hashes)
-            requests, bytes_read = requests + found.requests, bytes_read + found.bytes_read
-            return PartFound(found.queries, found.units, found.unknown, requests, bytes_read)
+            return replace(found, requests=requests + found.requests, bytes_read=bytes_read + found.bytes_read)
         slices = np.searchsorted(self._last, hashes, "left")
         several: list[tuple[NDArray[np.intp], Found]] = []
         for number in np.unique(slices).tolist():
             asked = np.flatnonzero(slices == number)
             several.append((asked, readers[number].find(hashes[asked])))
         if not several:
-            return PartFound(np.empty(0, np.intp), np.empty(0, np.uint32), {}, requests, bytes_read)
+            return Found(np.empty(0, np.intp), np.empty(0, np.uint32), {}, requests, bytes_read)
         queries = np.concatenate([asked[found.queries] for asked, found in several])
         units = np.concatenate([found.units for _, found in several])
         order = np.argsort(queries, kind="stable")
-        return PartFound(
+        return Found(
             queries[order],
             units[order],
             {int(asked[at]): why for asked, found in several for at, why in found.unknown.items()},
@@ -106,7 +95,7 @@ class OpenPart:
             bytes_read + sum(found.bytes_read for _, found in several),
         )
 
-    def find_one(self, h: int) -> Found | PartFound:
+    def find_one(self, h: int) -> Found:
         """The same of a single hash."""
         readers = self._readers
         if readers is not None and len(readers) == 1:
@@ -140,10 +129,6 @@ class Segment:
         self.files = files or FileTable.read(folder, info.files, info.num_files, info.num_units)
         self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
         self._by_row_group = manifest.granularity == "row_group"
-        self.take(info)
-
-    def take(self, info: SegmentInfo) -> None:
-        """Know from now on what a later manifest says of the same segment."""
         self.info = info
         self.kept = np.ones(info.num_files, np.bool_)
         self.kept[info.removed] = False

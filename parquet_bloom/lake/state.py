@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +16,16 @@ from ..threads import in_order
 from . import manifest as manifests
 from .live import Live
 from .manifest import Manifest
+from .part import Found
 from .probes import Probes, probes
 from .reports import Answers, Candidate
 from .segment import OpenPart, Segment
 
 _SEGMENTS_AT_A_TIME = 16
 _TRIES = 4
+
+
+_Asked = tuple[int, Segment, int, OpenPart, Probes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +56,7 @@ class State:
             one = self._lookup_one(column, literals[0])
             if one is not None:
                 return one
-        asked: list[tuple[int, Segment, int, OpenPart, Probes]] = []
+        asked: list[_Asked] = []
         of_type: dict[Any, Probes] = {}
         for place, segment, number, part in self._parts_of(column):
             column_type = part.info.column_type
@@ -61,13 +66,15 @@ class State:
         found: list[list[Candidate]] = [[] for _ in literals]
         doubts: dict[str, None] = {}
         requests = bytes_read = 0
-        with _finding(asked, remote) as results:
-            for (place, segment, number, _, probe), one in zip(asked, results, strict=True):
-                requests += one.requests
-                bytes_read += one.bytes_read
-                values, units = probe.values[one.queries], one.units
+        threads = min(_SEGMENTS_AT_A_TIME, len(asked)) if remote else 1
+        finding = in_order(_found, asked, threads) if threads > 1 else nullcontext(map(_found, asked))
+        with finding as results:
+            for (place, segment, number, _, probe), part_found in zip(asked, results, strict=True):
+                requests += part_found.requests
+                bytes_read += part_found.bytes_read
+                values, units = probe.values[part_found.queries], part_found.units
                 whole = dict(probe.unknown)
-                for query, why in one.unknown.items():
+                for query, why in part_found.unknown.items():
                     whole.setdefault(int(probe.values[query]), why)
                     doubts[why] = None
                 self._take(found, values, units, segment, place)
@@ -148,31 +155,16 @@ class State:
             row_group = segment.row_group_of(unit, file)
             found[value].append(Candidate(path, None if row_group is None else (row_group,)))
 
-    def close(self, but: Sequence[Segment] = ()) -> None:
-        """Close the segments, but for those that go on in another state."""
-        kept = set(map(id, but))
+    def close(self) -> None:
+        """Close the segments."""
         for segment in self.segments:
-            if id(segment) not in kept:
-                segment.close()
+            segment.close()
 
 
-class _finding:
-    """The answers of parts, in order: one after the other, or side by side where each is waited for."""
-
-    def __init__(self, asked: Sequence[tuple[int, Segment, int, OpenPart, Probes]], remote: bool):
-        several = remote and len(asked) > 1
-        threads = min(_SEGMENTS_AT_A_TIME, len(asked))
-        self._pool = in_order(lambda one: one[3].find(one[4].hashes), asked, threads) if several else None
-        self._asked = asked
-
-    def __enter__(self) -> Any:
-        if self._pool is not None:
-            return self._pool.__enter__()
-        return (one[3].find(one[4].hashes) for one in self._asked)
-
-    def __exit__(self, *failure: Any) -> None:
-        if self._pool is not None:
-            self._pool.__exit__(*failure)
+def _found(asked: _Asked) -> Found:
+    """The answer of a part."""
+    _, _, _, part, probe = asked
+    return part.find(probe.hashes)
 
 
 def _merge(candidates: list[Candidate]) -> None:
@@ -210,6 +202,26 @@ def opened(folder: Folder, known: Mapping[str, Segment] = {}) -> tuple[Manifest,
             missing = error
     assert missing is not None
     raise missing
+
+
+@contextmanager
+def changing(folder: Folder) -> Iterator[tuple[Manifest, list[Segment]]]:
+    """Be the writer: the newest manifest and its segments, open as long as nobody else may change the index.
+
+    Raises
+    ------
+    IndexInUseError
+        Another writer is at work.
+    StorageError, BrokenIndexError
+        See `opened`.
+    """
+    with folder.lock():
+        manifest, segments = opened(folder)
+        try:
+            yield manifest, segments
+        finally:
+            for segment in segments:
+                segment.close()
 
 
 def _segment(folder: Folder, manifest: Manifest, number: int, known: Mapping[str, Segment]) -> Segment:

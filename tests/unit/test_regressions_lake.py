@@ -193,6 +193,13 @@ def test_an_append_beyond_the_lake_that_was_given(tmp_path: Path, index: LakeInd
         opened.append(tmp_path / "b")
         assert found(opened, 2) >= {other}
         assert found(opened, 1) >= {one}
+    third = put(tmp_path / "c" / "z.parquet", 3)
+    with LakeIndex.open(tmp_path / "index", lake=[one, third]) as opened:
+        assert found(opened, 3) == {one, third}  # neither is indexed
+        fourth = put(tmp_path / "d" / "z.parquet", 4)
+        opened.append(tmp_path / "d")
+        assert found(opened, 3) == {one, third}
+        assert found(opened, 4) == {one, third, fourth}
 
 
 def test_a_way_up_behind_a_link(tmp_path: Path, index: LakeIndex) -> None:
