@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -48,6 +49,17 @@ def corpus() -> Path:
 def not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index's writer does not wait until files are old enough to be told apart by their times."""
     monkeypatch.setattr("parquet_bloom.lake.stamps.WAIT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
+        pytest.skip("no file system can be mounted")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -17,12 +17,12 @@ from ..predicate.evidence import Holds
 from ..storage import Entry, Folder
 from . import manifest as manifests
 from . import sources
-from .building import Key, SegmentBuilder
+from .building import SegmentBuilder
 from .file_table import FileRecord
 from .hashed import OpenedFile, Piece, pieces
 from .live import Judge, Live, PathTable, unjudged
 from .maintenance import restamp, swept, tiered
-from .manifest import Manifest, SegmentInfo
+from .manifest import Key, Manifest, SegmentInfo
 from .reports import AppendReport
 from .segment import Segment
 from .state import changing

@@ -11,21 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
-from ..hashing.physical import ColumnType
-from ..predicate.evidence import Holds
 from ..storage import Folder
 from . import layouts
 from .file_table import FileRecord, FileRows
-from .manifest import ColumnPart, SegmentInfo
+from .manifest import ColumnPart, Key, SegmentInfo
 from .part import PartWriter
-
-Key = tuple[str, ColumnType, Holds, str]
 
 
 @dataclass
 class _Part:
     number: int
-    name: str
     writer: PartWriter
 
 
@@ -62,7 +57,7 @@ class SegmentBuilder:
 
     def has_room(self, row_groups: int) -> bool:
         """Whether a file of so many row groups fits."""
-        return self.num_units + self._units(row_groups) <= layouts.most_units(self.layout, self.settings)
+        return self.num_units + self.units_of(row_groups) <= layouts.most_units(self.layout, self.settings)
 
     def begin_file(self) -> None:
         """Begin the next file; its units follow those of the one before."""
@@ -85,10 +80,11 @@ class SegmentBuilder:
     def abandon_file(self, path: str, row_groups: int) -> None:
         """The file that was begun will not be indexed; what came of it belongs to nobody."""
         self._abandoned.append(len(self._rows))
-        self.end_file(FileRecord(path, -1, b"", 0, 0, self._units(row_groups), False))
+        self.end_file(FileRecord(path, -1, b"", 0, 0, self.units_of(row_groups), False))
 
     def units_of(self, row_groups: int) -> int:
-        return self._units(row_groups)
+        """How many units a file of so many row groups has."""
+        return max(1, row_groups) if self.granularity == "row_group" else 1
 
     def finish(self) -> SegmentInfo | None:
         """Write the segment's files; None if nothing is in it."""
@@ -96,9 +92,8 @@ class SegmentBuilder:
             self.close()
             return None
         parts = []
-        for (column, column_type, holds, meaning), part in self._parts.items():
-            info = part.writer.finish(self.num_units)
-            parts.append(ColumnPart(column, column_type, holds, (info,), meaning))
+        for key, part in self._parts.items():
+            parts.append(ColumnPart(*key, (part.writer.finish(self.num_units),)))
         self.close()
         return self.with_parts(parts)
 
@@ -115,9 +110,6 @@ class SegmentBuilder:
         for part in self._parts.values():
             part.writer.close()
 
-    def _units(self, row_groups: int) -> int:
-        return max(1, row_groups) if self.granularity == "row_group" else 1
-
     def _part(self, key: Key) -> _Part:
         if key not in self._parts:
             number = len(self._parts)
@@ -129,7 +121,7 @@ class SegmentBuilder:
             writer = layouts.writer(
                 self.layout, self.settings, self.folder.path_of(name), self.folder.filesystem, limit
             )
-            self._parts[key] = _Part(number, name, writer)
+            self._parts[key] = _Part(number, writer)
         return self._parts[key]
 
 

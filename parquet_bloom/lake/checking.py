@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ParquetBloomError
 from ..storage import Entry
 from .file_table import NOT_COVERED
-from .hashed import data_fingerprint, open_to_index
+from .hashed import open_to_index
 from .reports import CheckReport
 from .segment import Segment
 from .state import State
@@ -56,7 +56,7 @@ def _check_file(state: State, segment: Segment, number: int, filesystem: object 
     foreign = state.live.foreign[state.segments.index(segment)]
     opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.find)
     with opened.file.source:
-        if segment.files.fingerprints(number) != (opened.footer, data_fingerprint(opened.file, opened.columns)):
+        if segment.files.fingerprints(number) != (opened.footer, opened.data_fingerprint()):
             report.problems.append(f"{path}: it is not what was indexed any more")
             return
         first = int(segment.files.first_units[number])

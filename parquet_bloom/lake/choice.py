@@ -31,7 +31,7 @@ class Choice(NamedTuple):
     known : whether it says anything: the file is indexed, and is what it was, if that makes a difference.
     read : whether any row of it can match.
     row_groups : those that can; None where the index does not tell them apart.
-    reason : why none can.
+    reason : that the index says so, and why.
     stamp : where row groups are told apart, what tells that the file is the one that is meant (see `stamps`).
     """
 
@@ -145,7 +145,7 @@ class Chooser:
         if not by_row_group:
             at = first[numbers]
             for read, number in zip(possible[at].tolist(), verdicts[at].tolist(), strict=True):
-                yield _WHOLE if read else Choice(True, False, None, self._decider.verdict(number).reason)
+                yield _WHOLE if read else self._none(number)
             return
         for number in numbers.tolist():
             some = possible[first[number] : first[number + 1]]
@@ -157,7 +157,12 @@ class Chooser:
                 stamp = segment.files.stamps[number].as_py() if known is None else known[1]
                 yield Choice(True, True, frozenset(np.flatnonzero(some).tolist()), stamp=stamp)
             else:
-                yield Choice(True, False, None, self._decider.verdict(int(verdicts[first[number]])).reason)
+                yield self._none(int(verdicts[first[number]]))
+
+    def _none(self, verdict: int) -> Choice:
+        """That no row matches, by the number of the verdict that says so."""
+        reason = self._decider.verdict(verdict).reason.replace(" by its filter", "")
+        return Choice(True, False, None, f"the index says: {reason}")
 
     def _verdicts_of(self, place: int, segment: Segment) -> NDArray[np.int32]:
         """The number of each unit's verdict."""

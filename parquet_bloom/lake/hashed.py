@@ -69,6 +69,11 @@ class OpenedFile:
     missing: frozenset[str]
     data: int = 0
 
+    def data_fingerprint(self) -> int:
+        """Of the bytes of the columns that are indexed, as they are stored."""
+        leaves = [column.leaf for column in self.columns.values()]
+        return chunk_bytes_fingerprint(self.file.source, self.file.footer, leaves)
+
 
 @dataclass
 class Piece:
@@ -140,25 +145,35 @@ def _settled(source: Source) -> bytes:
     return settled_stamp(source.identity)
 
 
-def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
-    """What is indexed of a column; raises a ParquetBloomError that says why nothing is."""
+def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
+    """The leaf of a file that a column is.
+
+    Raises
+    ------
+    UnknownColumnError
+        There is none, or it cannot be told which.
+    """
     if find is not None:
-        leaf = find(column, file.leaves, file.path)
-        hashes = ColumnHashes(file, leaf)
-        return Covered(leaf, hashes.column_type, Holds.PARTS if leaf.repeated else Holds.VALUES, hashes)
+        return find(column, file.leaves, file.path)
     leaves = find_leaves(file.leaves, column)
     if len(leaves) != 1:
         problem = "no such column" if not leaves else f"the name stands for {len(leaves)} columns"
         raise UnknownColumnError(problem, path=file.path, column=column)
-    leaf = leaves[0]
+    (leaf,) = leaves
     if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
         # Who asks whatever the case may mean the other one.
         raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
+    return leaf
+
+
+def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
+    """What is indexed of a column; raises a ParquetBloomError that says why nothing is."""
+    leaf = leaf_of(file, column, find)
     hashes = ColumnHashes(file, leaf)
-    if not leaf.repeated and leaf.name == column:
+    if not leaf.repeated and (find is not None or leaf.name == column):
         holds = Holds.VALUES
     else:
-        holds = Holds.ELEMENTS if holds_elements(leaf, column) else Holds.PARTS
+        holds = Holds.ELEMENTS if find is None and holds_elements(leaf, column) else Holds.PARTS
     return Covered(leaf, hashes.column_type, holds, hashes)
 
 
@@ -184,7 +199,7 @@ def pieces(
             return Piece(entry, None, error=error)
 
     def work(piece: Piece) -> Piece:
-        if piece.error is not None or piece.opened is None or piece.opened.file.source.size < 0:
+        if piece.opened is None:
             return piece
         try:
             return _read(piece, piece.opened)
@@ -214,20 +229,8 @@ def _tasks(files: Iterator[Piece]) -> Generator[Piece, None, None]:
 
 def _read(piece: Piece, opened: OpenedFile) -> Piece:
     if piece.last:
-        opened.data = data_fingerprint(opened.file, opened.columns)
+        opened.data = opened.data_fingerprint()
         opened.file.source.check_unchanged()
     else:
         piece.hashes = opened.columns[piece.column].hashes.of(piece.row_group)
     return piece
-
-
-def data_fingerprint(file: BloomFile, columns: Iterable[str] | dict[str, Covered], find: FindLeaf | None = None) -> int:
-    """Of the bytes of columns as they are stored; the columns are found anew where only their names are given."""
-    known = columns if isinstance(columns, dict) else {}
-    leaves = []
-    for column in sorted(columns):
-        try:
-            leaves.append((known.get(column) or covered(file, column, find)).leaf)
-        except ParquetBloomError:
-            continue
-    return chunk_bytes_fingerprint(file.source, file.footer, leaves)

@@ -115,25 +115,18 @@ class LakeIndex:
         ParquetBloomError
             A setting is out of range.
         """
-        names = [columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
-        if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-            raise ParquetBloomError("columns are one or more different names")
-        if granularity not in ("file", "row_group"):
-            raise ParquetBloomError(f"granularity is 'file' or 'row_group', not {granularity!r}")
+        names = layouts.columns_of(columns)
+        layouts.require_granularity(granularity)
         settings = layouts.settings_of(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, file_system(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        listing = sources.Listing([]) if lake is None else sources.list_lake(lake, lake_files, lake_options)
-        if listing.named:
-            problem = "a lake is folders, patterns or a table; files are named to append"
-            raise ParquetBloomError(problem, path=min(listing.named))
-        roots = listing.roots
+        roots = sources.roots_of(lake, lake_files, lake_options)
         sources.require_outside(folder.path, roots)
         folder.make()
         with folder.lock():
             if manifests.numbers_in(folder.names()):
                 raise StorageError("there is an index already", path=folder.path, errno=17)
-            manifest = Manifest(1, tuple(names), layout, granularity, settings, roots)
+            manifest = Manifest(1, names, layout, granularity, settings, roots)
             manifests.write(folder, manifest)
             if not is_local(folder.filesystem, [folder.path]):
                 _require_no_overwriting(folder, manifest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,21 @@ def settings_of(
             raise ParquetBloomError(f"num_buckets lie between 1 and {MOST_BUCKETS:,}, not at {num_buckets}")
         return {"num_buckets": num_buckets, "fingerprint_bits": bits}
     raise ParquetBloomError(f"layout is 'postings' or 'cuckoo', not {layout!r}")
+
+
+def columns_of(columns: Any) -> tuple[str, ...]:
+    """The columns of an index as callers give them, one or several; ParquetBloomError if they are none."""
+    several = not isinstance(columns, str) and isinstance(columns, Iterable)
+    names = tuple(columns) if several else (columns,)
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise ParquetBloomError("columns are one or more different names")
+    return names
+
+
+def require_granularity(granularity: Any) -> None:
+    """Raise ParquetBloomError if units are to be what they cannot be."""
+    if granularity not in ("file", "row_group"):
+        raise ParquetBloomError(f"granularity is 'file' or 'row_group', not {granularity!r}")
 
 
 def most_units(layout: str, settings: Mapping[str, Any]) -> int:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_keys
 from ..errors import ParquetBloomError, StorageError
-from ..file.fingerprint import footer_fingerprint
+from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from ..file.reader import BloomFile
 from ..hashing.arrays import keys_of
 from ..storage import Entry, is_local, is_url, look_at, open_source
 from ..threads import in_order
 from . import sources
-from .file_table import encoded
-from .hashed import FindLeaf, data_fingerprint
+from .file_table import NOT_COVERED, encoded
+from .hashed import FindLeaf, leaf_of
 from .segment import Segment
 from .stamps import NONE, settled_stamp, stamp_of, stamp_of_etag
 
@@ -193,7 +193,7 @@ class Judge:
 
     Parameters
     ----------
-    columns : indexed ones, whose bytes make up a file's fingerprint.
+    columns : indexed ones; the bytes of those that are covered make up a file's fingerprint.
     filesystem : of the lake.
     """
 
@@ -312,7 +312,9 @@ class Judge:
         find: FindLeaf | None,
     ) -> bytes | bool:
         """The stamp by which a file is known from now on if its contents are those that were indexed; else False."""
-        footer, data = segments[place.segment].files.fingerprints(place.file)
+        table = segments[place.segment].files
+        footer, data = table.fingerprints(place.file)
+        columns = [column for column in self._columns if table.parts(column)[place.file] != NOT_COVERED]
         key = (entry.path, size, stamp, footer, data)
         if stamp != NONE and key in self._verified:
             return self._verified[key] and stamp
@@ -320,7 +322,10 @@ class Judge:
             with open_source(entry.path, self._filesystem, entry) as source:
                 settled = settled_stamp(source.identity)
                 file = BloomFile(source, None)
-                same = footer_fingerprint(file.footer) == footer and data_fingerprint(file, self._columns, find) == data
+                same = footer_fingerprint(file.footer) == footer
+                if same:
+                    leaves = [leaf_of(file, column, find) for column in columns]
+                    same = chunk_bytes_fingerprint(source, file.footer, leaves) == data
                 source.check_unchanged()
         except ParquetBloomError:
             return False

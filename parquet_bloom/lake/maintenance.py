@@ -18,10 +18,10 @@ from ..errors import ParquetBloomError, StorageError
 from ..storage import Folder, is_local
 from . import layouts, sources
 from . import manifest as manifests
-from .building import Key, part_name
+from .building import part_name
 from .file_table import FileTable
 from .live import Live, PathTable
-from .manifest import ColumnPart, Manifest, SegmentInfo
+from .manifest import ColumnPart, Key, Manifest, SegmentInfo
 from .part import PartReader
 from .reports import CompactReport
 from .segment import Segment
@@ -177,14 +177,11 @@ def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], me
     segments = [Segment(folder, manifest, info) for info in infos]
     try:
         keys: dict[Key, int] = {}
-        numbers = [
-            [keys.setdefault((p.column, p.column_type, p.holds, p.meaning), len(keys)) for p in info.parts]
-            for info in infos
-        ]
+        numbers = [[keys.setdefault(part.key, len(keys)) for part in info.parts] for info in infos]
         table, remaps = FileTable.merged([(segment.files, segment.kept) for segment in segments], numbers)
         name = secrets.token_hex(8)
         parts = []
-        for (column, column_type, holds, meaning), number in keys.items():
+        for key, number in keys.items():
             sources_of: list[tuple[PartReader, NDArray[np.int64]]] = [
                 (reader, remap)
                 for segment, of_segment, remap in zip(segments, numbers, remaps, strict=True)
@@ -202,7 +199,7 @@ def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], me
                 table.num_units,
                 memory_limit,
             )
-            parts.append(ColumnPart(column, column_type, holds, (info,), meaning))
+            parts.append(ColumnPart(*key, (info,)))
         files = f"{name}.files"
         table.write(folder, files)
         return SegmentInfo(name, files, len(table), table.num_units, tuple(parts))

@@ -33,6 +33,10 @@ _MOMENT = 0.005  # seconds
 _CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
 
 
+Key = tuple[str, ColumnType, Holds, str]
+"""A column, how its values are stored, what they are of what its name means, and what it is in a table's files."""
+
+
 @dataclass(frozen=True)
 class ColumnPart:
     """The values of one column, as they are stored in one way, of a segment's files.
@@ -42,15 +46,20 @@ class ColumnPart:
     column : as the index was asked to have it.
     column_type : how the values are stored.
     holds : what they are of what the column's name means.
-    slices : the files that hold them, each for a range of hashes.
     meaning : what a table's column is in its files, where that is not just its name; see `sources.Listing.meaning`.
+    slices : the files that hold them, each for a range of hashes.
     """
 
     column: str
     column_type: ColumnType
     holds: Holds
+    meaning: str
     slices: tuple[PartInfo, ...]
-    meaning: str = ""
+
+    @property
+    def key(self) -> Key:
+        """What tells it from other parts of its segment."""
+        return self.column, self.column_type, self.holds, self.meaning
 
     @property
     def by_name(self) -> bool:
@@ -288,8 +297,8 @@ def _segment(told: Mapping[str, Any]) -> SegmentInfo:
             part["column"],
             ColumnType(**{**part["type"], "kind": Kind(part["type"]["kind"])}),
             Holds(part["holds"]),
-            _all_hashes(tuple(PartInfo(**each) for each in part["slices"])),
             part["meaning"],
+            _all_hashes(tuple(PartInfo(**each) for each in part["slices"])),
         )
         for part in told["parts"]
     )

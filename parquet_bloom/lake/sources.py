@@ -105,6 +105,23 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     return Listing(entries, {"paths": roots} if roots else {}, frozenset(files.intersection(texts)))
 
 
+def roots_of(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What a manifest says of the lake that an index is made for; errors as of `list_lake`.
+
+    Raises
+    ------
+    ParquetBloomError
+        It is files: those are named when they are indexed.
+    """
+    if lake is None:
+        return {}
+    listing = list_lake(lake, filesystem, storage_options)
+    if listing.named:
+        problem = "a lake is folders, patterns or a table; files are named to append"
+        raise ParquetBloomError(problem, path=min(listing.named))
+    return listing.roots
+
+
 def _root(path: str, filesystem: object | None) -> str:
     """A folder or pattern as it is written down: absolute, and a folder so that it never is a pattern."""
     name = name_of(path, filesystem)

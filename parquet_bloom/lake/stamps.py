@@ -37,24 +37,24 @@ WAIT_SECONDS = SETTLED_NS / 1e9
 """So long a file's reader waits at most for its times to tell every later change."""
 
 
+def _unsettled_ns(identity: Hashable) -> int:
+    """How long until the times of a file tell every change from now on, in ns; not above 0 if they do.
+
+    Clocks of file systems tick every few milliseconds, some every second or two. An etag tells every change at once.
+    """
+    if isinstance(identity, FileIdentity):
+        return max(identity.modified_ns, identity.changed_ns) + SETTLED_NS - time.time_ns()
+    if isinstance(identity, RemoteIdentity) and identity.etag is None and identity.modified_ns is not None:
+        return identity.modified_ns + FAR_SETTLED_NS - time.time_ns()
+    return 0
+
+
 def seconds_to_settle(identity: Hashable) -> float:
-    """How long until a local file's times tell every change from now on; 0 if they do, or if nobody can say."""
-    if not isinstance(identity, FileIdentity):
-        return 0.0
-    left = (max(identity.modified_ns, identity.changed_ns) + SETTLED_NS - time.time_ns()) / 1e9
+    """How long to wait until a local file's times tell every change from then on; 0 if they do, or nobody can say."""
+    left = _unsettled_ns(identity) / 1e9 if isinstance(identity, FileIdentity) else 0.0
     return left if left <= WAIT_SECONDS else 0.0  # by another clock it was written in the future
 
 
-def settled_stamp(identity: Hashable, now_ns: int | None = None) -> bytes:
-    """The stamp of a file that is about to be read; NONE if a change right after would not show in it.
-
-    Clocks of file systems tick every few milliseconds, some every second or two.
-    """
-    now = time.time_ns() if now_ns is None else now_ns
-    if isinstance(identity, FileIdentity):
-        changed, wait = max(identity.modified_ns, identity.changed_ns), SETTLED_NS
-    elif isinstance(identity, RemoteIdentity) and identity.etag is None and identity.modified_ns is not None:
-        changed, wait = identity.modified_ns, FAR_SETTLED_NS
-    else:
-        return stamp_of(identity)
-    return stamp_of(identity) if now - changed > wait else NONE
+def settled_stamp(identity: Hashable) -> bytes:
+    """The stamp of a file that is about to be read; NONE if a change right after would not show in it."""
+    return stamp_of(identity) if _unsettled_ns(identity) <= 0 else NONE

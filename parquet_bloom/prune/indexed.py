@@ -214,8 +214,7 @@ def looks_beside(
     with closing(look(left)) as others:
         for entry, choice in zip(entries, choices, strict=True):
             if not choice.read:
-                reason = f"the index says: {choice.reason.replace(' by its filter', '')}"
-                yield Look((), FileDecision(entry.path, (), reason, unopened_by=INDEX))
+                yield Look((), FileDecision(entry.path, (), choice.reason, unopened_by=INDEX))
                 continue
             found = next(others)
             if found.decision is not None and choice.row_groups is not None:

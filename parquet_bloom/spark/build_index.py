@@ -90,11 +90,9 @@ def build_index(
         raise ParquetBloomError(f"memory_limit is a number of bytes, 1 MiB at least, not {memory_limit!r}")
     if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
         raise ParquetBloomError(f"slices are a number from 1 to 4096, not {slices!r}")
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise ParquetBloomError("columns are one or more different names")
-    if granularity not in (None, "file", "row_group"):
-        raise ParquetBloomError(f"granularity is 'file' or 'row_group', not {granularity!r}")
+    names = layouts.columns_of(columns)
+    if granularity is not None:
+        layouts.require_granularity(granularity)
     index_options = storage_options if index_options is None else index_options
     shared = os.path.abspath(index_path) if not is_url(os.fspath(index_path)) else index_path
     folder = Folder(shared, file_system(None, index_options))
@@ -102,7 +100,7 @@ def build_index(
     wanted = _Wanted(names, granularity, remainder_bits, expected_values)
     settings = layouts.settings_of(layout, remainder_bits, None, expected_values)
     named = named_paths(path) if not (path is None or isinstance(path, (Mapping, TableFiles))) else path
-    roots = {} if lake is None else sources.list_lake(lake, lake_files, storage_options).roots
+    roots = sources.roots_of(lake, lake_files, storage_options)
     folder.make()
     with folder.lock():
         if manifests.numbers_in(folder.names()):
@@ -115,6 +113,7 @@ def build_index(
                 raise ParquetBloomError("there is no index yet whose lake it could be: give a path", path=folder.path)
             listing = sources.list_lake(manifest.lake if named is None else named, lake_files, storage_options)
             roots = sources.merged(sources.merged(manifest.lake, roots), listing.roots)
+            sources.require_outside(folder.path, roots)
             live = Judge(names, lake_files).judge(segments, listing, verify=False)
             todo = unknown(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))

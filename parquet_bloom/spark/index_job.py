@@ -230,7 +230,7 @@ class SegmentJobs:
         parts = []
         for name, number in numbers.items():
             found = {each.number: each.parts[name] for each in written if name in each.parts}
-            parts.append(ColumnPart(*part_of_name(name), self._tiled(builder, number, found, slices)))
+            parts.append(ColumnPart(*part_of_name(name), "", self._tiled(builder, number, found, slices)))
         return builder.with_parts(parts)
 
     def _take(self, entry: Entry, file: HashedFile, builder: SegmentBuilder, numbers: Mapping[str, int]) -> None:

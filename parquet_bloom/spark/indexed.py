@@ -142,7 +142,7 @@ def _ruled_out(
             continue
         # Spark may know the store by another endpoint: what it lists there has at least to be as large.
         if sizes is None or entry.known is None or entry.known.size in (None, sizes[place]):
-            found[place] = f"the index says: {choice.reason.replace(' by its filter', '')}"
+            found[place] = choice.reason
     for doubt in chooser.doubts:
         log.warning("the index cannot be read whole: %s", doubt)
     log.info("the index rules out %d of %d files", len(found), len(uris))

@@ -239,17 +239,6 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         (tmp_path / "t").chmod(0o755)
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
-        pytest.skip("no file system can be mounted")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
 def test_a_read_only_file_system(disk: Path) -> None:
     folder = Folder(disk)
     write(folder, "a", b"x")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -175,17 +175,6 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert (caught.value.errno, caught.value.path) == (errno.EIO, str(tmp_path))
         assert scratch.get(run).tolist() == list(range(10))
         assert scratch.get(scratch.put([np.arange(5)])).tolist() == list(range(5))
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
-        pytest.skip("no file system can be mounted")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
 
 
 def free(disk: Path) -> int:
