@@ -13,7 +13,7 @@ import shutil
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError, UnknownColumnError
 from parquet_bloom.lake import cuckoo, layouts, segment
 from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.part import Found
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
 from parquet_bloom.prune.read import iter_selected
@@ -313,10 +314,10 @@ def test_an_index_that_lies_does_not_pass(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     find = segment.OpenPart.find
 
-    def few(part: segment.OpenPart, hashes: Any) -> segment.PartFound:
+    def few(part: segment.OpenPart, hashes: Any) -> Found:
         found = find(part, hashes)
         keep = found.units % 2 == 0
-        return found._replace(queries=found.queries[keep], units=found.units[keep])
+        return replace(found, queries=found.queries[keep], units=found.units[keep])
 
     monkeypatch.setattr(segment.OpenPart, "find", few)
 
