@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..file.stamps import NONE, stamps_of
 from ..hashing.physical import ColumnType
 from ..predicate.decide import Answer, Decider, Question
 from ..predicate.evidence import UNKNOWN, ColumnEvidence, domain_array
@@ -15,9 +16,8 @@ from ..predicate.tree import Node
 from ..storage import Entry
 from . import sources
 from .file_table import NOT_COVERED
-from .live import PathTable, Place, same_as, stamps_of
+from .live import PathTable, Place, same_as
 from .segment import OpenPart, Segment
-from .stamps import NONE
 from .state import State
 
 Trusted = Callable[[str, ColumnType], bool]

@@ -15,12 +15,12 @@ from ..file.column_hashes import ColumnHashes
 from ..file.columns import find_leaves, holds_elements
 from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from ..file.reader import BloomFile
+from ..file.stamps import seconds_to_settle, settled_stamp
 from ..hashing.physical import ColumnType
 from ..metadata.footer import Leaf
 from ..predicate.evidence import Holds
 from ..storage import Entry, Source, open_source
 from ..threads import in_order
-from .stamps import seconds_to_settle, settled_stamp
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 

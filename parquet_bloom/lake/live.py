@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,21 +12,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_keys
-from ..errors import ParquetBloomError, StorageError
-from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
-from ..file.reader import BloomFile
+from ..file.stamps import NONE, UNSEEN, stamps_of, still_same
 from ..hashing.arrays import keys_of
-from ..storage import Entry, is_local, is_url, look_at, open_source
+from ..storage import Entry
 from ..threads import in_order
 from . import sources
 from .file_table import NOT_COVERED, encoded
 from .hashed import FindLeaf, leaf_of
 from .segment import Segment
-from .stamps import NONE, settled_stamp, stamp_of, stamp_of_etag
 
 _OPENED_AT_A_TIME = 16
-
-UNSEEN = (-1, NONE)
 
 _NOT_ASKED = -2
 
@@ -132,51 +125,6 @@ def unjudged(segments: Sequence[Segment]) -> Live:
     live = Live.nothing(segments, None)
     live.alive = [segment.kept.copy() for segment in segments]
     return live
-
-
-def stamps_of(
-    entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
-) -> list[tuple[int, bytes] | None]:
-    """Size and stamp of files as they are now; None for one that is not there, UNSEEN for one that cannot be looked at.
-
-    Parameters
-    ----------
-    costs : takes the requests and bytes of each file that had to be opened for it.
-    """
-    if is_local(filesystem) and not any(is_url(entry.path) for entry in entries):
-        paths = [entry.path for entry in entries]
-        return [
-            (None if _is_gone(path) else UNSEEN) if source is None else (source.size, stamp_of(source.identity))
-            for path, source in zip(paths, look_at(paths), strict=True)
-        ]
-    with in_order(lambda entry: _stamp(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
-        return list(found)
-
-
-def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None) -> tuple[int, bytes] | None:
-    known = entry.known
-    if known is not None and known.size is not None and known.e_tag is not None:
-        return known.size, stamp_of_etag(known.e_tag)
-    try:
-        with open_source(entry.path, filesystem, entry) as source:
-            if costs is not None:
-                costs.append((source.requests, source.bytes_read))
-            return source.size, stamp_of(source.identity)
-    except StorageError as error:
-        return None if error.errno == errno.ENOENT else UNSEEN
-    except ParquetBloomError:
-        return UNSEEN
-
-
-def _is_gone(path: str) -> bool:
-    """Whether there is no file of the name, rather than one that may not be looked at."""
-    try:
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return not os.path.islink(path)
-    except (OSError, ValueError):
-        return False
-    return False
 
 
 def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
@@ -318,17 +266,9 @@ class Judge:
         key = (entry.path, size, stamp, footer, data)
         if stamp != NONE and key in self._verified:
             return self._verified[key] and stamp
-        try:
-            with open_source(entry.path, self._filesystem, entry) as source:
-                settled = settled_stamp(source.identity)
-                file = BloomFile(source, None)
-                same = footer_fingerprint(file.footer) == footer
-                if same:
-                    leaves = [leaf_of(file, column, find) for column in columns]
-                    same = chunk_bytes_fingerprint(source, file.footer, leaves) == data
-                source.check_unchanged()
-        except ParquetBloomError:
-            return False
+        same, settled = still_same(
+            entry, self._filesystem, footer, data, lambda file: [leaf_of(file, column, find) for column in columns]
+        )
         if settled != NONE and settled == stamp:
             self._verified[key] = same
         return same and settled

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hashing.bounds import Place, place
-from ..hashing.literal_lists import coerce_all, hash_all
+from ..hashing.literal_lists import coerce_all
 from ..hashing.physical import ColumnType, Domain, Kind
 from . import tree
-from .evidence import NO, ColumnEvidence, Evidence, Holds, domain_array
+from .evidence import NO, ColumnEvidence, Evidence, Holds, Keying, domain_array
 from .ordered import boundary, holds_for_all
 from .tree import Compare, Connective, Contains, IsNotNull, IsNull, Leaf, Node, NotContains, NotEqual, NotIn, Or
 
@@ -110,7 +110,7 @@ class Decider:
         self.columns = sorted(tree.columns(node))
         self._leaves = list(tree.leaves(node))
         self._timezone = timezone
-        self._values: dict[tuple[int, ColumnType], _Values] = {}
+        self._values: dict[tuple[int, ColumnType, Keying], _Values] = {}
         self._limits: dict[tuple[int, ColumnType], Place] = {}
         self._numbers = {POSSIBLE: 0}
         self._verdicts = [POSSIBLE]
@@ -238,7 +238,7 @@ class Decider:
 
     def _equal(self, leaf: Leaf, column: ColumnEvidence, found: NDArray[np.int32], places: _Places) -> None:
         name = f"'{leaf.column}'"
-        wanted = self._coerced(leaf, column.column_type)
+        wanted = self._coerced(leaf, column)
         if wanted.unknown is not None:
             found[:] = self._number(Verdict(True, doubts=(f"{name}: {wanted.unknown}",)))
             return
@@ -283,7 +283,7 @@ class Decider:
             asked = np.flatnonzero(open_places & column.filtered & (column.has_values != NO) & (first < last))
             if not len(asked):
                 continue
-            wanted = self._coerced(leaf, column.column_type)
+            wanted = self._coerced(leaf, column)
             base = len(wanted.values) + 1
             spans, members = np.unique(first[asked] * base + last[asked], return_inverse=True)
             for number, code in enumerate(spans.tolist()):
@@ -332,7 +332,7 @@ class Decider:
         one = one[column.low[one] == column.high[one]]
         if not len(one):
             return
-        wanted = self._coerced(leaf, column.column_type)
+        wanted = self._coerced(leaf, column)
         if wanted.unknown is None and wanted.values:
             at = np.searchsorted(wanted.sorted, column.low[one], "left")
             same = (at < len(wanted.values)) & (
@@ -340,18 +340,18 @@ class Decider:
             )
             self._rule_out(found, one[same.astype(np.bool_)], "range", f"{name} has no other value")
 
-    def _coerced(self, leaf: Leaf, column_type: ColumnType) -> _Values:
-        key = (id(leaf), column_type)
+    def _coerced(self, leaf: Leaf, column: ColumnEvidence) -> _Values:
+        key = (id(leaf), column.column_type, column.keying)
         if key not in self._values:  # of threads that come here together, all go on with the same values
-            self._values.setdefault(key, self._coerce(leaf, column_type))
+            self._values.setdefault(key, self._coerce(leaf, column.column_type, column.keying))
         return self._values[key]
 
-    def _coerce(self, leaf: Leaf, column_type: ColumnType) -> _Values:
+    def _coerce(self, leaf: Leaf, column_type: ColumnType, keying: Keying) -> _Values:
         values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
         in_order = domain_array(values, column_type)
         if unknown is not None or not column_type.hashable:
             return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
-        return _Values(values, *hash_all(values, column_type), None, in_order)
+        return _Values(values, *keying(values, column_type), None, in_order)
 
 
 def _beyond(column: ColumnEvidence, operator: str, limit: Domain) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..hashing.literal_lists import hash_all
 from ..hashing.physical import ColumnType, Domain, Kind
 
 NO, YES, UNKNOWN = 0, 1, -1
+
+Keying = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], NDArray[np.intp]]]
+"""How filters take values as keys: the hashes of all forms of some values, as `literal_lists.hash_all` gives them."""
 
 
 class Holds(Enum):
@@ -58,6 +62,7 @@ class ColumnEvidence:
     filtered : bool, whether there is a filter to ask.
     doubts : why evidence cannot be used there, or None; an empty tuple where that is nowhere so.
     holds : what these values are of the column that the predicate names.
+    keying : how the filters take values as keys; a function, the same one for all filters of one kind.
     """
 
     column_type: ColumnType
@@ -70,12 +75,13 @@ class ColumnEvidence:
     filtered: NDArray[np.bool_]
     doubts: tuple[str | None, ...] = ()
     holds: Holds = Holds.VALUES
+    keying: Keying = hash_all
 
     def __len__(self) -> int:
         return len(self.has_values)
 
     @classmethod
-    def of(cls, column_type: ColumnType, places: Sequence[Evidence]) -> ColumnEvidence:
+    def of(cls, column_type: ColumnType, places: Sequence[Evidence], keying: Keying = hash_all) -> ColumnEvidence:
         """Of places that were looked at one by one."""
         low, high = [place.low for place in places], [place.high for place in places]
         doubts = tuple(place.doubt for place in places)
@@ -89,11 +95,12 @@ class ColumnEvidence:
             np.array([value is not None for value in high], np.bool_),
             np.array([place.filtered for place in places], np.bool_),
             doubts if any(doubts) else (),
+            keying=keying,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[ColumnEvidence]) -> ColumnEvidence:
-        """Of the places of all parts, one behind the other; the parts are of one type."""
+        """Of the places of all parts, one behind the other; the parts are of one type, their filters of one kind."""
         if len(parts) == 1:
             return parts[0]
         doubts: list[str | None] = []
@@ -110,6 +117,7 @@ class ColumnEvidence:
             np.concatenate([part.high_known for part in parts]),
             np.concatenate([part.filtered for part in parts]),
             tuple(doubts),
+            keying=parts[0].keying,
         )
 
     def at(self, places: NDArray[np.intp]) -> ColumnEvidence:
@@ -126,6 +134,7 @@ class ColumnEvidence:
             self.filtered[places],
             doubts,
             self.holds,
+            self.keying,
         )
 
     def holding(self, what: Holds) -> ColumnEvidence:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParquetBloomError, PredicateError, StorageError
+from ..file.stamps import NONE, stamp_of
 from ..predicate.decide import Decider
 from ..storage import Entry, Folder, Source
 from .looks import Deciders, Look
@@ -224,8 +225,6 @@ def looks_beside(
 
 def _narrowed(decision: FileDecision, choice: Choice) -> FileDecision:
     """A file without the row groups that an index rules out, if it is the very file that the index knows."""
-    from ..lake.stamps import NONE, stamp_of
-
     few = choice.row_groups
     if few is None or choice.stamp == NONE or stamp_of(decision.identity) != choice.stamp:
         return decision

@@ -21,6 +21,9 @@ from .partitions import Partitions
 PARTITION, INDEX = "partition", "index"
 """What rules out files before they are opened."""
 
+PARQUET, ORC = "parquet", "orc"
+"""Formats of files."""
+
 
 @dataclass(frozen=True)
 class RowGroupDecision:
@@ -30,10 +33,12 @@ class RowGroupDecision:
     ----------
     row_group : its ordinal in the file.
     read : False when no row of it can match.
-    by : what ruled it out ("type", "nulls", "range", "filter", "empty", "index"); empty when it is read.
+    by : what ruled it out ("type", "nulls", "range", "filter", "empty", "index", "zones"); empty when it is read.
     reason : the same for people.
     doubts : what made nothing better possible, such as a broken filter.
     num_rows : its rows.
+    rows : ranges [start, stop) of its rows that can match, ascending, where zones tell them apart; None for all rows.
+    stripe : of ORC files, the ordinal of the stripe that it is in; None in others.
     """
 
     row_group: int
@@ -42,6 +47,8 @@ class RowGroupDecision:
     reason: str = ""
     doubts: tuple[str, ...] = ()
     num_rows: int = 0
+    rows: tuple[tuple[int, int], ...] | None = None
+    stripe: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class FileDecision:
     unopened : why the file was not opened: its folders, or an index of the lake, rule it out. Empty if it was.
     identity : which file it was (see `storage.Source`); None where that is not known.
     unopened_by : "partition" or "index", of a file that was not opened.
+    format : PARQUET or ORC. Row groups of ORC files are numbered through all stripes, in the order of the file.
     """
 
     path: str
@@ -62,6 +70,7 @@ class FileDecision:
     unopened: str = ""
     identity: Hashable = field(default=None, compare=False, repr=False)
     unopened_by: str = PARTITION
+    format: str = PARQUET
 
     @property
     def selected(self) -> list[int]:

@@ -267,7 +267,7 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
 
 def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of the files of three writers, one of row groups, and one that is damaged."""
-    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)  # nothing will change them
+    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)  # nothing will change them
     files = [f"lake/by={writer}" for writer in ("pyarrow", "spark", "datafusion")]
     for name, granularity in (("lake", "file"), ("groups", "row_group"), ("damaged", "file")):
         with LakeIndex.create(f"{name}.index", ["id", "tag"], granularity=granularity) as index:

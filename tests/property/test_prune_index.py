@@ -299,7 +299,7 @@ def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
 
 
 def test_with_an_index_the_rows_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)  # `change` waits for the clock's next tick
+    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)  # `change` waits for the clock's next tick
     monkeypatch.chdir(tmp_path)
     told: Counter[str] = Counter()
     for seed in seeds(LAKES):
@@ -310,7 +310,7 @@ def test_with_an_index_the_rows_are_the_same(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_index_that_lies_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
     monkeypatch.chdir(tmp_path)
     find = segment.OpenPart.find
 

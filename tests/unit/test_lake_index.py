@@ -331,7 +331,7 @@ def test_files_that_were_written_just_now_are_waited_for(tmp_path: Path, monkeyp
     with make(tmp_path / "without") as index:
         index.append(tmp_path / "lake")
         assert set(index.state.segments[0].files.stamps.to_pylist()) == {b""}
-    monkeypatch.setattr("parquet_bloom.lake.stamps.WAIT_SECONDS", 2.0)
+    monkeypatch.setattr("parquet_bloom.file.stamps.WAIT_SECONDS", 2.0)
     with make(tmp_path / "index") as index:
         index.append(tmp_path / "lake")
         assert b"" not in index.state.segments[0].files.stamps.to_pylist()

@@ -32,7 +32,7 @@ EVERYWHERE = 7
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
 
 
 def tick() -> None:

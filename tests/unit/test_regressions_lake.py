@@ -23,7 +23,7 @@ from parquet_bloom.lake.index import LakeIndex
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as old enough to be told by their times."""
-    monkeypatch.setattr("parquet_bloom.lake.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
 
 
 def put(path: Path, *ids: int) -> str:
