@@ -12,8 +12,10 @@ from . import errors
 
 if TYPE_CHECKING:
     from .core.sizing import fpp_for, size_for
+    from .core.variants import Variant
     from .file.advice import ColumnAdvice
     from .file.advise import AdviceReport, advise
+    from .file.detection import detect_variant
     from .file.drop import DropReport, drop
     from .file.embed import EmbedReport, embed
     from .file.footer_cache import FooterCache
@@ -62,8 +64,10 @@ __all__ = [
     "Probed",
     "PruneReport",
     "SplitBlockBloomFilter",
+    "Variant",
     "VerifyReport",
     "advise",
+    "detect_variant",
     "drop",
     "embed",
     "errors",
@@ -103,8 +107,10 @@ _HOMES = {
     "Probed": ".file.probing",
     "PruneReport": ".prune.report",
     "SplitBlockBloomFilter": ".filter",
+    "Variant": ".core.variants",
     "VerifyReport": ".file.verify",
     "advise": ".file.advise",
+    "detect_variant": ".file.detection",
     "drop": ".file.drop",
     "embed": ".file.embed",
     "fpp_for": ".core.sizing",

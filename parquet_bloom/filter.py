@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from .core import memory, sbbf, sizing
-from .errors import FilterTypeError
+from .core.variants import FINAL, MASK, Variant
+from .errors import BrokenFilterError, FilterTypeError
 from .hashing import arrays, literals
 from .hashing.physical import ColumnType, Kind, integer_range
+from .metadata.filter_header import read_header, write_header
 from .threads import in_order, processors
 
 __all__ = ["SplitBlockBloomFilter"]
@@ -35,11 +37,12 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     Parameters
     ----------
     num_bytes : size of the bitset in bytes: a multiple of 32, at least 32, below 2^36.
+    variant : today's format, or the name of a draft of it (see `core.variants`): another hash, or block choice.
 
     See Also
     --------
     from_ndv : the size from a number of distinct values.
-    from_bitset : a filter over bytes that exist.
+    from_bitset, from_bytes : a filter over bytes that exist.
 
     Notes
     -----
@@ -61,18 +64,20 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     True
     """
 
-    __slots__ = ("_column_type", "_measured")
+    __slots__ = ("_column_type", "_measured", "_variant")
 
     _column_type: ColumnType | None
     _measured: tuple[int, float] | None
+    _variant: Variant
 
-    def __init__(self, num_bytes: int):
+    def __init__(self, num_bytes: int, *, variant: Variant | str | None = None):
         if num_bytes < sbbf.BLOCK_BYTES or num_bytes % sbbf.BLOCK_BYTES or num_bytes // sbbf.BLOCK_BYTES >= 2**31:
             raise ValueError(f"a filter's size is a multiple of 32 bytes, from 32 up to 64 GiB, not {num_bytes}")
-        self._hold(memory.zeros(num_bytes), None)
+        self._hold(memory.zeros(num_bytes), None, Variant.of(variant))
 
-    def _hold(self, bitset: np.ndarray, column_type: ColumnType | None) -> None:
+    def _hold(self, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant) -> None:
         self._bitset = bitset
+        self._variant = variant
         self._column_type = self._measured = None
         if column_type is not None:
             self._bind(column_type)
@@ -80,6 +85,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def _bind(self, column_type: ColumnType) -> None:
         """Take values as those of a type from now on, the frequent ones without asking `literals`."""
         self._column_type = column_type
+        if not self._variant.is_native:
+            return
         kind, length = column_type.kind, column_type.length
         if kind is Kind.INTEGER and length in (4, 8):
             self._expect_integers(length, *integer_range(column_type))
@@ -93,16 +100,24 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             self._expect_strings(16, texts=False, backslashes=False)
 
     @classmethod
-    def from_ndv(cls, ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> SplitBlockBloomFilter:
+    def from_ndv(
+        cls, ndv: float, fpp: float = 0.01, power_of_two: bool = True, *, variant: Variant | str | None = None
+    ) -> SplitBlockBloomFilter:
         """An empty filter large enough for `ndv` distinct values at a false-positive probability of `fpp`.
 
-        `power_of_two=False` takes the smallest multiple of 32 bytes instead, which not every reader accepts.
+        `power_of_two=False` takes the smallest multiple of 32 bytes instead, which not every reader accepts. The size
+        is the exact model's for every `variant`; `core.sizing.draft_size_for` tells what writers of drafts took.
         """
-        return cls(sizing.size_for(ndv, fpp, power_of_two))
+        return cls(sizing.size_for(ndv, fpp, power_of_two), variant=variant)
 
     @classmethod
     def from_bitset(
-        cls, buffer: Any, column_type: ColumnType | None = None, copy: bool = False
+        cls,
+        buffer: Any,
+        column_type: ColumnType | None = None,
+        copy: bool = False,
+        *,
+        variant: Variant | str | None = None,
     ) -> SplitBlockBloomFilter:
         """A filter over the bytes of `buffer`: read-only and not copied, or writable over a copy.
 
@@ -114,6 +129,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         copy : whether to copy the bytes into memory of the filter's own, which can be changed, and which is probed
             faster: no block lies in two cache lines, and from 2 MiB on pages are huge. Pays from about one probe a
             block on.
+        variant : how keys were inserted; today's format, or the name of a draft of it.
         """
         bitset = np.frombuffer(buffer, dtype=np.uint8)
         if len(bitset) < sbbf.BLOCK_BYTES:
@@ -123,12 +139,37 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         else:
             bitset = bitset.view()
             bitset.flags.writeable = False
-        return cls._made(bitset, column_type)
+        return cls._made(bitset, column_type, Variant.of(variant))
 
     @classmethod
-    def _made(cls, bitset: np.ndarray, column_type: ColumnType | None) -> SplitBlockBloomFilter:
+    def from_bytes(
+        cls,
+        data: Any,
+        column_type: ColumnType | None = None,
+        copy: bool = False,
+        *,
+        variant: Variant | str | None = None,
+    ) -> SplitBlockBloomFilter:
+        """A filter over a header and the bitset behind it, as they stand in a file; see `from_bitset`.
+
+        Raises
+        ------
+        BrokenFilterError
+            There is no header of the variant, or the bitset is not as long as it says.
+        """
+        view = memoryview(data).cast("B")
+        header = read_header(view, Variant.of(variant))
+        left = len(view) - header.header_bytes
+        if header.problem or header.num_bytes != left:
+            raise BrokenFilterError(header.problem or f"header says {header.num_bytes} bytes, {left} are behind it")
+        return cls.from_bitset(view[header.header_bytes :], column_type, copy, variant=variant)
+
+    @classmethod
+    def _made(
+        cls, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant = FINAL
+    ) -> SplitBlockBloomFilter:
         made = cls.__new__(cls)
-        made._hold(bitset, column_type)
+        made._hold(bitset, column_type, variant)
         return made
 
     # ------------------------------------------------------------------------------------------------ what it is
@@ -147,6 +188,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def column_type(self) -> ColumnType | None:
         """The type that values are hashed as; None while the filter is not bound to one."""
         return self._column_type
+
+    @property
+    def variant(self) -> Variant:
+        """How the filter takes keys: today's format, or a draft of it."""
+        return self._variant
 
     @property
     def readonly(self) -> bool:
@@ -220,7 +266,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         keys = arrays.keys_of(arrays.to_storage(array, column_type))
         if self._column_type is None:
             self._bind(column_type)
-        sbbf.insert_keys(bitset, keys)
+        sbbf.insert_keys(bitset, self._variant.keys_for(keys, self.num_blocks))
 
     def _insert_shares(self, shares: list[list[pa.Array]]) -> None:
         """Insert each share by a thread of its own: the first here, each other into a bitset that is merged then."""
@@ -274,12 +320,21 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             return self._check_slowly(array, column_type)
         if column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
             return self._check_slowly(array, column_type)  # each value has several stored forms
-        found = sbbf.check_keys(self._bitset, arrays.keys_of(storage))
+        found = self._check_storage(storage)
         if column_type.signed_zero and not found.all():
             floats = arrays.floats_of(storage)
             found |= np.isnan(floats)
             if (zeros := floats == 0).any():
                 found |= zeros & self._contains_any(literals.stored_forms((0.0,), column_type))
+        return found
+
+    def _check_storage(self, storage: pa.Array) -> np.ndarray:
+        keys = self._variant.keys_for(arrays.keys_of(storage), self.num_blocks)
+        answers = sbbf.check_keys(self._bitset, keys)
+        if len(answers) == len(storage):
+            return answers
+        found = np.ones(len(storage), np.bool_)  # a draft's keys are without nulls
+        found[storage.is_valid().to_numpy(zero_copy_only=False)] = answers
         return found
 
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
@@ -293,15 +348,15 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return found
 
     def insert_hashes(self, hashes: np.ndarray) -> None:
-        """Insert keys given by their XXH64 hashes (uint64 array)."""
+        """Insert keys given by their hashes (uint64 array): XXH64, or the variant's."""
         with self._lock:
-            sbbf.insert_hashes(self._writable(), _as_hashes(hashes))
+            sbbf.insert_hashes(self._writable(), self._variant.placed(_as_hashes(hashes), self.num_blocks))
 
     def check_hashes(self, hashes: np.ndarray) -> np.ndarray:
-        """Probe keys given by their XXH64 hashes (uint64 array): a bool array."""
-        return sbbf.check_hashes(self._bitset, _as_hashes(hashes))
+        """Probe keys given by their hashes (uint64 array): XXH64, or the variant's. Returns a bool array."""
+        return sbbf.check_hashes(self._bitset, self._variant.placed(_as_hashes(hashes), self.num_blocks))
 
-    # `value in filter` is the compiled class's, which comes here with what it does not know itself.
+    # `value in filter` is the compiled class's, which comes here with what it does not know itself: of a draft, all.
 
     def _contains_slowly(self, value: Any) -> bool:
         array_scalar = isinstance(value, _ARRAY_SCALARS) and not isinstance(value, str | bytes)
@@ -315,6 +370,12 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             value = np.array([value])
         return bool(self.check(value if isinstance(value, pa.Scalar | np.ndarray) else [value])[0])
 
+    def _contains_any(self, keys: Iterable[bytes]) -> bool:
+        if self._variant.is_native:
+            return super()._contains_any(keys)
+        forms = pa.array(keys, pa.large_binary())
+        return bool(self._check_storage(forms).any())
+
     def _writable(self) -> np.ndarray:
         if self.readonly:
             raise ValueError("the filter is read-only: its bytes belong to the buffer it was made from")
@@ -323,8 +384,12 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     # ------------------------------------------------------------------------------------------------ whole filters
 
     def merge(self, other: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
-        """Take in every key of `other`, a filter of the same size and type, and return this filter."""
+        """Take in every key of `other`, a filter of the same size, type and variant, and return this filter."""
         bitset = self._writable()
+        if self._variant != other._variant:
+            raise FilterTypeError(
+                f"a filter of variant {other._variant} cannot be merged into one of variant {self._variant}"
+            )
         with self._lock:
             theirs = other._column_type  # once: it may be bound meanwhile
             if None not in (self._column_type, theirs) and self._column_type != theirs:
@@ -342,31 +407,33 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         if not 0 < fpp < 1:
             raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
         cls, column_type = type(self), self._column_type
+        halve = _fold_by_mask if self._variant.block == MASK else sbbf.fold
         folded = self._bitset[: sbbf.BLOCK_BYTES * self.num_blocks]
         while len(folded) // sbbf.BLOCK_BYTES % 2 == 0:
-            half = sbbf.fold(folded)
+            half = halve(folded)
             if sbbf.measure(half)[1] > fpp:
                 break
             folded = half
         own = memory.copied(folded) if np.may_share_memory(folded, self._bitset) else folded
-        return cls._made(own, column_type)
+        return cls._made(own, column_type, self._variant)
 
-    def to_bytes(self) -> bytes:
-        """The bitset, as a Parquet file holds it behind the header."""
-        return self._bitset.tobytes()
+    def to_bytes(self, header: bool = False) -> bytes:
+        """The bitset, as a Parquet file holds it behind the header; with `header`, that and the bitset."""
+        return (write_header(self.num_bytes, self._variant) if header else b"") + self._bitset.tobytes()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SplitBlockBloomFilter):
             return NotImplemented
-        return np.array_equal(self._bitset, other._bitset)
+        return self._variant == other._variant and np.array_equal(self._bitset, other._bitset)
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.to_bytes(), self._column_type, self.readonly)
+        return _unpickle, (self.to_bytes(), self._column_type, self.readonly, self._variant)
 
     def __repr__(self) -> str:
         bound = f" of {self._column_type}" if self._column_type else ""
+        bound += "" if self._variant == FINAL else f", variant {self._variant}"
         return f"<SplitBlockBloomFilter{bound}: {self.num_bytes} bytes, fill {self.fill:.3f}, fpp {self.fpp:.2g}>"
 
 
@@ -378,8 +445,16 @@ def _as_hashes(hashes: Any) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def _unpickle(bitset: bytes, column_type: ColumnType | None, readonly: bool) -> SplitBlockBloomFilter:
-    return SplitBlockBloomFilter.from_bitset(bitset, column_type, copy=not readonly)
+def _fold_by_mask(bitset: np.ndarray) -> np.ndarray:
+    """Half the bitset: the upper half ORed into the lower one, where a remainder by half the blocks sends its keys."""
+    lower, upper = np.split(bitset, 2)
+    return memory.copied(lower | upper)
+
+
+def _unpickle(
+    bitset: bytes, column_type: ColumnType | None, readonly: bool, variant: Variant = FINAL
+) -> SplitBlockBloomFilter:
+    return SplitBlockBloomFilter.from_bitset(bitset, column_type, copy=not readonly, variant=variant)
 
 
 def _number_of(threads: int | None) -> int:

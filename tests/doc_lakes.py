@@ -6,6 +6,7 @@ import datetime as dt
 import uuid
 from pathlib import Path
 
+import drafts
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -41,6 +42,14 @@ def filtered(folder: Path) -> None:
     lake(folder)
     for path in sorted(folder.glob("lake/*/*.parquet")):
         parquet_bloom.embed(path, ["id"], fpp=0.001)
+
+
+def old(folder: Path) -> None:
+    """`old.parquet`: two row groups, with filters of the first draft on `id` and `name`."""
+    numbers = [number * 2_654_435_761 % 1_000_000 for number in range(2_000)]
+    table = pa.table({"id": pa.array(numbers, pa.int64()), "name": [f"n{number}" for number in numbers]})
+    options = {"row_group_size": 1_000, "num_bytes": 2048, "compression": "none", "use_dictionary": False}
+    drafts.write_draft(folder / "old.parquet", table, ["id", "name"], "murmur3+mask+raw", **options)
 
 
 def _events(first: int) -> pa.Table:

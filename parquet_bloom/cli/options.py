@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from ..core.variants import DETECT, NAMED
 from ..hashing.literals import coerce
 from ..hashing.physical import from_arrow
 from ..storage import file_system
@@ -145,6 +146,15 @@ def column_option(help: str, required: bool = False) -> _Decorator:
         shell_complete=columns_beginning,
         help=help,
     )
+
+
+def variant_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--variant NAME`, for `open`."""
+    text = (
+        "Read the filters as those of a draft of the format: HASH+BLOCK+HEADER, such as murmur3+mask+raw "
+        f"(see docs/drafts.md); or {DETECT}, to try on each filter what its header allows, with values of its column."
+    )
+    return click.option("--variant", metavar="NAME", type=click.Choice((*NAMED, DETECT)), help=text)(function)
 
 
 def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:

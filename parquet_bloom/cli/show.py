@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from ..core.variants import FINAL_NAME
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.columns import find_leaves
 from ..file.reader import BloomFile, ChunkFilter, open
-from ..metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES
-from .options import column_option, command
+from ..metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
+from .options import column_option, command, variant_option
 from .output import Output
 from .paths import find_files
 from .table import PROBLEM, Column, counted
@@ -32,6 +33,7 @@ COLUMNS = (
     Column("algorithm", "algorithm", usual=_known("algorithm", ALGORITHMS), folds=True),
     Column("hash", "hash", usual=_known("hash", HASHES), folds=True),
     Column("compression", "compression", usual=_known("compression", COMPRESSIONS), folds=True),
+    Column("variant", "variant", usual=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
     Column("num_blocks", "blocks", right=True),
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
     Column("fpp", "fpp", right=True),
@@ -56,7 +58,14 @@ COLUMNS = (
     multiple=True,
     help="Show the filters of this row group of each file only, counted from 0. Repeatable.",
 )
-def show(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], row_groups: tuple[int, ...]) -> int:
+@variant_option
+def show(
+    output: Output,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    row_groups: tuple[int, ...],
+    variant: str | None,
+) -> int:
     """Show the filters of Parquet files, a row each: place, header, size, fill, false-positive probability.
 
     fpp and ndv (distinct values) are estimated from the bits that are set.
@@ -67,7 +76,11 @@ def show(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], row_g
     totals = {"files": 0, "filters": 0, "broken": 0, "num_bytes": 0}
     with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
         for file in bar.over(files):
-            with output.going_on(), output.step("read filters"), open(file.path, output.filesystem) as opened:
+            with (
+                output.going_on(),
+                output.step("read filters"),
+                open(file.path, output.filesystem, variant=variant) as opened,
+            ):
                 totals["files"] += 1
                 highest = max(highest, opened.num_row_groups - 1)
                 for row in _rows(opened, columns, row_groups, missing):
@@ -110,6 +123,8 @@ def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
         header = chunk.header
         row |= {"num_bytes": header.num_bytes, "num_blocks": max(0, chunk.num_blocks)}
         row |= {"algorithm": header.algorithm, "hash": header.hash, "compression": header.compression}
+        if not chunk.header_problem:
+            row |= {"variant": chunk.variant.name, "hash": hash_name(header, chunk.variant)}
         row |= {"fill": chunk.fill, "fpp": chunk.fpp, "ndv_estimate": chunk.ndv_estimate}
     except ParquetBloomError as error:
         row["problem"] = error.problem

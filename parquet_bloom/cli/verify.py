@@ -6,7 +6,7 @@ import click
 
 from ..file.verify import ChunkVerdict, VerifyReport
 from ..file.verify import verify as verify_file
-from .options import column_option, command, jobs_option
+from .options import column_option, command, jobs_option, variant_option
 from .output import BAD, GOOD, Output
 from .paths import Found, find_files
 from .table import PROBLEM, Column, counted
@@ -31,15 +31,23 @@ COLUMNS = (
 )
 @click.option("--data", is_flag=True, help="Read the columns too, and probe every value: a filter must not deny one.")
 @column_option("Check the filters of this column only, a dotted path. Repeatable.")
+@variant_option
 @jobs_option
-def verify(output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...], jobs: int) -> int:
+def verify(
+    output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...], variant: str | None, jobs: int
+) -> int:
     """Check the filters of Parquet files: their places, headers, sizes, and with --data their answers."""
     files = find_files(paths, output)
     totals = {"files": 0, "filters": 0, "bad": 0}
 
     def verify_one(file: Found, progress: Progress) -> VerifyReport:
         return verify_file(
-            file.path, data=data, columns=columns or None, filesystem=output.filesystem, progress=progress
+            file.path,
+            data=data,
+            columns=columns or None,
+            filesystem=output.filesystem,
+            progress=progress,
+            variant=variant,
         )
 
     with output.rows("filters", COLUMNS) as rows:

@@ -85,3 +85,21 @@ def ndv_for(num_set_bits: int, num_bytes: int) -> float:
     num_blocks = num_bytes // BLOCK_BYTES
     unset = 1 - num_set_bits / (num_blocks * BLOCK_BYTES * 8)
     return -WORD_BITS * num_blocks * math.log(unset) if unset > 0 else math.inf
+
+
+def draft_size_for(ndv: float, fpp: float = 0.01) -> int:
+    """The size in bytes that writers of the format's drafts gave a filter for `ndv` distinct keys.
+
+    -8 ndv / ln(1 - fpp^(1/8)) bits, the fraction cut off, then the next power of two from 32 bytes to 128 MiB. The
+    formula takes keys to fall evenly into blocks: what comes out has a worse probability than was asked for, unless
+    rounding makes up for it (`fpp_for` tells).
+
+    Source: the first draft's text; BloomFilter::OptimalNumOfBits of Arrow C++ before release 12 for the rounding.
+    """
+    if not 0 < fpp < 1:
+        raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
+    if not ndv >= 0:
+        raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
+    bits_a_key = -8 / math.log1p(-(fpp ** (1 / 8)))
+    num_bits = int(min(bits_a_key * ndv, 8 * MAX_BYTES))
+    return 1 << (max(num_bits, 8 * MIN_BYTES) - 1).bit_length() - 3

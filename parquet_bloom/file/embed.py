@@ -17,7 +17,17 @@ from ..threads import in_order, processors
 from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .reader import BloomFile, ChunkFilter
-from .rewriting import RewriteReport, Sink, Tail, cut_tail, editing, refuse_uneditable, rewritten, write_footer
+from .rewriting import (
+    RewriteReport,
+    Sink,
+    Tail,
+    cut_tail,
+    editing,
+    refuse_pages_beyond,
+    refuse_uneditable,
+    rewritten,
+    write_footer,
+)
 from .values import ColumnReader
 
 Progress = Callable[[int, int], None]
@@ -156,6 +166,7 @@ class _Embedding:
         self.todo: list[tuple[int, ColumnPlan]] = []
         self._readers: dict[int, ColumnReader] = {}
         refuse_uneditable(self.footer, [plan.leaf for plan in plans])
+        refuse_pages_beyond(file)
         for row_group in range(self.footer.num_row_groups):
             for plan in plans:
                 if self._wanted(row_group, plan):

@@ -107,13 +107,15 @@ def _of_chunk(
     footer = file.footer
     statistics = footer.statistics(record)
     low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    has_filter = file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group]
     return Evidence(
         column_type,
         footer.has_values_by(row_group, leaf, record, statistics),
         low,
         high,
         # A BOOLEAN column's filter is not asked: some writers leave it empty.
-        file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group],
+        has_filter and not file.is_draft,
+        doubt=f"its filter is read under variant {file.variant}" if has_filter and file.is_draft else None,
         has_nulls=footer.has_nulls_by(row_group, leaf, record, statistics),
     )
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core import sbbf
 from ..core.blocks import check_blocks, locate_blocks
+from ..core.variants import FINAL, MULTIPLY_SHIFT, Variant
 from ..errors import ParquetBloomError, PredicateError
-from ..hashing import literals
+from ..hashing import arrays, literals
 from ..hashing.physical import ColumnType
 from ..predicate.literal import from_python
 from .reader import BloomFile, ChunkFilter
@@ -79,11 +81,14 @@ def probe(
     chunks = tuple(chunks)
     maybe = np.ones((len(chunks), len(values)), np.bool_)
     doubts: list[str | None] = [None] * len(chunks)
-    of_type: dict[ColumnType, list[int]] = {}
+    of_type: dict[tuple[ColumnType, str], list[int]] = {}
+    variants: dict[str, Variant] = {}
     for number, chunk in enumerate(chunks):
-        of_type.setdefault(chunk.column_type, []).append(number)
-    for column_type, members in of_type.items():
-        asked = _Asked.of(values, column_type, timezone)
+        variant = chunk.variant if chunk.file.is_draft and not chunk.variant_problem else FINAL
+        variants[variant.hash] = variant
+        of_type.setdefault((chunk.column_type, variant.hash), []).append(number)
+    for (column_type, hash_name), members in of_type.items():
+        asked = _Asked.of(values, column_type, timezone, variants[hash_name])
         found, problems = probe_hashes([chunks[number] for number in members], asked.hashes, immutable=immutable)
         maybe[members] = asked.answers(found)
         for number, problem in zip(members, problems, strict=True):
@@ -101,7 +106,7 @@ class _Asked:
     doubt: str | None
 
     @classmethod
-    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str) -> _Asked:
+    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _Asked:
         hashes: list[NDArray[np.uint64]] = []
         always, doubt = [], None
         for value in values:
@@ -111,7 +116,11 @@ class _Asked:
             doubt = doubt or coerced.unknown
             always.append(value is None or coerced.unknown is not None)
             usable = () if coerced.unknown is not None else coerced.values
-            hashes.append(literals.hashes(usable, column_type))
+            if variant.hash == FINAL.hash:
+                hashes.append(literals.hashes(usable, column_type))
+            else:
+                forms = pa.array(literals.stored_forms(usable, column_type), pa.large_binary())
+                hashes.append(variant.hash_keys(arrays.keys_of(forms)))
         first = np.cumsum([0, *map(len, hashes)]).tolist()
         return cls(np.concatenate([np.empty(0, np.uint64), *hashes]), first, always, doubt)
 
@@ -136,6 +145,8 @@ def probe_hashes(
     chunks: Sequence[ChunkFilter], hashes: NDArray[np.uint64], *, immutable: bool = False
 ) -> tuple[NDArray[np.bool_], list[str | None]]:
     """Ask many filters for the same keys, given by their hashes (uint64). See `probe`, also for `immutable`.
+
+    The hashes are those of the filters' variant: XXH64, but in files that were opened under a draft of another hash.
 
     Returns
     -------
@@ -207,6 +218,7 @@ class _FileProbe:
     def __init__(self, chunks: list[ChunkFilter], sets: list[NDArray[np.uint64]], which: NDArray[np.intp]):
         self.chunks = chunks
         self.sets = sets
+        self._placed: dict[tuple[int, int], int] = {}  # of sets and numbers of blocks
         self.which = which
         self.any = np.ones(len(chunks), np.bool_)
         self.found: NDArray[np.bool_] | None = None
@@ -229,6 +241,8 @@ class _FileProbe:
         file.read_headers(self.chunks)
         for i, chunk in enumerate(self.chunks):
             self.problems[i] = chunk.header_problem
+            if not self.problems[i] and file.is_draft:
+                self._heed_variant(i, chunk)
             if not self.problems[i]:
                 self.starts[i], self.num_bytes[i] = chunk.offset + chunk.header.header_bytes, chunk.num_bytes
         usable = np.flatnonzero(self.num_bytes)
@@ -237,6 +251,17 @@ class _FileProbe:
             self._ask(usable, file.source.mapped())
         else:
             self._ask(usable, file.source)
+
+    def _heed_variant(self, i: int, chunk: ChunkFilter) -> None:
+        """Ask a draft's filter for keys that the kernels look for in the block that the draft chooses."""
+        self.problems[i] = chunk.variant_problem
+        if self.problems[i] or chunk.variant.block == MULTIPLY_SHIFT:
+            return
+        key = int(self.which[i]), chunk.num_blocks
+        if key not in self._placed:
+            self._placed[key] = len(self.sets)
+            self.sets.append(chunk.variant.placed(self.sets[key[0]], chunk.num_blocks))
+        self.which[i] = self._placed[key]
 
     def _ask(self, usable: NDArray[np.intp], reader: _Reader) -> None:
         costs = np.minimum(self.num_bytes[usable], BLOCK_BYTES * self.num_hashes[usable])

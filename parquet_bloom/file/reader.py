@@ -7,19 +7,23 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..core import memory
+from ..core.variants import DETECT, FINAL, Variant
 from ..errors import BrokenFilterError, MissingFilterError, ParquetBloomError, UnknownColumnError
 from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
-from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_header
+from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
 from ..storage import Source, entry_of, file_system, open_source
 from .columns import find_leaf, type_of
+from .draft_places import page_sizes
 from .footer_cache import CachedFooter, FooterCache
+from .trials import Trial, candidates, some_values
+from .values import ColumnReader
 
 if TYPE_CHECKING:
     from typing import Self
@@ -112,7 +116,7 @@ class ChunkFilter:
         if self.location_problem:
             return self._broken(self.location_problem)
         try:
-            return read_header(self.file._head(self.offset)[: self.length])
+            return self.file._read_header(self.file._head(self.offset)[: self.length])
         except BrokenFilterError as error:
             return self._broken(error.problem)
 
@@ -187,7 +191,54 @@ class ChunkFilter:
             empty = self._empty
         except ParquetBloomError as error:
             return error.problem
-        return self._problem_if_empty if empty else None
+        return (self._problem_if_empty if empty else None) or self.variant_problem
+
+    def trial(self) -> Trial:
+        """Try the variants that the header allows on values of the column chunk: reads the filter, and some pages.
+
+        Raises
+        ------
+        BrokenFilterError, UnreadableColumnError
+        """
+        bitset = self._bitset
+        values = some_values(self.file.column_reader(self.leaf), self.row_group)
+        return Trial.of(self.header, bitset, values)
+
+    @cached_property
+    def _detected(self) -> Variant | str:
+        """What the filter's own values tell of its variant, or why it cannot be said."""
+        if self.header_problem:
+            return self.header_problem
+        if not self.column_type.hashable:
+            return f"its variant cannot be said: it is over {self.column_type}"
+        try:
+            if self._empty and not self._problem_if_empty:
+                return candidates(self.header)[0]  # nothing was inserted: under each it denies everything, rightly
+            trial = self.trial()
+        except ParquetBloomError as error:
+            return f"its variant cannot be said: {error.problem}"
+        if self.num_blocks == 1:
+            trial = trial.of_single_blocks()
+        return trial.problem or trial.fitting[0]
+
+    @property
+    def variant_problem(self) -> str | None:
+        """Why the filter's variant cannot be said, or None; always None in a file that was opened under one."""
+        return self._detected if self.file.variant == DETECT and isinstance(self._detected, str) else None
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that the filter is of: the one under which the file was opened, or what the values tell.
+
+        Raises
+        ------
+        BrokenFilterError
+            It cannot be said; `variant_problem` says why.
+        """
+        found = self.file.variant if isinstance(self.file.variant, Variant) else self._detected
+        if isinstance(found, Variant):
+            return found
+        raise self._broken(found)
 
     @property
     def _problem_if_empty(self) -> str | None:
@@ -220,7 +271,7 @@ class ChunkFilter:
         """
         if self.problem:
             raise self._broken(self.problem)
-        return SplitBlockBloomFilter.from_bitset(self._bitset, self.column_type)
+        return SplitBlockBloomFilter.from_bitset(self._bitset, self.column_type, variant=self.variant)
 
     @property
     def num_bytes(self) -> int:
@@ -256,10 +307,20 @@ class BloomFile:
     path : as the caller gave it.
     footer : the parsed footer.
     known : the same and what was worked out from it, as a cache keeps it.
+    variant : under which the filters are read: today's format, a draft of it, or "detect" for what values tell.
+    is_draft : whether that is anything but today's format.
     """
 
-    def __init__(self, source: Source, cache: FooterCache | None = None, known: CachedFooter | None = None):
+    def __init__(
+        self,
+        source: Source,
+        cache: FooterCache | None = None,
+        known: CachedFooter | None = None,
+        variant: Variant | Literal["detect"] = FINAL,
+    ):
         self.source = source
+        self.variant = variant
+        self.is_draft = variant != FINAL
         self.path = source.name
         if known is None and cache is not None:
             known = cache.find(source)
@@ -267,6 +328,8 @@ class BloomFile:
             known = CachedFooter(read_footer(source))
             if cache is not None:
                 cache.keep(source, known)
+        if self.is_draft:  # what is worked out from now on is true under it alone
+            known, cache = CachedFooter(known.footer, known.heads), None
         self.known = known
         self.footer: Footer = known.footer
         self._cache = cache
@@ -276,6 +339,10 @@ class BloomFile:
 
     def close(self) -> None:
         self.source.close()
+
+    def under(self, variant: Variant | Literal["detect"]) -> BloomFile:
+        """The same open file under another variant."""
+        return BloomFile(self.source, known=self.known, variant=variant)
 
     def remember(self) -> None:
         """Have the cache, if there is one, count anew what is known of the file: it has become more."""
@@ -392,9 +459,18 @@ class BloomFile:
         return self.footer.has_values(row_group, leaf)
 
     @cached_property
+    def _page_sizes(self) -> np.ndarray | None:
+        """Lengths of the column chunks' pages where the footer gives others, as drafts' writers did; else None."""
+        return page_sizes(self.footer, self._ends_by_header) if self.is_draft else None
+
+    def column_reader(self, leaf: Leaf) -> ColumnReader:
+        """What reads a column's stored values."""
+        return ColumnReader(self.source, self.footer, leaf, self._page_sizes)
+
+    @cached_property
     def _data_reach(self) -> tuple[list[int], list[int]]:
         """Where pages and page indexes begin, sorted, and for each the furthest end of it and those before."""
-        ranges = self.footer.data_ranges()
+        ranges = self.footer.data_ranges(self._page_sizes)
         ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
         return ranges[:, 0].tolist(), np.maximum.accumulate(ranges[:, 1]).tolist()
 
@@ -432,11 +508,26 @@ class BloomFile:
             offset = int(self.footer.chunks["filter_offset"][number])
             end = offset
             if 0 <= offset < self.footer.start:
-                with suppress(ParquetBloomError):
-                    header = read_header(self._head(offset))
-                    end = offset + header.header_bytes + max(0, header.num_bytes)
+                end = self._end_by_header(offset)
             self._filter_ends[number] = end
         return self._filter_ends[number]
+
+    def _end_by_header(self, offset: int) -> int:
+        """Where a filter ends that begins at an offset, by its header; the offset when there is none."""
+        with suppress(ParquetBloomError):
+            header = (read_any if self.is_draft else read_header)(self._head(offset))
+            return offset + header.header_bytes + max(0, header.num_bytes)
+        return offset
+
+    def _ends_by_header(self, offsets: list[int]) -> list[int]:
+        """The same of many filters, read at once."""
+        unread = sorted({offset for offset in offsets if offset not in self._heads})
+        wanted = [(offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in unread]
+        self._heads.update(zip(unread, self.source.read_ranges(wanted), strict=True))
+        return [self._end_by_header(offset) for offset in offsets]
+
+    def _read_header(self, data: bytes) -> FilterHeader:
+        return read_header(data, self.variant) if isinstance(self.variant, Variant) else read_any(data)
 
     def _head(self, offset: int) -> bytes:
         """What stands where a filter is said to begin, enough of it for any header."""
@@ -481,6 +572,7 @@ def open(
     *,
     storage_options: Mapping[str, Any] | None = None,
     cache: FooterCache | None = None,
+    variant: Variant | str | None = None,
 ) -> BloomFile:
     """Open a Parquet file for its filters, by whichever writer.
 
@@ -489,9 +581,14 @@ def open(
     path : str or path-like; a local path or a URL of an object store or web server.
     filesystem, storage_options : as in `prune`.
     cache : footers that need not be read again, and where this one is put; None for none.
+    variant : name of the draft of the format under which the filters are read; None for the format of today. "detect"
+        tries, filter by filter, each variant that its header allows on values of its column chunk, of which the first
+        are read; a filter that not exactly one of them fits cannot be used.
 
     Raises
     ------
+    ValueError
+        There is no such variant.
     StorageError
         The file cannot be opened.
     NotParquetError, TruncatedFileError, EncryptedFileError, MalformedFooterError
@@ -503,9 +600,10 @@ def open(
     ...     file.filter(0, "user.id").check(pa.array([42]))
     array([ True])
     """
+    wanted: Variant | Literal["detect"] = "detect" if variant == DETECT else Variant.of(variant)
     source = open_source(path, file_system(filesystem, storage_options))
     try:
-        return BloomFile(source, cache)
+        return BloomFile(source, cache, variant=wanted)
     except BaseException:
         source.close()
         raise

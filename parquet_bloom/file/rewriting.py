@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..errors import (
     BrokenFilterError,
     EncryptedFileError,
@@ -154,6 +156,16 @@ def refuse_uneditable(footer: Footer, leaves: Iterable[Leaf]) -> None:
                 raise EncryptedFileError("the column is encrypted", **place)
             if record["external"]:
                 raise UnreadableColumnError("the column chunk's data is in another file", **place)
+
+
+def refuse_pages_beyond(file: BloomFile) -> None:
+    """Raise for files whose footer takes pages to reach beyond its own beginning, where new filters are to stand."""
+    footer, chunks = file.footer, file.footer.chunks
+    beyond = np.flatnonzero((footer.first_pages + chunks["compressed_size"] > footer.start) & (chunks["external"] == 0))
+    if len(beyond):
+        row_group, column = file._owner(int(beyond[0]))
+        problem = "metadata: the column chunk's pages are said to reach beyond the footer's beginning"
+        raise MalformedFooterError(problem, row_group=row_group, column=column)
 
 
 # ---------------------------------------------------------------------------------------------------- the tail

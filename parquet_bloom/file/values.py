@@ -38,15 +38,16 @@ class ColumnReader:
     ----------
     source, footer : the file.
     leaf : the column.
+    page_sizes : lengths of all column chunks' pages where the footer gives others; None where it does not.
     """
 
-    def __init__(self, source: Source, footer: Footer, leaf: Leaf):
+    def __init__(self, source: Source, footer: Footer, leaf: Leaf, page_sizes: np.ndarray | None = None):
         self.leaf = leaf
         self.column_type = type_of(leaf)
         self._source = source
         self._footer = footer
         try:
-            self._metadata = pq.read_metadata(pa.BufferReader(footer.physical_view(leaf)))
+            self._metadata = pq.read_metadata(pa.BufferReader(footer.physical_view(leaf, page_sizes)))
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(str(error)) from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.sbbf import check_keys
+from ..core.variants import Variant
 from ..errors import ParquetBloomError
 from ..hashing import arrays
 from .embed import Progress
@@ -70,6 +71,7 @@ def verify(
     progress: Progress | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    variant: Variant | str | None = None,
 ) -> VerifyReport:
     """Check the filters of a file.
 
@@ -80,13 +82,16 @@ def verify(
     columns : dotted paths; None for all.
     filesystem, storage_options : as in `prune`.
     progress : called after each filter with (done, in all).
+    variant : as in `open`; under "detect", a filter whose variant cannot be said is one that something is wrong with.
 
     Raises
     ------
+    ValueError
+        There is no such variant.
     ParquetBloomError
         The file cannot be read, or its footer. What is wrong with a filter is not raised, but reported.
     """
-    with open(path, filesystem, storage_options=storage_options) as file:
+    with open(path, filesystem, storage_options=storage_options, variant=variant) as file:
         report = VerifyReport(file.path)
         names = None if columns is None else list(columns)
         total = sum(1 for _ in file.chunks(columns=names))
@@ -120,7 +125,7 @@ def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[int, Column
 
 def _reader(file: BloomFile, chunk: ChunkFilter, readers: dict[int, ColumnReader]) -> ColumnReader:
     if chunk.leaf.index not in readers:
-        readers[chunk.leaf.index] = ColumnReader(file.source, file.footer, chunk.leaf)
+        readers[chunk.leaf.index] = file.column_reader(chunk.leaf)
     return readers[chunk.leaf.index]
 
 
@@ -128,7 +133,7 @@ def _probe_all(chunk: ChunkFilter, reader: ColumnReader, verdict: ChunkVerdict) 
     bitset = memoryview(chunk.filter)
     verdict.num_values = 0
     for array in reader.batches(chunk.row_group):
-        found = check_keys(bitset, arrays.keys_of(array))
+        found = check_keys(bitset, chunk.variant.keys_for(arrays.keys_of(array), chunk.num_blocks))
         verdict.num_values += len(array) - array.null_count
         verdict.num_missing += len(found) - int(found.sum())
     if verdict.num_missing:

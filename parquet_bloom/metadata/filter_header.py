@@ -1,12 +1,14 @@
-"""BloomFilterHeader: the few Thrift bytes in front of a bitset.
+"""BloomFilterHeader: the few Thrift bytes in front of a bitset, and what drafts of the format had in their place.
 
 Source: parquet.thrift, BloomFilterHeader and the unions it names. Each union has one member today; a header with
-another is well-formed and unknown.
+another is well-formed and unknown. Drafts had three numbers of 4 bytes, or Thrift without the field that names a
+compression: they are read only where a variant is named (see `core.variants`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import struct
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +16,7 @@ from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.Thrift import TException, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from ..core.variants import FINAL, MASK, MURMUR3, RAW, THRIFT3, THRIFT4, XXH64, Variant
 from ..errors import BrokenFilterError
 
 ALGORITHMS = {1: "BLOCK"}
@@ -24,6 +27,15 @@ MAX_HEADER_BYTES = 256
 """More than any header needs (15 to 19 bytes today), with room for fields of a later format."""
 
 _MAX_KNOWN = 1024  # headers that are remembered
+
+RAW_BYTES = 12
+_RAW = struct.Struct("<iii")  # size, then algorithm and hash (or hash and algorithm): 0 either way
+
+UNSAID = "XXHASH or MURMUR3"
+"""The hash by a draft's header, which is the same for both."""
+
+_HASHES = {XXH64: "XXHASH", MURMUR3: "MURMUR3"}
+_DRAFT_HASHES = (*_HASHES.values(), UNSAID)
 
 _UNIONS = {2: ("algorithm", ALGORITHMS), 3: ("hash", HASHES), 4: ("compression", COMPRESSIONS)}
 
@@ -36,7 +48,9 @@ class FilterHeader:
     ----------
     num_bytes : length of the bitset in bytes, as the header says.
     algorithm, hash, compression : the union's member by name, or `unknown (field N)`.
+        A draft's header does not tell its hash: it is the one of the variant under which it was read.
     header_bytes : bytes that the header takes in the file.
+    form : thrift4 today; raw or thrift3 in drafts.
     """
 
     num_bytes: int
@@ -44,13 +58,14 @@ class FilterHeader:
     hash: str
     compression: str
     header_bytes: int
+    form: str = THRIFT4
 
     @property
     def problem(self) -> str | None:
         """Why a bitset behind this header cannot be used, or None."""
         for what, known in (("algorithm", ALGORITHMS), ("hash", HASHES), ("compression", COMPRESSIONS)):
             value = getattr(self, what)
-            if value not in known.values():
+            if value not in known.values() and not (self.form != THRIFT4 and value in _DRAFT_HASHES):
                 return f"the filter header's {what} is {value}"
         if self.num_bytes < 32:
             return f"the filter header says {self.num_bytes} bytes; a filter has at least 32"
@@ -63,14 +78,16 @@ _known: dict[bytes, FilterHeader] = {}  # filters of one size have one header, a
 _known_lengths: set[int] = set()
 
 
-def read_header(data: bytes | memoryview) -> FilterHeader:
+def read_header(data: bytes | memoryview, variant: Variant = FINAL) -> FilterHeader:
     """Decode the header at the beginning of `data`.
 
     Raises
     ------
     BrokenFilterError
-        The bytes are not a header, or it lacks a required field.
+        The bytes are not a header of the variant, or it lacks a required field.
     """
+    if variant != FINAL:
+        return _of_variant(read_any(data), variant)
     data = bytes(data[:MAX_HEADER_BYTES])
     for length in tuple(_known_lengths):
         found = _known.get(data[:length])
@@ -83,7 +100,65 @@ def read_header(data: bytes | memoryview) -> FilterHeader:
     return header
 
 
+def read_any(data: bytes | memoryview) -> FilterHeader:
+    """Decode a header of whichever form. Its bytes tell which: Thrift begins with 0x15, a raw one with a power of two.
+
+    Raises
+    ------
+    BrokenFilterError
+        The bytes are no header of any form.
+    """
+    data = bytes(data[:MAX_HEADER_BYTES])
+    raw = _raw(data)
+    if raw is not None:
+        return raw
+    found = _fields(data)
+    if "compression" in found or len(found) < 4:
+        return _complete(found)
+    header = _complete(found | {"compression": COMPRESSIONS[1], "form": THRIFT3})
+    return replace(header, hash=UNSAID) if header.hash in HASHES.values() else header
+
+
+def _of_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
+    if header.form != variant.header:
+        raise BrokenFilterError(f"the filter header is {_FORMS[header.form]}; variant {variant} has another")
+    if variant.block == MASK and header.num_bytes & (header.num_bytes - 1):
+        raise BrokenFilterError(f"header says {header.num_bytes} bytes; variant {variant} has powers of two alone")
+    return replace(header, hash=hash_name(header, variant))
+
+
+def hash_name(header: FilterHeader, variant: Variant) -> str:
+    """The hash by a header, or by the variant where the header does not tell."""
+    return _HASHES[variant.hash] if header.hash == UNSAID else header.hash
+
+
+_FORMS = {RAW: "three raw numbers", THRIFT3: "Thrift that names no compression", THRIFT4: "Thrift of four fields"}
+
+
+def _raw(data: bytes) -> FilterHeader | None:
+    """A raw header; None where there is none. Its size is a power of two: the draft says so, and its writers did so."""
+    if len(data) < RAW_BYTES:
+        return None
+    num_bytes, algorithm, hash = _RAW.unpack_from(data)
+    if num_bytes < 32 or num_bytes & (num_bytes - 1) or algorithm or hash:
+        return None
+    return FilterHeader(num_bytes, ALGORITHMS[1], UNSAID, COMPRESSIONS[1], RAW_BYTES, RAW)
+
+
 def _decode(data: bytes) -> FilterHeader:
+    if _raw(data) is not None:
+        raise BrokenFilterError(f"the filter header is three raw numbers{_DRAFTS}")
+    found = _fields(data)
+    if "compression" not in found and len(found) == 4:
+        raise BrokenFilterError(f"the filter header lacks compression{_DRAFTS}")
+    return _complete(found)
+
+
+_DRAFTS = ": it is a draft's; to read it, name its variant, or 'detect'"
+
+
+def _fields(data: bytes) -> dict[str, Any]:
+    """What a Thrift header holds, and its length."""
     transport = TMemoryBuffer(data)
     protocol = TCompactProtocol(
         transport, string_length_limit=MAX_HEADER_BYTES, container_length_limit=MAX_HEADER_BYTES
@@ -106,10 +181,14 @@ def _decode(data: bytes) -> FilterHeader:
         protocol.readStructEnd()
     except (TException, EOFError, ValueError, KeyError, IndexError, TypeError, AssertionError, RecursionError) as error:
         raise BrokenFilterError("there is no filter header where the footer says") from error
+    return found | {"header_bytes": transport._buffer.tell()}
+
+
+def _complete(found: dict[str, Any]) -> FilterHeader:
     missing = [name for name in ("num_bytes", "algorithm", "hash", "compression") if name not in found]
     if missing:
         raise BrokenFilterError(f"the filter header lacks {', '.join(missing)}")
-    return FilterHeader(**found, header_bytes=transport._buffer.tell())
+    return FilterHeader(**found)
 
 
 def _read_union(protocol: Any, members: dict[int, str]) -> str:
@@ -129,8 +208,10 @@ def _read_union(protocol: Any, members: dict[int, str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def write_header(num_bytes: int) -> bytes:
-    """The header of an uncompressed split-block filter over XXH64 whose bitset has `num_bytes` bytes."""
+def write_header(num_bytes: int, variant: Variant = FINAL) -> bytes:
+    """The header of an uncompressed split-block filter whose bitset has `num_bytes` bytes."""
+    if variant.header == RAW:
+        return _RAW.pack(num_bytes, 0, 0)
     transport = TMemoryBuffer()
     protocol = TCompactProtocol(transport)
     protocol.writeStructBegin("BloomFilterHeader")
@@ -138,6 +219,8 @@ def write_header(num_bytes: int) -> bytes:
     protocol.writeI32(num_bytes)
     protocol.writeFieldEnd()
     for number, (name, _) in _UNIONS.items():
+        if name == "compression" and variant.header == THRIFT3:
+            break
         protocol.writeFieldBegin(name, TType.STRUCT, number)
         protocol.writeStructBegin(name)
         protocol.writeFieldBegin("", TType.STRUCT, 1)

@@ -376,18 +376,24 @@ class Footer:
         begin = starts[order][1:]
         return bool((begin >= np.where(is_filter[order][1:], reach, of_filters)).all())
 
-    def data_ranges(self) -> np.ndarray:
-        """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end)."""
-        chunks = self.chunks
-        starts = np.where(
-            chunks["dictionary_page_offset"] > 0,
-            np.minimum(chunks["dictionary_page_offset"], chunks["data_page_offset"]),
-            chunks["data_page_offset"],
-        )
-        ranges = [(starts, chunks["compressed_size"])]
-        ranges += [(chunks[f"{index}_offset"], chunks[f"{index}_length"]) for index in ("offset_index", "column_index")]
-        spans = [np.stack([start, start + size], axis=1)[(start > 0) & (size > 0)] for start, size in ranges]
-        return np.concatenate(spans)
+    def data_ranges(self, page_sizes: np.ndarray | None = None) -> np.ndarray:
+        """Byte ranges of the file that hold pages or page indexes, as an (n, 2) array of [start, end).
+
+        `page_sizes` are the lengths of all column chunks' pages where these are not the chunks' sizes.
+        """
+        sizes = self.chunks["compressed_size"] if page_sizes is None else page_sizes
+        return np.concatenate([_spans(self.first_pages, sizes), self.index_ranges()])
+
+    def index_ranges(self) -> np.ndarray:
+        """The same of page indexes alone."""
+        names = ("offset_index", "column_index")
+        return np.concatenate([_spans(self.chunks[f"{name}_offset"], self.chunks[f"{name}_length"]) for name in names])
+
+    @cached_property
+    def first_pages(self) -> np.ndarray:
+        """Where the pages of each column chunk begin."""
+        data, dictionary = self.chunks["data_page_offset"], self.chunks["dictionary_page_offset"]
+        return np.where(dictionary > 0, np.minimum(dictionary, data), data)
 
     def codec(self, record: np.void) -> int | None:
         """The number of the codec that a column chunk is compressed by, given by its record."""
@@ -419,12 +425,12 @@ class Footer:
             np.ascontiguousarray(places[:, 1]),
         )
 
-    def physical_view(self, leaf: Leaf) -> bytes:
+    def physical_view(self, leaf: Leaf, page_sizes: np.ndarray | None = None) -> bytes:
         """A small Parquet file (no pages, all offsets into this one) that shows one column as its stored values.
 
         Annotations are left out, so that a reader hands out what is stored: INT32 and not dates, bytes and not
         decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
-        plain-encoded alike.
+        plain-encoded alike. `page_sizes` as in `data_ranges`.
         """
         elements = [_root()]
         for node in leaf.nodes[:-1]:
@@ -436,7 +442,7 @@ class Footer:
         elif leaf.length is not None:
             stored.append((2, I32, leaf.length))
         elements.append([*stored, (3, I32, _repetition(last)), (4, BINARY, _ANY_NAME)])
-        groups = [self._physical_row_group(number, leaf) for number in range(self.num_row_groups)]
+        groups = [self._physical_row_group(number, leaf, page_sizes) for number in range(self.num_row_groups)]
         return self._small_file([], elements, self.num_rows, groups, [])
 
     def columns_file(
@@ -501,11 +507,15 @@ class Footer:
         footer = write_struct(fields)
         return b"".join((MAGIC, *pages, footer, struct.pack("<I", len(footer)), MAGIC))
 
-    def _physical_row_group(self, row_group: int, leaf: Leaf) -> list[tuple[int, int, Any]]:
+    def _physical_row_group(
+        self, row_group: int, leaf: Leaf, page_sizes: np.ndarray | None
+    ) -> list[tuple[int, int, Any]]:
         record = self.chunk(row_group, leaf)
         kind = _FIXED if leaf.physical == "INT96" else PHYSICAL_TYPES.index(leaf.physical)
-        meta = self._meta_fields(row_group, leaf, [_ANY_NAME] * len(leaf.nodes), {1: kind})
-        size = int(record["compressed_size"])
+        size, changed = int(record["compressed_size"]), {1: kind}
+        if page_sizes is not None:
+            size = changed[7] = int(page_sizes[int(self.row_groups[row_group]["first_chunk"]) + leaf.index])
+        meta = self._meta_fields(row_group, leaf, [_ANY_NAME] * len(leaf.nodes), changed)
         chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
         return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, self.num_rows_of(row_group))]
 
@@ -538,6 +548,10 @@ class Footer:
                     f"metadata: the column chunk lacks field {number}", row_group=row_group, column=leaf.name
                 )
         return meta
+
+
+def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    return np.stack([starts, starts + sizes], axis=1)[(starts > 0) & (sizes > 0)]
 
 
 def _root(num_columns: int = 1) -> list[tuple[int, int, Any]]:

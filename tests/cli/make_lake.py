@@ -98,6 +98,14 @@ def broken() -> None:
                 shutil.move(case.path, LAKE.parent / "broken.parquet")
 
 
+def draft() -> None:
+    """A file whose filters on `id` are of the first draft, at the beginning of their column chunks."""
+    import drafts
+
+    options = {"row_group_size": DISTINCT, "num_bytes": 256, "counted": True, "use_dictionary": False}
+    drafts.write_draft(LAKE.parent / "draft.parquet", two_groups(), ["id"], "murmur3+mask+raw", **options)
+
+
 if __name__ == "__main__":
     shutil.rmtree(LAKE, ignore_errors=True)
     by_pyarrow()
@@ -105,3 +113,4 @@ if __name__ == "__main__":
     by_datafusion()
     by_spark()
     broken()
+    draft()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ FORMATS = ("table", "json", "ndjson", "csv")
 COMMANDS = {
     "show": "show lake broken.parquet",
     "show-some": "show lake --column id --row-group 1",
+    "show-draft": "show draft.parquet lake/by=pyarrow --variant detect",
+    "show-draft-unnamed": "show draft.parquet",
     "advise": "advise lake",
     "advise-sample": "advise lake broken.parquet --sample 8 --fpp 0.001",
     "embed-dry-run": "embed lake --column id --column tag=0.001 --dry-run",
@@ -28,6 +31,8 @@ COMMANDS = {
     "drop-in-place": "drop lake --column id --in-place",
     "verify": "verify lake broken.parquet",
     "verify-data": "verify lake --data",
+    "verify-draft": "verify draft.parquet --data --variant murmur3+mask+raw",
+    "verify-other-draft": "verify draft.parquet --data --variant xxh64+mask+raw",
     "find": "find lake --where \"id IN (4250, 100) AND tag <> 'tag 9'\" --columns tag,id,by --limit 9",
     "find-nothing": 'find lake --where "id = 4251"',
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
@@ -62,6 +67,7 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "algorithm": (str, None),
             "hash": (str, None),
             "compression": (str, None),
+            "variant": (str, None),
             "num_blocks": (int, None),
             "fill": (float, None),
             "fpp": (float, None),
@@ -245,6 +251,8 @@ TOTALS = {
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_printed(name, format, run, lake, golden, monkeypatch):
+    if "draft.parquet" in COMMANDS[name]:
+        shutil.copy(Path(__file__).parent / "draft.parquet", lake)
     if "--index" in COMMANDS[name]:
         make_indexes(monkeypatch)
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)  # every run takes as long

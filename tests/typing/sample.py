@@ -32,6 +32,7 @@ from parquet_bloom import (
     Probed,
     PruneReport,
     SplitBlockBloomFilter,
+    Variant,
     VerifyReport,
     errors,
 )
@@ -59,6 +60,11 @@ def one_filter(values: Iterable[int]) -> None:
     assert_type(one.merge(one.fold()), SplitBlockBloomFilter)
     assert_type(3 in one, bool)
     assert_type(SplitBlockBloomFilter.from_bitset(bytes(32)), SplitBlockBloomFilter)
+    draft = SplitBlockBloomFilter(32, variant="murmur3+mask+raw")
+    assert_type(
+        SplitBlockBloomFilter.from_bytes(draft.to_bytes(header=True), variant=draft.variant), SplitBlockBloomFilter
+    )
+    assert_type(draft.variant, Variant)
     found: np.ndarray[Any, Any] = one.check(values)
     hashes: np.ndarray[Any, Any] = parquet_bloom.hash_values(values)
     one.insert_hashes(hashes)
