@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .core.sizing import fpp_for, size_for
     from .core.variants import Variant
     from .file.advice import ColumnAdvice
-    from .file.advise import AdviceReport, advise
+    from .file.advise import AdviceReport
     from .file.detection import detect_variant
     from .file.drop import DropReport, drop
     from .file.embed import EmbedReport, embed
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         IndexSnapshot,
         IndexStats,
     )
+    from .prune.advise import advise
     from .prune.plan import prune
     from .prune.polars import scan_polars
     from .prune.read import iter_batches, read_table
@@ -109,7 +110,7 @@ _HOMES = {
     "SplitBlockBloomFilter": ".filter",
     "Variant": ".core.variants",
     "VerifyReport": ".file.verify",
-    "advise": ".file.advise",
+    "advise": ".prune.advise",
     "detect_variant": ".file.detection",
     "drop": ".file.drop",
     "embed": ".file.embed",

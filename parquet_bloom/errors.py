@@ -82,6 +82,14 @@ class MalformedFooterError(ParquetBloomError, ValueError):
     """The footer is there, but it cannot be what a Parquet writer meant."""
 
 
+class NotOrcError(ParquetBloomError, ValueError):
+    """The file does not end as an ORC file does."""
+
+
+class MalformedOrcError(ParquetBloomError, ValueError):
+    """The metadata of an ORC file is there, but it cannot be what a writer meant."""
+
+
 class EncryptedFileError(ParquetBloomError):
     """The footer, or the column concerned, is encrypted or signed."""
 
@@ -149,6 +157,10 @@ class BrokenIndexError(ParquetBloomError, ValueError):
 
 class IndexInUseError(ParquetBloomError):
     """Another writer is at work on the lake index, or has changed it meanwhile."""
+
+
+class BrokenZonesError(ParquetBloomError, ValueError):
+    """A zone index is not what was written, or contradicts itself."""
 
 
 class PredicateError(ParquetBloomError, ValueError):

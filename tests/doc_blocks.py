@@ -10,7 +10,7 @@ one page that name the same folder share it, from the top of the page down, so t
 one shows. What a Python block prints stands in the ```text block behind it; one without such a block is shown only.
 A console block holds command lines and what they print, stdout and stderr as a terminal of 100 columns shows them:
 `$ parquet-bloom ...`, and `$ echo $?` for the exit code. Where a path from the root is printed, the folder is shown as
-`/data`; commands about an index, which names files so, have a terminal that is as much wider.
+`/data`; commands about an index or zones, which name files so, have a terminal that is as much wider.
 
 Times, bytes read and sizes of whole files are compared by their shape alone (`CHANGING`); all else to the letter.
 ``PARQUET_BLOOM_UPDATE_GOLDEN=1`` writes what is printed into the pages.
@@ -143,7 +143,7 @@ def _console(text: str, folder: Path) -> str:
                 continue
             program, *arguments = shlex.split(command, comments=True)
             assert program == "parquet-bloom", f"a console block runs parquet-bloom alone, not {program}"
-            columns = 100 + (len(str(folder)) - len(HERE) if arguments[0] == "index" else 0)
+            columns = 100 + (len(str(folder)) - len(HERE) if arguments[0] in ("index", "zones") else 0)
             result = CliRunner(env={"COLUMNS": str(columns)}).invoke(tool, arguments)
             if result.exception and not isinstance(result.exception, SystemExit):
                 raise result.exception

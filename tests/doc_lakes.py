@@ -9,6 +9,7 @@ from pathlib import Path
 import drafts
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 import parquet_bloom
 
@@ -50,6 +51,26 @@ def old(folder: Path) -> None:
     table = pa.table({"id": pa.array(numbers, pa.int64()), "name": [f"n{number}" for number in numbers]})
     options = {"row_group_size": 1_000, "num_bytes": 2048, "compression": "none", "use_dictionary": False}
     drafts.write_draft(folder / "old.parquet", table, ["id", "name"], "murmur3+mask+raw", **options)
+
+
+def orcs(folder: Path) -> None:
+    """`lake/`: two ORC files as pyarrow writes them, of two stripes of four row groups each.
+
+    `id` and `request` are random, `ts` is sorted, `country` has five values, `rank` is a tinyint. There are filters
+    on `id` and `rank`, at pyarrow's default fpp of 0.05.
+    """
+    (folder / "lake").mkdir()
+    for number in range(2):
+        events = _events(number * ROWS)
+        ranks = pa.array([value % 100 for value in events["id"].to_pylist()], pa.int8())
+        orc.write_table(
+            events.append_column("rank", ranks),
+            folder / "lake" / f"{'ab'[number]}.orc",
+            batch_size=ROWS // 2,
+            stripe_size=1,  # a stripe a batch
+            row_index_stride=ROWS // 8,
+            bloom_filter_columns=[1, 5],
+        )
 
 
 def _events(first: int) -> pa.Table:

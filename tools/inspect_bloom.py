@@ -1,4 +1,4 @@
-"""Show the Bloom filters of Parquet files, a row each: tools/inspect_bloom.py PATH... (--help tells the options)."""
+"""Show the Bloom filters of Parquet and ORC files, a row each: tools/inspect_bloom.py PATH... (see --help)."""
 
 import sys
 from pathlib import Path

@@ -20,14 +20,15 @@ PROGRAM = "parquet-bloom"
 
 # What `--help` says of each command; it need not import them for that.
 COMMANDS = {
-    "show": "Show the filters of Parquet files.",
+    "show": "Show the filters of Parquet and ORC files.",
     "advise": "Say which columns deserve filters, and why.",
     "embed": "Embed Bloom filters into Parquet files.",
     "drop": "Take filters out of Parquet files again.",
-    "verify": "Check the filters of Parquet files.",
+    "verify": "Check the filters of Parquet and ORC files.",
     "find": "Find the rows that match a predicate.",
     "prune": "Say what a predicate has to read, and why not the rest.",
     "index": "Make and ask an index of a lake: from a value to its files.",
+    "zones": "Make and show zone indexes: from a value to rows.",
     "size": "Say how large a filter has to be.",
     "spark-archive": "Pack this package for Spark's executors.",
     "completion": "Print what completes commands in a shell.",

@@ -11,6 +11,7 @@ from ..file.advice import MAYBE, NO, YES, ColumnAdvice
 from ..file.advise import SAMPLE, AdviceReport, ask, conclude
 from ..file.engines import ENGINES
 from ..file.survey import FileSurvey
+from ..prune.advise import survey
 from ..threads import processors
 from .options import column_option, command
 from .output import Output, write_text
@@ -59,6 +60,9 @@ COLUMNS = (
     Column("skipped_absent", "absent", right=True, text=_percent),
     Column("sizes", "bytes of filters", usual=_detail),
     Column("shares", "share of the files", text=_shares, usual=_detail),
+    Column("filter_fpp", "fpp now", right=True, rare=lambda row: row["filter_fpp"] is None, sinks=True),
+    Column("together", "a stripe", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
+    Column("row_group_fpp", "fpp of each", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
     Column("engines", "asked by", text=_engines, folds=True, sinks=True),
     Column("reason", "why", below=True),
 )
@@ -81,13 +85,19 @@ COLUMNS = (
     help=f"Read the values of N row groups, spread over all files, for surer advice; {SAMPLE} is a good number.",
 )
 @click.option(
-    "--fpp", type=float, default=0.01, show_default=True, help="False-positive probability that is reckoned with."
+    "--fpp",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="False-positive probability that is reckoned with; in ORC files that of a stripe.",
 )
 def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sample: int, fpp: float) -> int:
     r"""Say which columns deserve filters, and why: for queries of the form column = value.
 
     Without --sample this is told from footers alone, and from the headers of dictionaries in a few files; what these
-    leave open is said to be open. A row a column, the best first, then the command that embeds what is advised.
+    leave open is said to be open. A row a column, the best first, then the command that embeds what is advised. Into
+    ORC files nothing can be embedded: for them it is told how to write them anew. A reader that takes stripes whole
+    asks the filters of all row groups in them, so these need a smaller fpp each.
 
     \b
     distinct  share of a row group's values that are distinct
@@ -97,11 +107,16 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
     size      of all filters, against the files; at most, if distinct is ?
     skips     row groups that min, max and a filter skip, for a value that
               occurs, and (absent) for one that does not
+    fpp now   of the filters that are there; of ORC files alone, as are
+    a stripe     the most row groups in one, and
+    fpp of each  what filters are to be made for, that a stripe has --fpp
     asked by  which of DuckDB, DataFusion, ClickHouse and Spark ask such a
               column's filters themselves
     """
     files = find_files(paths, output)
-    question, options = ask([file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem)
+    question, options = ask(
+        [file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem, look=survey
+    )
 
     def look(file: Found, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
         progress(0, 1)
@@ -114,6 +129,7 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
             rows.add(_row(advice, report))
         rows.facts |= {"fpp": fpp, "totals": _totals(report)}
         rows.facts |= {"embed_command": report.command, "sample_command": report.open_question}
+        rows.facts |= {"orc_options": report.orc_options}
     if output.format == "table":
         _say_commands(report)
     output.summary(_summary(report))
@@ -144,6 +160,9 @@ def _totals(report: AdviceReport) -> dict[str, int]:
 def _say_commands(report: AdviceReport) -> None:
     """The commands to go on with, on stdout: they are what was asked for."""
     said = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
+    if report.orc_calls:
+        spark, pyarrow = report.orc_calls
+        said += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
     lines = [f"{head}\n    {printable(command)}\n" for head, command in said if command]
     if lines:
         write_text("\n" + "".join(lines))

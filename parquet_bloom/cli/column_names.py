@@ -9,7 +9,6 @@ from itertools import chain
 import click
 
 from ..errors import ParquetBloomError
-from ..file.reader import open
 from ..storage import is_url
 
 _MOST_NAMES = 1000  # in folders, among which a file is sought: a key was pressed
@@ -23,9 +22,11 @@ def columns_beginning(context: click.Context, parameter: click.Parameter, incomp
     for path in (*chain.from_iterable(named), *context.args):
         file = _first_file(os.fspath(path))
         if file is not None:
+            from .orc_rows import opened  # who completes nothing need not wait for it
+
             try:
-                with open(file) as opened:
-                    names = dict.fromkeys(opened.columns)
+                with opened(file, None) as found:
+                    names = dict.fromkeys(found.columns)
             except ParquetBloomError:
                 continue
             return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
@@ -33,7 +34,7 @@ def columns_beginning(context: click.Context, parameter: click.Parameter, incomp
 
 
 def _first_file(path: str) -> str | None:
-    """A local path's own file, or the first one below it that is called .parquet."""
+    """A local path's own file, or the first one below it that is called .parquet or .orc."""
     if is_url(path):
         return None
     if os.path.isfile(path):
@@ -42,7 +43,7 @@ def _first_file(path: str) -> str | None:
     for folder, folders, names in os.walk(path):
         folders.sort()
         for name in sorted(names):
-            if name.endswith(".parquet") and not name.startswith((".", "_")):
+            if name.endswith((".parquet", ".orc")) and not name.startswith((".", "_")):
                 return os.path.join(folder, name)
         seen += len(names) + len(folders)
         if seen > _MOST_NAMES:

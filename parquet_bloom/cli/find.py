@@ -58,6 +58,7 @@ def find(
     ignore_case: bool,
     cache: str | None,
     index: str | None,
+    zones: tuple[str, ...],
     columns: tuple[str, ...],
     listed: str | None,
     limit: int | None,
@@ -75,7 +76,7 @@ def find(
     with files_asked(paths, index, output) as (files, asked):
         if target is not None:
             check_output(files, target)
-        report = pruned(output, files, node, timezone, ignore_case, cache, asked)
+        report = pruned(output, files, node, timezone, ignore_case, cache, asked, zones)
     found = 0
     with output.progress(report.selected_files) as bar, output.step("read"):
         schema, batches = iter_selected(

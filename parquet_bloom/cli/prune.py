@@ -11,6 +11,7 @@ from ..predicate import parse
 from ..prune.report import PruneReport, RowGroupDecision
 from ..prune.row_ranges import Ranges, ranges_of
 from .options import command
+from .orc_rows import STRIPE
 from .output import BAD, GOOD, Output
 from .paths import check_output
 from .table import Column, counted, or_blank
@@ -29,6 +30,7 @@ def _ranges_text(ranges: list[list[int]] | None) -> str:
 COLUMNS = (
     Column("file", "file", folds=True),
     Column("row_group", "row group", right=True),
+    STRIPE,
     Column("read", "", text=lambda value: "read" if value else "skip"),
     Column("num_rows", "rows", right=True),
     Column("row_ranges", "row ranges", text=_ranges_text, usual=lambda row: row["row_ranges"] is None, folds=True),
@@ -77,6 +79,7 @@ def prune(
     ignore_case: bool,
     cache: str | None,
     index: str | None,
+    zones: tuple[str, ...],
     html: str | None,
     check: bool,
     asked_fpp: float | None,
@@ -84,8 +87,9 @@ def prune(
     """Say which files and row groups can hold a row that matches, and what rules out the others.
 
     Decided from statistics and Bloom filters alone, and from folders named like day=2026-01-31 and an index of the
-    lake: files that these rule out are not opened, and are one row. Of row groups with a page index, row ranges are
-    those that their pages leave. What is doubtful is read, and the doubt is told.
+    lake: files that these rule out are not opened, and are one row. Of row groups with a page index, or zones, row
+    ranges are those that these leave. Row groups of ORC files are numbered through all stripes. What is doubtful is
+    read, and the doubt is told.
     """
     if html is None and (check or asked_fpp is not None):
         raise click.UsageError("--check and --asked-fpp are about the page of --html", click.get_current_context())
@@ -95,7 +99,7 @@ def prune(
         if html is not None:
             check_output(files, html)
         rows = stack.enter_context(output.rows("row_groups", COLUMNS))
-        report = pruned(output, files, node, timezone, ignore_case, cache, asked)
+        report = pruned(output, files, node, timezone, ignore_case, cache, asked, zones)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = ranges_of(report, on_error=output.fail, progress=bar.of)
         if html is not None:
@@ -122,10 +126,12 @@ def _row(path: str, decision: RowGroupDecision, ranges: list[tuple[int, int]] | 
     reason = decision.reason
     if left is not None:
         num_left = sum(stop - start for start, stop in left)
-        reason = f"its pages leave {num_left:,} of {counted(decision.num_rows, 'row')}"
+        whose = "pages" if decision.rows is None else "zones" if left == [*decision.rows] else "pages and zones"
+        reason = f"its {whose} leave {num_left:,} of {counted(decision.num_rows, 'row')}"
     return {
         "file": path,
         "row_group": decision.row_group,
+        "stripe": decision.stripe,
         "read": decision.read,
         "num_rows": decision.num_rows,
         "row_ranges": None if left is None else [list(span) for span in left],

@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..core.variants import FINAL_NAME
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.columns import find_leaves
-from ..file.reader import BloomFile, ChunkFilter, open
+from ..file.reader import BloomFile, ChunkFilter
 from ..metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
+from . import orc_rows
 from .options import column_option, command, variant_option
 from .output import Output
 from .paths import find_files
 from .table import PROBLEM, Column, counted
+
+if TYPE_CHECKING:
+    from ..orc import OrcFile
 
 
 def _known(key: str, names: dict[int, str]) -> Any:
     return lambda row: row[key] in (None, *names.values())
 
 
+def _of_orc(row: Any) -> bool:
+    return row["stripe"] is not None
+
+
 COLUMNS = (
     Column("file", "file", folds=True),
     Column("row_group", "row group", right=True),
+    orc_rows.STRIPE,
     Column("column", "column", folds=True),
     Column("type", "type", folds=True),
-    Column("offset", "offset", right=True),
-    Column("length", "length", right=True),
+    orc_rows.STREAM,
+    Column("offset", "offset", right=True, rare=_of_orc),
+    Column("length", "length", right=True, rare=_of_orc),
     Column("num_bytes", "bytes", right=True),
-    Column("algorithm", "algorithm", usual=_known("algorithm", ALGORITHMS), folds=True),
-    Column("hash", "hash", usual=_known("hash", HASHES), folds=True),
-    Column("compression", "compression", usual=_known("compression", COMPRESSIONS), folds=True),
-    Column("variant", "variant", usual=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
-    Column("num_blocks", "blocks", right=True),
+    Column("algorithm", "algorithm", rare=_of_orc, usual=_known("algorithm", ALGORITHMS), folds=True),
+    Column("hash", "hash", rare=_of_orc, usual=_known("hash", HASHES), folds=True),
+    Column("compression", "compression", rare=_of_orc, usual=_known("compression", COMPRESSIONS), folds=True),
+    Column("variant", "variant", rare=_of_orc, usual=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
+    Column("num_blocks", "blocks", right=True, rare=_of_orc),
+    orc_rows.FUNCTIONS,
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
     Column("fpp", "fpp", right=True),
     Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
+    orc_rows.DOUBT,
     PROBLEM,
 )
 
@@ -56,7 +68,8 @@ COLUMNS = (
     metavar="N",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Show the filters of this row group of each file only, counted from 0. Repeatable.",
+    help="Show the filters of this row group of each file only, counted from 0, in ORC files through all stripes. "
+    "Repeatable.",
 )
 @variant_option
 def show(
@@ -66,26 +79,29 @@ def show(
     row_groups: tuple[int, ...],
     variant: str | None,
 ) -> int:
-    """Show the filters of Parquet files, a row each: place, header, size, fill, false-positive probability.
+    """Show the filters of Parquet and ORC files, a row each: place, header, size, fill, false-positive probability.
 
-    fpp and ndv (distinct values) are estimated from the bits that are set.
+    fpp and ndv (distinct values) are estimated from the bits that are set. A file is what it holds, whatever its name.
+    Row groups of ORC files are numbered through all stripes; filters that other writers' faults make useless are said
+    to be so.
     """
     files = find_files(paths, output)
     missing = set(columns)
     highest = -1
-    totals = {"files": 0, "filters": 0, "broken": 0, "num_bytes": 0}
+    totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
     with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
         for file in bar.over(files):
             with (
                 output.going_on(),
                 output.step("read filters"),
-                open(file.path, output.filesystem, variant=variant) as opened,
+                orc_rows.opened(file.path, output.filesystem, variant) as opened,
             ):
                 totals["files"] += 1
-                highest = max(highest, opened.num_row_groups - 1)
+                highest = max(highest, len(opened.row_groups) - 1)
                 for row in _rows(opened, columns, row_groups, missing):
                     totals["filters"] += 1
                     totals["broken"] += row["problem"] is not None
+                    totals["doubtful"] += row["doubt"] is not None
                     totals["num_bytes"] += 0 if row["problem"] else row["num_bytes"]
                     rows.add(row)
         if totals["files"]:
@@ -94,13 +110,17 @@ def show(
     output.summary(
         f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
         + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
+        + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
     )
     return output.exit_code()
 
 
 def _rows(
-    file: BloomFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
+    file: BloomFile | OrcFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
 ) -> Iterator[dict[str, Any]]:
+    if not isinstance(file, BloomFile):
+        yield from orc_rows.rows_of(file, columns, row_groups, missing, [column.key for column in COLUMNS])
+        return
     leaves = file.leaves
     if columns:
         found = {name: find_leaves(leaves, name) for name in columns}

@@ -60,6 +60,7 @@ class Column:
         when there are no others.
     folds : whether its values may go on in the next line on such a terminal.
     style : how `click.style` shows its values.
+    rare : tells rows that have nothing of that kind; tables of such rows alone leave the column out on any terminal.
     below : whether tables show its values below the rows, each in lines of its own, as sentences want to be.
     sinks : whether they also do so, behind its title, on a terminal for which folding is not enough.
     """
@@ -70,6 +71,7 @@ class Column:
     text: Callable[[Any], str] = as_text
     usual: Callable[[Row], bool] | None = None
     folds: bool = False
+    rare: Callable[[Row], bool] | None = None
     style: Mapping[str, Any] | None = None
     below: bool = False
     sinks: bool = False
@@ -104,6 +106,7 @@ def lay_out(
     color : whether headings and values are styled.
     heads : whether the first column may stand above the rows that share it.
     """
+    columns = [column for column in columns if not (column.rare and all(map(column.rare, rows)))]
     under = _texts([column for column in columns if column.below], rows)
     columns = [column for column in columns if not column.below]
     table = _Table(columns, _texts(columns, rows))

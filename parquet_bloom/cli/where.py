@@ -13,7 +13,7 @@ from ..file.footer_store import DiskFooterCache
 from ..predicate.tree import Node
 from ..prune.indexed import files_of
 from ..prune.plan import prune
-from ..prune.report import PruneReport
+from ..prune.report import PruneReport, few
 from .options import timezone_option
 from .output import Output
 from .paths import Found, find_files
@@ -46,11 +46,17 @@ _OPTIONS = (
         metavar="FOLDER",
         help="Ask this index of the lake, and open no file that it rules out. Without a PATH, all files of its lake.",
     ),
+    click.option(
+        "--zones",
+        metavar="FILE",
+        multiple=True,
+        help="Ask this zone index, and read no rows that it rules out. Repeatable.",
+    ),
 )
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --where, --dialect, --timezone, --ignore-case, --cache and --index."""
+    """Give a command --where, --dialect, --timezone, --ignore-case, --cache, --index and --zones."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -84,12 +90,14 @@ def pruned(
     ignore_case: bool,
     cache: str | None,
     index: str | LakeIndex | None = None,
+    zones: Sequence[str] = (),
 ) -> PruneReport:
     """Judge files; those that cannot be read are reported, and are not in the report.
 
     Parameters
     ----------
     files, index : as `files_asked` gives them. That the index cannot be read is said, and no error.
+    zones : paths of zone indexes. That one cannot be used is said, and no error.
     """
     with output.progress(len(files)) as bar, output.step("prune"), _footers(cache) as footers:
         report = prune(
@@ -102,9 +110,12 @@ def pruned(
             on_error=output.fail,
             cache=footers,
             index=index,
+            zones=list(zones) or None,
         )
     for doubt in report.index_doubts:
         output.note(f"the index is doubtful, so more may be read: {doubt}")
+    for doubt in few(report.zone_doubts):
+        output.note(f"zones are not used, so more may be read: {doubt}")
     return report
 
 
@@ -126,6 +137,7 @@ def totals_of(report: PruneReport) -> dict[str, Any]:
         "unopened_files": report.unopened_files,
         "unopened_by": report.unopened_by,
         "index_doubts": report.index_doubts,
+        "zone_doubts": report.zone_doubts,
         "row_groups": report.total_row_groups,
         "selected_row_groups": report.selected_row_groups,
         "skipped_by": report.skipped_by,

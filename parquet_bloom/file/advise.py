@@ -6,12 +6,10 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from decimal import Decimal
 from typing import Any
 
 from ..errors import ParquetBloomError, UnknownColumnError, printable
-from ..storage import file_system, list_files
-from ..threads import in_order, processors
 from .advice import MAYBE, YES, Advice, ColumnAdvice
 from .options import FilterOptions
 from .survey import FileSurvey, spread, survey
@@ -21,6 +19,8 @@ SAMPLE = 8
 
 DICTIONARIES = 8
 """Files whose dictionaries' headers are read where no values are."""
+
+_LEAST_STRIDE = 1000  # that ORC's Java library takes
 
 _SHOWN = 3  # broken files that a report names
 
@@ -37,6 +37,8 @@ class AdviceReport:
     fpp : that filters are reckoned with.
     columns : what is advised of each column.
     failures : (path, error) of files that could not be read.
+    orc_files : number of files that are ORC's: nothing can be embedded into those, their writers make the filters.
+    orc_stride : rows of a row group in most of them.
     """
 
     paths: tuple[str, ...]
@@ -48,6 +50,8 @@ class AdviceReport:
     fpp: float
     columns: tuple[ColumnAdvice, ...]
     failures: tuple[tuple[str, str], ...] = ()
+    orc_files: int = 0
+    orc_stride: int = 0
 
     def __getitem__(self, column: str) -> ColumnAdvice:
         """What is advised of a column, by its dotted path."""
@@ -62,9 +66,9 @@ class AdviceReport:
 
     @property
     def command(self) -> str | None:
-        """The command that embeds what is advised, the columns of "yes"; None if there are none."""
+        """The command that embeds what is advised, the columns of "yes"; None if there are none, or only ORC files."""
         chosen = self.worth()
-        if not chosen:
+        if not chosen or self.orc_files == self.files:
             return None
         # A name that ends like NAME=FPP needs one of its own behind it.
         names = (f"{name}={self.fpp}" if "=" in name else name for name in chosen)
@@ -84,13 +88,50 @@ class AdviceReport:
 
     @property
     def call(self) -> str | None:
-        """The same as a call in Python, on Spark; None if nothing is advised."""
+        """The same as a call in Python, on Spark; None where there is no command."""
         chosen = self.worth()
-        if not chosen:
+        if not chosen or self.orc_files == self.files:
             return None
         paths: str | list[str] = self.paths[0] if len(self.paths) == 1 else list(self.paths)
         fpp = "" if self.fpp == FilterOptions.fpp else f", fpp={self.fpp}"
         return f"parquet_bloom.spark.embed(spark, {paths!r}, {chosen!r}{fpp})"
+
+    @property
+    def orc_options(self) -> dict[str, str] | None:
+        """The options that Spark, and all who use ORC's Java library, write ORC files anew with; None if not worth it.
+
+        Of columns that have filters already these are kept: to write a file anew loses what is not asked for.
+        """
+        columns = self._orc_columns()
+        if not columns:
+            return None
+        return {
+            "orc.bloom.filter.columns": ",".join(advice.column for advice in columns),
+            "orc.bloom.filter.fpp": _down(min(advice.row_group_fpp for advice in columns)),
+            "orc.row.index.stride": str(max(_LEAST_STRIDE, self.orc_stride)),
+        }
+
+    @property
+    def orc_calls(self) -> tuple[str, ...]:
+        """How to write ORC files anew with what is advised: on Spark, and by pyarrow; empty if that is not worth it."""
+        options = self.orc_options
+        if options is None:
+            return ()
+        columns, fpp, stride = options.values()
+        given = f".option('orc.bloom.filter.fpp', {fpp}).option('orc.row.index.stride', {stride})"
+        numbers = [advice.number for advice in self._orc_columns()]
+        return (
+            f"frame.write.option('orc.bloom.filter.columns', {columns!r}){given}.orc(path)",
+            f"pyarrow.orc.write_table(table, path, bloom_filter_columns={numbers}, bloom_filter_fpp={fpp}, "
+            f"row_index_stride={self.orc_stride})",
+        )
+
+    def _orc_columns(self) -> list[ColumnAdvice]:
+        """The columns that ORC files should be written anew with filters of; none if that would bring nothing."""
+        known = [advice for advice in self.columns if advice.number is not None]
+        if not any(advice.verdict == YES or advice.weak for advice in known):
+            return []
+        return [advice for advice in known if advice.verdict == YES or (advice.filtered and not advice.barred)]
 
     def __str__(self) -> str:
         """A table of the columns, then how to embed what is advised."""
@@ -110,7 +151,14 @@ class AdviceReport:
         lines += [f"at fpp {self.fpp}; filters: share of the files' bytes; skips: row groups, for a value that occurs"]
         if self.command:
             lines += [printable(self.command), printable(str(self.call))]
+        lines += map(printable, self.orc_calls)
         return "\n".join(lines)
+
+
+def _down(fpp: float) -> str:
+    """A probability by its first two digits, and not more than it is."""
+    exact = Decimal(repr(fpp))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), 'ROUND_DOWN')):g}"
 
 
 def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
@@ -141,15 +189,17 @@ class Question:
     columns : dotted paths; None for all.
     per_file : {path: row groups to be read}, with 0 the headers of dictionaries alone; the other files give their
         footers alone.
+    look : takes a path and what else `survey` takes.
     """
 
     columns: frozenset[str] | None
     per_file: Mapping[str, int]
     filesystem: Any = None
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    look: Callable[..., FileSurvey] = survey
 
     def __call__(self, path: str) -> FileSurvey:
-        return survey(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
+        return self.look(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
 
 
 def ask(
@@ -210,66 +260,6 @@ def conclude(
         fpp=fpp,
         columns=columns,
         failures=tuple(failures),
+        orc_files=advice.written,
+        orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
     )
-
-
-def advise(
-    paths: Any,
-    columns: Iterable[str] | None = None,
-    *,
-    sample: int = SAMPLE,
-    fpp: float = 0.01,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    threads: int | None = None,
-) -> AdviceReport:
-    """Say which columns deserve filters, and why: for queries of the form `column = value`.
-
-    Of every file the footer is read: types, encodings, min and max, filters that are there. Of some row groups, spread
-    over all files, the values are read as well, which tells how many are distinct, and how many row groups have values
-    in common. What follows are estimates; they say what a filter would skip beyond what min and max do.
-
-    Parameters
-    ----------
-    paths : file, folder, pattern or URL, or several; as in `prune`.
-    columns : dotted paths, a group standing for all columns in it; None for all columns.
-    sample : number of row groups to be read; 0 for none: then dictionaries' headers in a few files tell how many values
-        are distinct, min and max whether row groups are alike, and what that leaves open is said to be.
-    fpp : false-positive probability that filters are reckoned with.
-    filesystem, storage_options : as in `prune`.
-    progress : called after each file with (done, in all).
-    threads : files that are looked at at once; None for a few a processor.
-
-    Returns
-    -------
-    AdviceReport
-        A verdict a column with its reason and numbers; `str()` of it is a table, with the command to run. Files that
-        cannot be read are named in it, and do not count.
-
-    Raises
-    ------
-    StorageError, ManagedTableError
-        There are no such files, or a table keeps books on them.
-    UnknownColumnError
-        No file has one of the columns.
-    """
-    alone = isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable)
-    several = [paths] if alone else list(paths)
-    places = file_system(filesystem, storage_options)
-    files = list_files(several, places)
-    question, options = ask(files, columns, sample, fpp, filesystem=places)
-    found: list[tuple[str, FileSurvey | None, str | None]] = []
-    with in_order(partial(_one, question), files, threads or 4 * processors()) as outcomes:
-        for done, outcome in enumerate(outcomes, 1):
-            found.append(outcome)
-            if progress:
-                progress(done, len(files))
-    return conclude(several, question, options.fpp, found)
-
-
-def _one(question: Question, path: str) -> tuple[str, FileSurvey | None, str | None]:
-    try:
-        return path, question(path), None
-    except ParquetBloomError as error:
-        return path, None, str(error)

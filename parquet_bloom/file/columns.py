@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from ..errors import UnknownColumnError
 from ..hashing import physical
 from ..metadata.footer import Leaf
 
 
-def find_leaves(leaves: Sequence[Leaf], name: str, ignore_case: bool = False) -> list[Leaf]:
+class Named(Protocol):
+    """A leaf of a schema of whichever format; `name` is its dotted path."""
+
+    @property
+    def name(self) -> str: ...
+
+
+AnyLeaf = TypeVar("AnyLeaf", bound=Named)
+
+
+def find_leaves(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False) -> list[AnyLeaf]:
     """The leaves that a name can mean: one by its whole dotted path, else all below a group of that path."""
 
     def folded(text: str) -> str:
@@ -20,7 +31,7 @@ def find_leaves(leaves: Sequence[Leaf], name: str, ignore_case: bool = False) ->
     return exact or [leaf for leaf in leaves if folded(leaf.name).startswith(wanted + ".")]
 
 
-def spellings(leaves: Sequence[Leaf], name: str) -> list[str]:
+def spellings(leaves: Sequence[Named], name: str) -> list[str]:
     """How a schema spells a name whatever its case, each spelling once; none if it has no such column."""
     return list(dict.fromkeys(leaf.name[: len(name)] for leaf in find_leaves(leaves, name, ignore_case=True)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import permutations, product
@@ -99,6 +100,22 @@ def _share(pairs: Sequence[tuple[Sample, Sample]]) -> float | None:
         if len(mine):
             shares.append(float(np.isin(mine, other.sketch, assume_unique=True).mean()))
     return sum(shares) / len(shares) if shares else None
+
+
+def fpp_apart(fpp: float, together: int) -> float:
+    """The false-positive probability that each of some filters may have, so that all of them together have `fpp`.
+
+    Parameters
+    ----------
+    fpp : of a reader that takes all of their row groups, or none: it does when one filter of them says "maybe".
+    together : number of the filters.
+    """
+    return fpp if together <= 1 else -math.expm1(math.log1p(-fpp) / together)
+
+
+def fpp_together(fpp: float, together: int) -> float:
+    """The other way round: how often one at least of some filters says "maybe", if each does so at `fpp`."""
+    return fpp if together <= 1 or fpp >= 1 else -math.expm1(math.log1p(-fpp) * together)
 
 
 def distinct_ratio(known: Iterable[tuple[int, int]]) -> float | None:

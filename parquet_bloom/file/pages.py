@@ -31,6 +31,7 @@ FEW = 16
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages of no more bytes are fetched with the data pages, larger ones only if these make use of them."""
 
+_RUN = 8  # so many times as many may be wanted of rows that follow one another, as those of a zone do
 _FEW_SCHEMAS = 8  # of column choices that are kept with a footer
 
 Rows = NDArray[np.int64]
@@ -173,7 +174,9 @@ class RowGroupPages:
         known = self._lookup.find(leaves)
         plans = [self._plan(leaf, known[leaf.index], rows) for leaf in leaves if leaf.index in known]
         fetched = self._fetch([plan for plan in plans if plan is not None])
-        found = self._few([one for one in fetched if len(rows) * FEW <= one.plan.num_rows], rows)
+        is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
+        share = len(rows) * (FEW // _RUN if is_run else FEW)
+        found = self._few([one for one in fetched if share <= one.plan.num_rows], rows)
         for one in fetched:
             plan = one.plan
             if plan.leaf.path[0] not in found:

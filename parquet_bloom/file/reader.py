@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import memory
 from ..core.variants import DETECT, FINAL, Variant
-from ..errors import BrokenFilterError, MissingFilterError, ParquetBloomError, UnknownColumnError
+from ..errors import BrokenFilterError, MissingFilterError, NotParquetError, ParquetBloomError, UnknownColumnError
 from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
@@ -39,7 +39,11 @@ def read_footer(source: Source) -> Footer:
     try:
         length = min(source.size, source.first_read)
         tail = source.read_at(source.size - length, length)
-        start, length = footer_span(tail, source.size)
+        try:
+            start, length = footer_span(tail, source.size)
+        except NotParquetError:
+            source.keep(source.size - length, tail)  # for who knows another format
+            raise
         inside = len(tail) - TAIL_BYTES - length
         missing = b"" if inside >= 0 else source.read_at(start, -inside)
         footer = Footer(missing + tail[max(0, inside) : -TAIL_BYTES], start)
@@ -566,6 +570,17 @@ class BloomFile:
         return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
 
 
+def variant_asked(variant: Variant | str | None) -> Variant | Literal["detect"]:
+    """The variant that `open` takes by name.
+
+    Raises
+    ------
+    ValueError
+        There is no such variant.
+    """
+    return "detect" if variant == DETECT else Variant.of(variant)
+
+
 def open(
     path: Any,
     filesystem: Any = None,
@@ -600,7 +615,7 @@ def open(
     ...     file.filter(0, "user.id").check(pa.array([42]))
     array([ True])
     """
-    wanted: Variant | Literal["detect"] = "detect" if variant == DETECT else Variant.of(variant)
+    wanted = variant_asked(variant)
     source = open_source(path, file_system(filesystem, storage_options))
     try:
         return BloomFile(source, cache, variant=wanted)

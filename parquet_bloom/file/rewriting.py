@@ -20,8 +20,8 @@ from ..errors import (
     UnreadableColumnError,
 )
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
-from ..metadata.footer import MAGIC, Footer, Leaf
-from ..storage import managed_table, open_source, rewrite, same_place
+from ..metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
+from ..storage import Source, managed_table, open_source, rewrite, same_place
 from .reader import BloomFile, ChunkFilter
 
 Owner = tuple[int, int]
@@ -110,7 +110,7 @@ def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile
     for place in (path, output):
         refuse_managed(place, filesystem)
     with open_source(path, filesystem) as source:
-        file = BloomFile(source)
+        file = _parquet(source)
         try:
             if source.read_at(0, len(MAGIC)) != MAGIC:
                 raise NotParquetError("not a Parquet file: it does not begin with PAR1")
@@ -269,3 +269,17 @@ def check_splice(old: Footer, new: Footer, places: Mapping[Owner, Span | None]) 
         expected[int(new.row_groups["first_chunk"][row_group]) + column] = place or (-1, -1)
     if new.chunks[["filter_offset", "filter_length"]].tolist() != expected:
         raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
+
+
+def _parquet(source: Source) -> BloomFile:
+    """An opened file, if it is Parquet's; ORC's is told as what it is."""
+    try:
+        return BloomFile(source)
+    except NotParquetError as error:
+        if (
+            source.size > len(ORC_MAGIC)
+            and source.read_at(source.size - len(ORC_MAGIC) - 1, len(ORC_MAGIC)) == ORC_MAGIC
+        ):
+            problem = "an ORC file: only who writes it can make its filters, with it; `advise` tells how"
+            raise NotParquetError(problem, path=source.name) from error
+        raise

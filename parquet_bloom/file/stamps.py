@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from ..errors import ParquetBloomError, StorageError
 from ..metadata.footer import Leaf
-from ..storage import DATED, Entry, FileIdentity, RemoteIdentity, is_local, is_url, look_at, open_source
+from ..storage import DATED, Entry, FileIdentity, RemoteIdentity, Source, is_local, is_url, look_at, open_source
 from ..threads import in_order
 from .fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from .footer_cache import FAR_SETTLED_NS, SETTLED_NS
@@ -70,6 +70,18 @@ def seconds_to_settle(identity: Hashable) -> float:
 def settled_stamp(identity: Hashable) -> bytes:
     """The stamp of a file that is about to be read; NONE if a change right after would not show in it."""
     return stamp_of(identity) if _unsettled_ns(identity) <= 0 else NONE
+
+
+def settle(source: Source) -> bytes:
+    """The stamp of a file that is about to be read; of one that was written just now, after a moment.
+
+    Without it such a file would have to be read again whenever somebody asks whether it is unchanged.
+    """
+    left = seconds_to_settle(source.identity)
+    if left > 0:
+        time.sleep(left + 0.001)
+        source.check_unchanged()
+    return settled_stamp(source.identity)
 
 
 def stamps_of(

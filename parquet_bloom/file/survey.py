@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.distinct import HashSet
+from ..core.sizing import size_for
 from ..core.xxh64 import hash_keys
 from ..errors import EncryptedFileError, ParquetBloomError
 from ..hashing import arrays
@@ -21,6 +22,9 @@ from .columns import find_leaves, type_of
 from .facts import bounds
 from .reader import BloomFile, open
 from .values import ColumnReader
+
+Sizing = Callable[[int, float], int]
+"""Bytes of a row group's filter of so many distinct values at an fpp; can be pickled, hashed and compared."""
 
 SKETCH = 512
 """Hashes that are kept of a row group: the smallest, so that those of two row groups can be compared."""
@@ -84,6 +88,12 @@ class ColumnSurvey:
     chunks : one a row group that has rows.
     samples : of row groups that were read.
     problem : why its chunks are not known, or could not be read; None if they are.
+    sizing : how large its writer makes a filter of such a column.
+    engines : those that ask such a filter of a file of this format; None for what `engines.engines_for` says.
+    barred : why such a filter would bring nothing, or is not asked, whatever the values are; None if nothing speaks
+        against it.
+    filter_fpp : the false-positive probability of the filters that are there, of some that were read; None if none was.
+    number : of the column in the file's own numbering, where writers ask for that one; else None.
     """
 
     name: str
@@ -93,6 +103,11 @@ class ColumnSurvey:
     chunks: tuple[Chunk, ...]
     samples: tuple[Sample, ...] = ()
     problem: str | None = None
+    sizing: Sizing = size_for
+    engines: tuple[str, ...] | None = None
+    barred: str | None = None
+    filter_fpp: float | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,9 @@ class FileSurvey:
     ----------
     path, num_bytes, num_rows, num_row_groups : of the file.
     columns : those that were asked about, in schema order.
+    embeddable : whether filters can be embedded into it; else its writer has to write it anew.
+    together : most row groups that some readers take all or none of, as those of a stripe.
+    stride : rows of a row group, where the writer is told them; else 0.
     """
 
     path: str
@@ -110,6 +128,9 @@ class FileSurvey:
     num_rows: int
     num_row_groups: int
     columns: tuple[ColumnSurvey, ...]
+    embeddable: bool = True
+    together: int = 1
+    stride: int = 0
 
 
 def survey(
@@ -136,13 +157,18 @@ def survey(
         The file or its footer cannot be read. Of a column that cannot, `problem` says why.
     """
     with open(path, filesystem, storage_options=storage_options) as file:
-        empty = file.footer.empty_row_groups
-        row_groups = [row_group for row_group in file.row_groups if not empty[row_group]]
-        read = spread(row_groups, sample or 0)
-        leaves = _chosen(file.leaves, columns)
-        heads = {} if sample is None else _dictionary_heads(file, {leaf.index for leaf in leaves})
-        found = tuple(_column(file, leaf, row_groups, read, heads) for leaf in leaves)
-        return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), found)
+        return survey_of(file, sample, columns)
+
+
+def survey_of(file: BloomFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
+    """The same of a file that is open."""
+    empty = file.footer.empty_row_groups
+    row_groups = [row_group for row_group in file.row_groups if not empty[row_group]]
+    read = spread(row_groups, sample or 0)
+    leaves = _chosen(file.leaves, columns)
+    heads = {} if sample is None else _dictionary_heads(file, {leaf.index for leaf in leaves})
+    found = tuple(_column(file, leaf, row_groups, read, heads) for leaf in leaves)
+    return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), found)
 
 
 def _chosen(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
@@ -236,6 +262,11 @@ def _sample(reader: ColumnReader, row_group: int) -> Sample:
     for array in reader.batches(row_group):
         distinct.add(hash_keys(arrays.keys_of(array)))
         num_values += len(array) - array.null_count
+    return sample_of(distinct, num_values)
+
+
+def sample_of(distinct: HashSet, num_values: int) -> Sample:
+    """What is kept of a row group's values, by their hashes."""
     hashes = distinct.to_array()
     ndv = len(hashes)
     if ndv > SKETCH:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -15,11 +14,11 @@ from ..file.column_hashes import ColumnHashes
 from ..file.columns import find_leaves, holds_elements
 from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from ..file.reader import BloomFile
-from ..file.stamps import seconds_to_settle, settled_stamp
+from ..file.stamps import settle
 from ..hashing.physical import ColumnType
 from ..metadata.footer import Leaf
 from ..predicate.evidence import Holds
-from ..storage import Entry, Source, open_source
+from ..storage import Entry, open_source
 from ..threads import in_order
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
@@ -115,7 +114,7 @@ def open_to_index(
     """
     source = open_source(entry.path, filesystem, entry)
     try:
-        stamp = _settled(source)
+        stamp = settle(source)
         file = BloomFile(source, None)
         found: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
@@ -131,18 +130,6 @@ def open_to_index(
     except BaseException:
         source.close()
         raise
-
-
-def _settled(source: Source) -> bytes:
-    """The stamp of a file that is about to be read; of one that was written just now, after a moment.
-
-    Without it such a file would have to be read again whenever somebody asks whether it is unchanged.
-    """
-    left = seconds_to_settle(source.identity)
-    if left > 0:
-        time.sleep(left + 0.001)
-        source.check_unchanged()
-    return settled_stamp(source.identity)
 
 
 def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:

@@ -11,24 +11,9 @@ from typing import Any
 from ..errors import ParquetBloomError
 from ..storage import Entry, is_local, is_url, list_entries
 from ..storage.hidden import hidden
+from ..storage.names import name_of as name_of
 from .hashed import FindLeaf
 from .tables import TableFiles, delta_files, iceberg_files
-
-
-def name_of(path: str, filesystem: object | None = None) -> str:
-    """How an index names a file: absolute on the local file system, and whichever way S3's scheme was written."""
-    if is_url(path):
-        scheme, colon, rest = path.partition(":")
-        scheme = scheme.lower()
-        return ({"s3a": "s3", "gcs": "gs", "azure": "az"}.get(scheme, scheme)) + colon + rest
-    if not is_local(filesystem):
-        return path
-    if path[:1] == "/" and "//" not in path and "/." not in path:
-        return path
-    folder, name = os.path.split(path)
-    if ".." in folder.split(os.sep):  # behind a link it leads elsewhere than its name says
-        return os.path.join(os.path.realpath(folder), name)
-    return os.path.abspath(path)
 
 
 @dataclass(frozen=True)

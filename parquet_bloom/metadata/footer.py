@@ -19,6 +19,7 @@ from .compact import BINARY, I32, I64, LIST, STRUCT, index_footer, read_struct, 
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
+ORC_MAGIC = b"ORC"  # before the last byte of files of that format
 TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
@@ -41,6 +42,8 @@ def footer_span(tail: bytes, file_size: int) -> tuple[int, int]:
         raise NotParquetError(f"not a Parquet file: {file_size} bytes are too few")
     if tail[-4:] == ENCRYPTED_MAGIC:
         raise EncryptedFileError("the footer is encrypted")
+    if tail[-4:-1] == ORC_MAGIC:
+        raise NotParquetError("not a Parquet file: it ends as ORC files do")
     if tail[-4:] != MAGIC:
         raise NotParquetError("not a Parquet file, or one cut off: it does not end in PAR1")
     length = int.from_bytes(tail[-8:-4], "little")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,16 @@ def has_broken_filter(file: BloomFile, facts: FileFacts, row_groups: Sequence[in
     return any(probe_hashes(chunks, np.zeros(1, np.uint64))[1])
 
 
+class Judged(Protocol):
+    """What decisions take of a file's facts, of whichever format: see `FileFacts`."""
+
+    @property
+    def num_rows(self) -> tuple[int | None, ...]: ...
+
+    @property
+    def doubts(self) -> tuple[str, ...]: ...
+
+
 class Decisions:
     """Makes decisions of verdicts; equal ones are one object, since a lake has many.
 
@@ -120,7 +130,7 @@ class Decisions:
         self._doubts = doubts
         self._known: dict[tuple[object, ...], tuple[RowGroupDecision, ...]] = {}
 
-    def of(self, facts: FileFacts, verdicts: NDArray[np.int32]) -> tuple[RowGroupDecision, ...]:
+    def of(self, facts: Judged, verdicts: NDArray[np.int32]) -> tuple[RowGroupDecision, ...]:
         """The decision on each row group of a file."""
         key = verdicts.tobytes(), facts.num_rows, facts.doubts
         found = self._known.get(key)

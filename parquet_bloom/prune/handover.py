@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from functools import partial, reduce
+from itertools import groupby
+from operator import and_, itemgetter
+from typing import Any
 
 import pyarrow as pa
 
 from ..file.footer_cache import FOOTERS
-from ..file.reader import open
 from ..storage import arrow_filesystem
+from .formats import open_file
 from .partitions import Partitions
-from .schemas import chosen, in_threads, reading, unified
-
-if TYPE_CHECKING:
-    from .report import FileDecision
+from .report import PARQUET, FileDecision
+from .schemas import in_threads, unified
 
 
 def dataset(
@@ -36,21 +35,22 @@ def dataset(
 
     Returns
     -------
-    pyarrow.dataset.FileSystemDataset, a fragment a file.
+    pyarrow.dataset.FileSystemDataset, a fragment a file; of Parquet and ORC files together a UnionDataset of such. A
+    fragment of an ORC file is the whole file.
     """
     # Not at the top: it takes a third of a second to import, and few callers need it.
     import pyarrow.dataset as ds
 
-    def look(decision: FileDecision) -> tuple[str, list[int], pa.Schema | None]:
+    def look(decision: FileDecision) -> tuple[str, str, list[int], pa.Schema | None]:
         if decision.unopened and schema is not None:
-            return decision.path, [], None
-        with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
-            return decision.path, decision.selected_in(file), chosen(file, None) if schema is None else None
+            return decision.path, PARQUET, [], None
+        with open_file(decision.path, filesystem, FOOTERS) as file:
+            return decision.path, file.format, decision.selected_in(file), file.schema if schema is None else None
 
     found = in_threads(look, decisions)
-    selected = {path: row_groups for path, row_groups, _ in found if row_groups}
+    selected = [(path, kind, row_groups) for path, kind, row_groups, _ in found if row_groups]
     if schema is None:
-        schema = unified(own for _, _, own in found if own is not None) if found else pa.schema([])
+        schema = unified(own for *_, own in found if own is not None) if found else pa.schema([])
         if partitions:
             schema = partitions.joined(schema.empty_table()).schema
 
@@ -60,10 +60,22 @@ def dataset(
         fields |= {name: ds.field(name).is_null() for name, value in values.items() if value is None}
         return reduce(and_, fields.values()) if fields else None
 
-    file_format = ds.ParquetFileFormat()
     place = arrow_filesystem(filesystem, [decision.path for decision in decisions])
-    fragments = [
-        file_format.make_fragment(path, place, partition_expression=of_folder(path), row_groups=row_groups)
-        for path, row_groups in selected.items()
-    ]
-    return ds.FileSystemDataset(fragments, schema, file_format, place)
+
+    def of_format(kind: str, files: Iterable[tuple[str, str, list[int]]]) -> Any:
+        if kind == PARQUET:
+            file_format: Any = ds.ParquetFileFormat()
+            make = file_format.make_fragment
+        else:  # there is no fragment of some row groups of an ORC file
+            file_format = ds.OrcFileFormat()
+            make = partial(_whole, file_format)
+        fragments = [make(path, place, of_folder(path), row_groups=row_groups) for path, _, row_groups in files]
+        return ds.FileSystemDataset(fragments, schema, file_format, place)
+
+    parts = [of_format(kind, files) for kind, files in groupby(selected, itemgetter(1))] or [of_format(PARQUET, ())]
+    return parts[0] if len(parts) == 1 else ds.UnionDataset(schema, parts)
+
+
+def _whole(file_format: Any, path: str, place: Any, partition_expression: Any, *, row_groups: list[int]) -> Any:
+    """A fragment of a whole file, whatever row groups of it are wanted."""
+    return file_format.make_fragment(path, place, partition_expression)

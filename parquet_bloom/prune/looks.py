@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ParquetBloomError
+from ..file.facts import FileFacts
 from ..predicate.decide import Decider
 from .report import FileDecision
 
@@ -40,10 +41,11 @@ class Deciders:
 
 @dataclass(slots=True)
 class Look:
-    """What a look at one file found: a decision or an error."""
+    """What a look at one file found: a decision, and what it was made of where that is known, or an error."""
 
     missing: tuple[str, ...] | None = None
     decision: FileDecision | None = None
     error: ParquetBloomError | None = None
     requests: int = 0
     bytes_read: int = 0
+    facts: FileFacts | None = None

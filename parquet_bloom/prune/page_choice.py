@@ -69,6 +69,20 @@ def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: De
     return borders[changes]
 
 
+def in_both(some: RowRanges | None, others: RowRanges | None) -> RowRanges | None:
+    """The rows that are in two choices of rows; None is all of them."""
+    if some is None or others is None:
+        return others if some is None else some
+    borders = np.unique(np.concatenate([some.ravel(), others.ravel()]))
+    # Before a border have begun one range more than have ended, where rows behind it are in one.
+    inside = [
+        np.searchsorted(ranges[:, 0], borders, "right") > np.searchsorted(ranges[:, 1], borders, "right")
+        for ranges in (some, others)
+    ]
+    changes = np.flatnonzero(np.diff(inside[0] & inside[1], prepend=False, append=False)).reshape(-1, 2)
+    return borders[changes] if len(changes) else np.empty((0, 2), np.int64)
+
+
 def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> ColumnEvidence | None:
     """What the index tells of each page; None if it contradicts the column chunk's own statistics."""
     if known.told is None:

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..errors import ParquetBloomError, UnknownColumnError
-from ..file.facts import Trust, facts_of
+from ..file.facts import FileFacts, Trust, facts_of
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse
@@ -17,14 +17,18 @@ from ..predicate.tree import Node
 from ..storage import Entry, entry_of, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
+from .formats import recognized
 from .indexed import IndexView, consulted, looks_beside
 from .known import judge_local
 from .looks import Deciders, Look
 from .partitions import Partitions
 from .report import Asked, FileDecision, PruneReport
+from .zoned import ZoneView, zones_at_hand
 
 if TYPE_CHECKING:
+    from ..orc import OrcFile
     from .indexed import Index
+    from .zoned import Zones
 
 _REMOTE_THREADS = 16
 _RUN = 16  # files that a thread is handed at a time
@@ -46,13 +50,15 @@ def prune(
     cache: FooterCache | None = FOOTERS,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
+    zones: Zones | None = None,
 ) -> PruneReport:
     """Find the row groups that can hold a row that matches, from statistics and Bloom filters alone.
 
     Parameters
     ----------
     paths : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
-        `az://`, `abfss://`) or web servers (`https://`). None stands for the live files of `index`.
+        `az://`, `abfss://`) or web servers (`https://`). None stands for the live files of `index`. Parquet and ORC
+        files may lie side by side: their last bytes tell which is which.
     where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or a
         predicate tree.
     filesystem : pyarrow or fsspec file system, or a store of obstore's, whose keys the paths then are; None for local
@@ -78,6 +84,10 @@ def prune(
         the files, or an open `LakeIndex`. Files that it does not know, or that are no longer what was indexed, are
         judged as without it; so is everything if it cannot be read, and `index_doubts` says so. Without `paths` its
         files are those that were live when it was opened.
+    zones : zone indexes, by `zones.build`, which rule out rows of the row groups that are read otherwise: a path, on
+        the same file system as the files, an open `ZoneIndex`, or a list of them. Zones of files that are no longer
+        what was indexed are not used, nor those that cannot be read, and `zone_doubts` says so; filters may have been
+        embedded into the files.
 
     Returns
     -------
@@ -94,15 +104,18 @@ def prune(
     ManagedTableError
         A folder belongs to a Delta, Iceberg or Hudi table or a streaming sink, whose old files hold removed rows.
     StorageError
-        There is no such path, or no index at all where one is said to be.
+        There is no such path, or no index or zones at all where they are said to be.
     ParquetBloomError
-        A file is not a Parquet file, or cannot be read.
+        A file is neither a Parquet nor an ORC file, or cannot be read.
     """
     node = parse(where, dialect=dialect)
     filesystem = file_system(filesystem, storage_options)
     options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
     options |= {"on_error": on_error, "threads": threads, "cache": cache}
-    with consulted(index, filesystem, storage_options, of_lake=paths is None) as view:
+    with (
+        consulted(index, filesystem, storage_options, of_lake=paths is None) as view,
+        zones_at_hand(zones, filesystem) as zone_view,
+    ):
         if paths is None and view is not None:
             filesystem, paths, entries = view.lake(filesystem)
         else:
@@ -110,7 +123,7 @@ def prune(
         partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
         if partitioning is None:
             options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-        return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, **options)
+        return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
 
 
 def _listed(paths: Any, filesystem: Any, cache: FooterCache | None) -> list[Entry]:
@@ -135,6 +148,7 @@ def prune_entries(
     trust: Trust | None = None,
     left: Left | None = None,
     index: IndexView | None = None,
+    zones: ZoneView | None = None,
 ) -> PruneReport:
     """`prune` for files that were listed, and folders that were read.
 
@@ -145,6 +159,7 @@ def prune_entries(
     trust : which columns of a file are not looked at, since an engine reads them as something else.
     left : what folders have left of the predicate; None to work it out from `partitions`.
     index : what is asked before files are opened; None for nothing.
+    zones : what is asked about the rows of row groups that are read; None for nothing.
     """
     decider = Decider(node, timezone)
     report = PruneReport(
@@ -167,13 +182,18 @@ def prune_entries(
             if found.missing is not None:
                 missing.intersection_update(found.missing)
             if found.decision is not None:
-                report.files.append(found.decision)
+                decided = found.decision
+                if zones is not None:
+                    decided = zones.narrowed(found, deciders.of(decided.path))
+                report.files.append(decided)
             if found.error is not None:
                 if on_error is None:
                     raise found.error
                 on_error(found.error)
             if progress:
                 progress(done + 1, len(entries))
+    if zones is not None:
+        report.zone_doubts = zones.finish()
     if cache is not None:
         cache.flush()
     unknown = [name for name in sorted(missing) if report.files and not (named and named(name))]
@@ -264,7 +284,8 @@ class _Looker:
             for number, judged in found.items():
                 row_groups = decisions.of(judged.facts, judged.verdicts)
                 decision = FileDecision(paths[number], row_groups, identity=judged.identity)
-                looks[places[number]] = Look(judged.facts.missing, decision, None, judged.requests, judged.bytes_read)
+                cost = judged.requests, judged.bytes_read
+                looks[places[number]] = Look(judged.facts.missing, decision, None, *cost, judged.facts)
         return looks
 
     def _unopened(self, path: str) -> Look:
@@ -304,16 +325,28 @@ class _Looker:
         try:
             with open_source(entry.path, self._filesystem, entry) as source:
                 try:
-                    file = BloomFile(source, self._cache)
-                    facts = facts_of(file, columns_of(decider), self._ignore_case, self._trust)
-                    found.missing = facts.missing
-                    verdicts = judge(facts, decider, ask_file(file, facts))
+                    file = recognized(source, self._cache)
+                    if isinstance(file, BloomFile):
+                        found.missing, found.decision, found.facts = self._parquet(file, entry.path, decider)
+                    else:
+                        found.missing, found.decision = self._orc(file, entry.path, decider)
                     if verify:
                         source.check_unchanged()
-                    row_groups = self._decisions_of(decider).of(facts, verdicts)
-                    found.decision = FileDecision(entry.path, row_groups, identity=source.identity)
                 finally:
                     found.requests, found.bytes_read = source.requests, source.bytes_read
         except ParquetBloomError as error:
             found.error = error
         return found
+
+    def _parquet(
+        self, file: BloomFile, path: str, decider: Decider | Literal[True]
+    ) -> tuple[tuple[str, ...], FileDecision, FileFacts]:
+        facts = facts_of(file, columns_of(decider), self._ignore_case, self._trust)
+        row_groups = self._decisions_of(decider).of(facts, judge(facts, decider, ask_file(file, facts)))
+        return facts.missing, FileDecision(path, row_groups, identity=file.source.identity), facts
+
+    def _orc(self, file: OrcFile, path: str, decider: Decider | Literal[True]) -> tuple[tuple[str, ...], FileDecision]:
+        # Not at the top: a lake without ORC files does without.
+        from .orc_judging import judged
+
+        return judged(file, path, decider, self._decisions_of(decider), self._ignore_case, self._trust)

@@ -1,4 +1,4 @@
-"""Parquet files as a polars LazyFrame that reads only the row groups its filters need.
+"""Parquet and ORC files as a polars LazyFrame that reads only the row groups its filters need.
 
 polars hands its source the predicate of a query. What of it is surely understood (`polars_predicate`) chooses the row
 groups; what is read is filtered by polars itself, by the whole predicate, so what is not understood costs time only.
@@ -11,22 +11,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.footer_cache import FOOTERS, FooterCache
-from ..file.reader import open
 from ..predicate.tree import Node
 from ..storage import Entry, file_system, list_entries
 from . import polars_predicate
+from .data_file import DataFile, Left, Spans
+from .formats import open_file
 from .indexed import consulted
 from .partitions import Partitions
 from .plan import partitions_of, prune_entries
 from .report import FileDecision
-from .schemas import metadata_of, promoted, reader_of, reading, unified
+from .schemas import promoted, unified
+from .zoned import zones_at_hand
 
 if TYPE_CHECKING:
     from .indexed import Index
+    from .zoned import Zones
 
 
 def scan_polars(
@@ -38,8 +40,9 @@ def scan_polars(
     cache: FooterCache | None = FOOTERS,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
+    zones: Zones | None = None,
 ) -> Any:
-    """Parquet files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
+    """Parquet and ORC files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
 
     Parameters
     ----------
@@ -47,7 +50,8 @@ def scan_polars(
         live files of `index`.
     filesystem, storage_options, timezone, cache, partitioning : as in `prune`. With a cache the footers are read once,
         for schema and filters.
-    index : as in `prune`; it is asked by each query. One that is given by its folder is opened anew for each.
+    index, zones : as in `prune`; they are asked by each query. Those that are given by their paths are opened anew for
+        each. Of a row group of which zones leave some rows, the pages with these are read.
 
     Returns
     -------
@@ -76,7 +80,7 @@ def scan_polars(
         raise ParquetBloomError("there are no files to scan")
     partitions = partitions_of(files, partitioning, paths)
     options = {"timezone": timezone, "cache": cache}
-    source = _Source(pl, files, filesystem, partitions, options, index)
+    source = _Source(pl, files, filesystem, partitions, options, index, zones)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
 
 
@@ -105,6 +109,7 @@ class _Source:
         partitions: Partitions,
         options: dict[str, Any],
         index: Index | None,
+        zones: Zones | None,
     ):
         self._pl = pl
         self._files = files
@@ -112,14 +117,14 @@ class _Source:
         self._partitions = partitions
         self._options = options  # of `prune_entries`
         self._index = index
-        self._open = partial(open, filesystem=filesystem, cache=options["cache"])
+        self._zones = zones
+        self._open = partial(open_file, filesystem=filesystem, cache=options["cache"])
         schemas = []
         odd: set[str] = set()
         for path in files:
-            with self._open(path) as file, reading(file):
-                schemas.append(pq.ParquetFile(pa.BufferReader(b""), metadata=metadata_of(file)).schema_arrow)
-                # pyarrow turns INT96 into nanoseconds and wraps what does not fit.
-                odd.update(leaf.path[0] for leaf in file.leaves if leaf.physical == "INT96")
+            with self._open(path) as file:
+                schemas.append(file.schema)
+                odd.update(file.inexact())
         own = unified(schemas)
         self._schema = partitions.joined(own.empty_table()).schema
         names = self._schema.names
@@ -145,11 +150,11 @@ class _Source:
         node = None if whole else polars_predicate.translate(self._pl, predicate, self.dtypes, self._plain)
         alone = not whole and 0 < len(needed) < len(columns)  # the predicate's columns first: perhaps nothing matches
         left = 0 if self._never(predicate, needed) else n_rows
-        for path, reader, row_group in self._row_groups(node) if left != 0 else ():
-            if alone and self._read(path, reader, row_group, needed, predicate).is_empty():
+        for file, row_group, zoned in self._row_groups(node) if left != 0 else ():
+            if alone and self._read(file, row_group, zoned, needed, predicate).is_empty():
                 continue
-            rows = reader.metadata.row_group(row_group).num_rows
-            yield self._read(path, reader, row_group, columns, predicate, left).select(names)
+            rows = file.num_rows_of(row_group)
+            yield self._read(file, row_group, zoned, columns, predicate, left).select(names)
             if left is not None:
                 left -= min(left, rows)
                 if left == 0:
@@ -163,34 +168,36 @@ class _Source:
         values = self._pl.select(predicate).to_series()
         return len(values) == 1 and not values[0]
 
-    def _row_groups(self, node: Node | None) -> Iterator[tuple[str, pq.ParquetFile, int]]:
-        """The row groups to read, each with its file: all of them without a predicate."""
+    def _row_groups(self, node: Node | None) -> Iterator[tuple[DataFile, int, Spans | None]]:
+        """The row groups to read, each with its file, and the rows that zones leave of it; None for all."""
         selected: dict[str, FileDecision | None] = dict.fromkeys(self._files)
         if node is not None:
             entries = [Entry(path) for path in self._files]
             options = {"filesystem": self._filesystem} | self._options
-            with consulted(self._index, self._filesystem) as view:
-                report = prune_entries(entries, node, self._partitions, index=view, **options)
+            with (
+                consulted(self._index, self._filesystem) as view,
+                zones_at_hand(self._zones, self._filesystem) as zones,
+            ):
+                report = prune_entries(entries, node, self._partitions, index=view, zones=zones, **options)
             selected = {decision.path: decision for decision in report.files if decision.selected}
         for path, decision in selected.items():
             with self._open(path) as file:
-                with reading(file):
-                    reader = reader_of(file)
-                for row_group in file.row_groups if decision is None else decision.selected_in(file):
-                    yield path, reader, row_group
+                whole: Left = [(row_group, None) for row_group in file.row_groups]
+                for row_group, zoned in whole if decision is None else decision.left_in(file):
+                    yield file, row_group, zoned
 
     def _read(
         self,
-        path: str,
-        reader: pq.ParquetFile,
+        file: DataFile,
         row_group: int,
+        zoned: Spans | None,
         columns: list[str],
         predicate: Any,
         num_rows: int | None = None,
     ) -> Any:
         """The rows of a row group, or the first of them, that the predicate lets through."""
-        table = reader.read_row_group(row_group, self._partitions.in_files(columns) or reader.schema_arrow.names[:1])
-        table = self._partitions.joined(table, path, columns)
+        table = file.read(row_group, self._partitions.in_files(columns) or file.schema.names[:1], zoned)
+        table = self._partitions.joined(table, file.path, columns)
         schema = pa.schema([self._schema.field(name) for name in columns])
         frame = self._pl.from_arrow(promoted(table.select([n for n in columns if n in table.column_names]), schema))
         frame = frame if num_rows is None else frame.head(num_rows)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
-from ..file.columns import find_leaves
+from ..errors import ConcurrentChangeError, ParquetBloomError
 from ..file.footer_cache import FOOTERS
-from ..file.reader import BloomFile, open, open_version
-from ..file.values import ColumnReader, in_nanoseconds
-from ..predicate import parse, tree
+from ..predicate import parse
 from ..predicate.decide import Decider
-from ..predicate.evaluate import Probes, StoredColumn, mask
+from ..predicate.evaluate import Probes
 from ..predicate.tree import Node
+from .data_file import DataFile, Left, Question
+from .formats import open_file, open_version
 from .partitions import Partitions
 from .plan import prune
 from .report import FileDecision, PruneReport
-from .row_group import RowGroupRows
-from .schemas import in_threads, promoted, reader_of, reading, schema_in, unified
+from .schemas import in_threads, promoted, unified
 from .spelling import FileDeciders
 from .wanted import Wanted
 
 if TYPE_CHECKING:
     from .indexed import Index
+    from .zoned import Zones
 
 
 def read_table(
@@ -42,6 +39,7 @@ def read_table(
     progress: Callable[[int, int], None] | None = None,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
+    zones: Zones | None = None,
 ) -> pa.Table:
     """Read the rows that match a predicate, opening only row groups that can hold one.
 
@@ -51,15 +49,15 @@ def read_table(
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all. One that only
         some of the files have is null in the others.
-    filesystem, storage_options, timezone, dialect, progress, partitioning, index : as in `prune`.
+    filesystem, storage_options, timezone, dialect, progress, partitioning, index, zones : as in `prune`.
 
     Returns
     -------
     pyarrow.Table
-        Columns as `pyarrow.parquet.read_table` gives them, rows in file order. Files whose columns differ are joined as
-        `pyarrow.concat_tables(promote_options="permissive")` does; a column that is a dictionary in some of them only
-        is none. Columns that stand in the names of folders come behind the files' own (int64, date32 or string), or
-        in the place of a file's column of the same name.
+        Columns as `pyarrow.parquet.read_table` and `pyarrow.orc.read_table` give them, rows in file order. Files whose
+        columns differ are joined as `pyarrow.concat_tables(promote_options="permissive")` does; a column that is a
+        dictionary in some of them only is none. Columns that stand in the names of folders come behind the files' own
+        (int64, date32 or string), or in the place of a file's column of the same name.
 
     Raises
     ------
@@ -67,13 +65,15 @@ def read_table(
         The predicate is not understood, or a literal cannot be compared exactly with a column.
     UnknownColumnError
         No file has a column that is wanted, or that the predicate names.
+    UnreadableColumnError
+        A column of an ORC file holds timestamps beyond 1677 to 2262, which pyarrow cannot count in nanoseconds.
     ParquetBloomError
         As in `prune`.
     """
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
     options |= {"filesystem": filesystem, "storage_options": storage_options}
-    report = prune(paths, node, index=index, **options)
+    report = prune(paths, node, index=index, zones=zones, **options)
     return read_selected(report, node, columns, filesystem=report.filesystem, timezone=timezone)
 
 
@@ -90,12 +90,13 @@ def iter_batches(
     progress: Callable[[int, int], None] | None = None,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
+    zones: Zones | None = None,
 ) -> pa.RecordBatchReader:
-    """Read the rows that match a predicate a batch at a time: no more than one row group is in memory.
+    """Read the rows that match a predicate a batch at a time: no more than one row group (of ORC, stripe) is in memory.
 
     Parameters
     ----------
-    paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning, index : as in
+    paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning, index, zones : as in
         `read_table`.
     batch_size : rows of a batch at most; a batch holds rows of one row group, and none is empty.
 
@@ -115,7 +116,7 @@ def iter_batches(
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
     options |= {"filesystem": filesystem, "storage_options": storage_options}
-    report = prune(paths, node, index=index, **options)
+    report = prune(paths, node, index=index, zones=zones, **options)
     schema, batches = iter_selected(report, node, columns, batch_size=batch_size, timezone=timezone)
     return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -146,7 +147,7 @@ def iter_selected(
 
     def look(decision: FileDecision) -> pa.Schema | ParquetBloomError:
         try:
-            with open(decision.path, filesystem, cache=FOOTERS) as file, reading(file):
+            with open_file(decision.path, filesystem, FOOTERS) as file:
                 return rows.schema_of(file)
         except ParquetBloomError as error:
             if on_error is None:
@@ -246,7 +247,7 @@ class _Rows:
         self._deciders = FileDeciders(left, timezone, ignore_case)
         self._probes: Probes = {}
 
-    def schema_of(self, file: BloomFile) -> pa.Schema:
+    def schema_of(self, file: DataFile) -> pa.Schema:
         """The schema of what a file gives: not of the columns that its folders give, nor of those that it lacks."""
         wanted = self.wanted.of(file)
         return pa.schema([]) if wanted.is_counter and wanted.absent else wanted.schema
@@ -255,7 +256,7 @@ class _Rows:
         """The matching rows of a file; columns that it does not have are null."""
         tables = list(self.of_file(decision, filesystem))
         if not tables:
-            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file, reading(file):
+            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
                 return self.wanted.joined(self.schema_of(file).empty_table())
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
@@ -264,67 +265,28 @@ class _Rows:
         begun = False
         try:
             with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
-                for table in self.matches(file, decision.selected_in(file)):
+                for table in self.matches(file, decision.left_in(file)):
                     begun = True
                     yield table
                 return
         except ConcurrentChangeError:
             if begun:
                 raise
-        with open(decision.path, filesystem, cache=FOOTERS) as file:
-            yield from self.matches(file, decision.selected_in(file))
+        with open_file(decision.path, filesystem, FOOTERS) as file:
+            yield from self.matches(file, decision.left_in(file))
 
-    def matches(self, file: BloomFile, row_groups: list[int]) -> Iterator[pa.Table]:
-        """The matching rows of each row group that has any."""
+    def matches(self, file: DataFile, left: Left) -> Iterator[pa.Table]:
+        """The matching rows of each row group that has any, of those given and the rows that zones leave of them."""
         decider = self._deciders.of(file)
         if decider is False:
             return
-        with reading(file):
-            schema = schema_in(file)
-            wanted = self.wanted.of(file)
-        reader = cache(lambda: reader_of(file))
-        for row_group in row_groups:
-            with reading(file):
-                if decider is True:
-                    table = reader().read_row_group(row_group, wanted.names)
-                else:
-                    rows = RowGroupRows(file, schema, reader, row_group, decider)
-                    table = rows.matching(self._mask(file, rows, decider), wanted.names, wanted.schema)
-            if table.num_rows:
-                yield self.wanted.joined(self.wanted.filled(table, wanted), file.path)
+        wanted = self.wanted.of(file)
+        for table in file.matching(left, self._question(decider), wanted):
+            yield self.wanted.joined(self.wanted.filled(table, wanted), file.path)
 
-    def counts(self, file: BloomFile, row_groups: list[int]) -> Iterator[tuple[int, int]]:
+    def counts(self, file: DataFile, row_groups: list[int]) -> Iterator[tuple[int, int]]:
         """How many rows of each row group match."""
-        decider = self._deciders.of(file)
-        with reading(file):
-            schema = schema_in(file)
-        reader = cache(lambda: reader_of(file))
-        for row_group in row_groups:
-            if isinstance(decider, bool):
-                yield row_group, file.footer.num_rows_of(row_group) if decider else 0
-                continue
-            with reading(file):
-                rows = RowGroupRows(file, schema, reader, row_group, decider)
-                yield row_group, pc.sum(self._mask(file, rows, decider), min_count=0).as_py()
+        return file.counts(row_groups, self._question(self._deciders.of(file)))
 
-    def _mask(self, file: BloomFile, rows: RowGroupRows, decider: Decider) -> pa.ChunkedArray:
-        return _mask(file, rows, decider.node, self._timezone, self._probes)
-
-
-def _mask(file: BloomFile, rows: RowGroupRows, node: Node, timezone: str, probes: Probes) -> pa.ChunkedArray:
-    """Which of the rows of a row group that can match do."""
-    names = sorted(tree.columns(node))
-    stored = {}
-    for name in names:
-        found = find_leaves(file.leaves, name)
-        # pyarrow turns INT96 into nanoseconds and wraps what does not fit: compare the stored values.
-        if len(found) == 1 and found[0].physical == "INT96":
-            values = ColumnReader(file.source, file.footer, found[0])
-            batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
-            if not found[0].repeated:
-                stored[name] = StoredColumn(rows.of(batches), values.column_type)
-            elif not in_nanoseconds(batches):
-                problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
-                raise UnreadableColumnError(problem, path=file.path, row_group=rows.row_group, column=name)
-    table = rows.read([name for name in names if name not in stored])
-    return mask(table, node, timezone=timezone, stored=stored, probes=probes)
+    def _question(self, decider: Decider | bool) -> Question:
+        return Question(decider, self._timezone, self._probes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -12,17 +12,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, printable
-from ..file.reader import BloomFile
 from ..predicate.tree import Node
 from ..storage import create
-from .handover import dataset
+from .data_file import Identified, Left, Spans
 from .partitions import Partitions
 
 PARTITION, INDEX = "partition", "index"
 """What rules out files before they are opened."""
 
+ZONES = "zones"
+"""What rules out rows, and row groups that have no others."""
+
 PARQUET, ORC = "parquet", "orc"
 """Formats of files."""
+
+_MANY = 5  # doubts that are told one by one
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,13 @@ class RowGroupDecision:
     reason: str = ""
     doubts: tuple[str, ...] = ()
     num_rows: int = 0
-    rows: tuple[tuple[int, int], ...] | None = None
+    rows: Spans | None = None
     stripe: int | None = None
+
+    @property
+    def num_left(self) -> int:
+        """How many rows can match, as far as zones tell."""
+        return self.num_rows if self.rows is None else sum(stop - start for start, stop in self.rows)
 
 
 @dataclass(frozen=True)
@@ -77,11 +86,19 @@ class FileDecision:
         """Ordinals of the row groups that are read."""
         return [decision.row_group for decision in self.row_groups if decision.read]
 
-    def selected_in(self, file: BloomFile) -> list[int]:
+    def selected_in(self, file: Identified) -> list[int]:
         """What is read of the file as it is now: all of it, if it is not the one any more that was looked at."""
-        if self.identity is None or file.source.identity == self.identity:
+        if self.identity is None or self._is(file):
             return self.selected
         return list(file.row_groups)
+
+    def left_in(self, file: Identified) -> Left:
+        """The same, each with the ranges of its rows that can match; None for all of them."""
+        rows = {one.row_group: one.rows for one in self.row_groups} if self._is(file) else {}
+        return [(row_group, rows.get(row_group)) for row_group in self.selected_in(file)]
+
+    def _is(self, file: Identified) -> bool:
+        return self.identity is not None and file.source.identity == self.identity
 
     @property
     def skipped_by(self) -> dict[str, int]:
@@ -125,6 +142,7 @@ class PruneReport:
     partitions : the columns that the files' folders give.
     asked : the predicate, and how it is to be understood; None for reports that `prune` did not make.
     index_doubts : why an index of the lake could not be asked, or not all of it, so that more is read than need be.
+    zone_doubts : the same of zones: indexes that cannot be read, and files that have changed since.
     """
 
     where: str
@@ -135,6 +153,7 @@ class PruneReport:
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
     asked: Asked | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
+    zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def selected(self) -> Selection:
@@ -194,8 +213,9 @@ class PruneReport:
         """The surviving row groups as a dataset, for DuckDB, polars, DataFusion and whoever else reads one.
 
         The predicate is not applied: the dataset holds every row of these row groups, and the engine filters them. A
-        file that was replaced after it was judged is in it whole, all of its row groups. The files are read when the
-        dataset is; one that is rewritten after the dataset was made has other row groups.
+        file that was replaced after it was judged is in it whole, all of its row groups, and so is an ORC file of which
+        any row group is read: pyarrow has no fragments of parts of them. The files are read when the dataset is; one
+        that is rewritten after the dataset was made has other row groups.
 
         Parameters
         ----------
@@ -205,13 +225,16 @@ class PruneReport:
         -------
         pyarrow.dataset.Dataset
             A fragment a file, in the report's order. Types differ between files as far as pyarrow's datasets allow.
-            Partition columns stand behind the files' own.
+            Partition columns stand behind the files' own. Of Parquet and ORC files together it is a union of datasets.
 
         Raises
         ------
         UnreadableColumnError
             The files' columns fit into no one schema.
         """
+        # Not at the top: it opens files, and what opens files knows reports.
+        from .handover import dataset
+
         return dataset(self.files, self.filesystem, schema, self.partitions)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
@@ -243,6 +266,7 @@ class PruneReport:
         if self.doubts:
             yield f"doubtful: {_of(len({doubt[:2] for doubt in self.doubts}), self.total_row_groups, 'row group')}"
         yield from (f"the index is doubtful: {printable(doubt)}" for doubt in self.index_doubts)
+        yield from (f"zones are not used: {printable(doubt)}" for doubt in few(self.zone_doubts))
 
     def notable(self, count: int) -> list[FileDecision]:
         """At most so many files: the ones that are read come first, otherwise in the report's order."""
@@ -254,6 +278,7 @@ class PruneReport:
         told += unopened_told(self)
         if self.index_doubts:
             told.append("the index is doubtful")
+        told += zones_told(self)
         if self.requests:
             told.append(f"{_count(self.requests, 'request')}, {size(self.bytes_read)}")
         return "; ".join(told)
@@ -320,6 +345,20 @@ def unopened_told(report: PruneReport) -> list[str]:
     return [f"{_count(counts[cause], 'file')} {told}" for cause, told in causes.items() if cause in counts]
 
 
+def zones_told(report: PruneReport) -> list[str]:
+    """What zones brought, for people."""
+    zoned = [one for file in report.files for one in file.row_groups if one.read and one.rows is not None]
+    left = sum(one.num_left for one in zoned)
+    told = [f"zones leave {_of(left, sum(one.num_rows for one in zoned), 'row')} of these"] if zoned else []
+    return told + ["zones are not used" for _ in report.zone_doubts[:1]]
+
+
+def few(doubts: Sequence[str]) -> list[str]:
+    """The first of many doubts, and how many there are more."""
+    more = len(doubts) - _MANY
+    return [*doubts[:_MANY], f"{more:,} more"] if more > 1 else list(doubts)
+
+
 def _of(count: int, total: int, unit: str) -> str:
     return f"{count:,} of {total:,} {unit}{'' if total == 1 else 's'}"
 
@@ -344,12 +383,15 @@ def _told(file: FileDecision) -> str:
 
 def _runs(decisions: tuple[RowGroupDecision, ...]) -> Iterator[str]:
     """One line for each run of row groups of the same fate, and one for each of its doubts."""
-    for (read, by, reason, doubts), run in groupby(decisions, lambda d: (d.read, d.by, d.reason, d.doubts)):
+    for (*fate, doubts), run in groupby(decisions, lambda d: (d.read, d.rows is None, d.by, d.reason, d.doubts)):
+        read, whole, by, reason = fate
         members = list(run)
         first, last = members[0].row_group, members[-1].row_group
         numbers = f"{first}" if first == last else f"{first}-{last}"
         rows = sum(member.num_rows for member in members)
-        if read:
+        if read and not whole:
+            yield f"{numbers}: read, {_of(sum(member.num_left for member in members), rows, 'row')} by zones"
+        elif read:
             yield f"{numbers}: read, {rows:,} row{'' if rows == 1 else 's'}"
         else:
             yield f"{numbers}: skipped by {printable('+'.join(sorted(by)))}: {printable(reason)}"

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
-from ..file.pages import RowGroupPages, Rows, take_rows
+from ..file.pages import FEW, RowGroupPages, Rows, take_rows
 from ..file.reader import BloomFile
 from ..predicate.decide import Decider
-from .page_choice import rows_left
+from .page_choice import RowRanges, in_both, rows_left
 
 
 class RowGroupRows:
@@ -27,7 +27,8 @@ class RowGroupRows:
     file, schema : the file, and its Arrow schema.
     reader : gives pyarrow's reader of it, once something has to be read whole.
     row_group : which.
-    decider : the predicate.
+    decider : the predicate; None for one that pages cannot be held against.
+    zoned : ranges [start, stop) of the rows that zones leave; None for all of them.
 
     Attributes
     ----------
@@ -40,14 +41,17 @@ class RowGroupRows:
         schema: pa.Schema,
         reader: Callable[[], pq.ParquetFile],
         row_group: int,
-        decider: Decider,
+        decider: Decider | None,
+        zoned: Sequence[tuple[int, int]] | None = None,
     ):
         self.row_group = row_group
         self._reader = reader
         self._num_rows = file.footer.num_rows_of(row_group)
         self._pages = RowGroupPages(file, schema, row_group)
         self._held: dict[str, pa.ChunkedArray] = {}  # columns that were read for the predicate, in the rows left
-        left = rows_left(file, row_group, self._pages, decider)
+        # Of few rows that are left by zones, statistics of pages would save less than they cost.
+        few = zoned is not None and sum(stop - start for start, stop in zoned) * FEW <= self._num_rows
+        left = left_by_both(file, row_group, self._pages, None if few else decider, zoned)
         self._rows: Rows | None = None  # that are left, ascending; None for all of them
         if left is not None:
             self._rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in left.tolist())])
@@ -92,7 +96,7 @@ class RowGroupRows:
         names : what `pyarrow.parquet` is to read; None for all columns.
         schema : of the result, as `pyarrow.parquet` gives it for these names.
         """
-        chosen = _true(mask)
+        chosen = true_rows(mask)
         if not len(chosen):  # the other columns need not be read
             return schema.empty_table()
         rows = chosen if self._rows is None else self._rows[chosen]
@@ -112,7 +116,19 @@ class RowGroupRows:
         return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _true(mask: pa.ChunkedArray) -> Rows:
+def left_by_both(
+    file: BloomFile,
+    row_group: int,
+    pages: RowGroupPages,
+    decider: Decider | None,
+    zoned: Sequence[tuple[int, int]] | None,
+) -> RowRanges | None:
+    """The rows that pages and zones leave; None for all of them."""
+    of_pages = None if decider is None else rows_left(file, row_group, pages, decider)
+    return in_both(of_pages, None if zoned is None else np.array(zoned, np.int64).reshape(-1, 2))
+
+
+def true_rows(mask: pa.ChunkedArray) -> Rows:
     """Where a mask is true, and not null. Of the many bits that are not, eight are passed over at a time."""
     found, start = [np.arange(0)], 0
     for chunk in mask.chunks:

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ParquetBloomError
 from ..file.footer_cache import FOOTERS
-from ..file.pages import RowGroupPages
-from ..file.reader import open
 from ..predicate import parse
-from ..predicate.decide import Decider
-from .page_choice import rows_left
+from .formats import open_file
 from .plan import prune
 from .report import PruneReport
-from .schemas import reading, schema_in
 from .spelling import FileDeciders
 
 if TYPE_CHECKING:
     from .indexed import Index
+    from .zoned import Zones
 
 Ranges = dict[int, list[tuple[int, int]]]
 """{row group: [(first row, row behind the last one), ...]}"""
@@ -34,18 +31,19 @@ def row_ranges(
     dialect: str | None = None,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
+    zones: Zones | None = None,
 ) -> dict[str, Ranges]:
     """Find the rows that can match, without reading a value.
 
     Parameters
     ----------
-    paths, where, filesystem, storage_options, timezone, dialect, partitioning, index : as in `prune`.
+    paths, where, filesystem, storage_options, timezone, dialect, partitioning, index, zones : as in `prune`.
 
     Returns
     -------
     {path: {row group: [(first row, row behind the last one), ...]}} of files and row groups that `prune` selects. Rows
     are counted from the beginning of their row group. A row group is there whole unless it has a page index that is
-    usable and rules rows out; ranges may be none at all.
+    usable and rules rows out, or zones do; ranges may be none at all. Row groups of ORC files are there whole.
 
     Raises
     ------
@@ -54,7 +52,7 @@ def row_ranges(
     """
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "timezone": timezone}
-    return ranges_of(prune(paths, node, partitioning=partitioning, index=index, **options))
+    return ranges_of(prune(paths, node, partitioning=partitioning, index=index, zones=zones, **options))
 
 
 def ranges_of(
@@ -81,16 +79,12 @@ def ranges_of(
     decisions = [decision for decision in report.files if decision.selected]
     for done, decision in enumerate(decisions):
         try:
-            with open(decision.path, report.filesystem, cache=FOOTERS) as file, reading(file):
+            with open_file(decision.path, report.filesystem, FOOTERS) as file:
                 requests, num_bytes = file.source.requests, file.source.bytes_read
                 decider = deciders.of(file)
-                of_file: Ranges = {}
-                for row_group in decision.selected_in(file):
-                    rows = None
-                    if isinstance(decider, Decider):
-                        rows = rows_left(file, row_group, RowGroupPages(file, schema_in(file), row_group), decider)
-                    whole = [(0, file.footer.num_rows_of(row_group))]
-                    of_file[row_group] = whole if rows is None else [(start, stop) for start, stop in rows.tolist()]
+                of_file = {
+                    row_group: file.rows_left(row_group, decider, zoned) for row_group, zoned in decision.left_in(file)
+                }
                 found[decision.path] = of_file
                 report.requests += file.source.requests - requests
                 report.bytes_read += file.source.bytes_read - num_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,8 +20,13 @@ R = TypeVar("R")
 _THREADS = 8  # footers on remote storage come late, not slowly
 
 
+class _Pathed(Protocol):
+    @property
+    def path(self) -> str: ...
+
+
 @contextmanager
-def reading(file: BloomFile) -> Iterator[None]:
+def reading(file: _Pathed) -> Iterator[None]:
     """Name the file in every error, and give pyarrow's errors their place among ours."""
     try:
         yield

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 
 from ..errors import UnknownColumnError
 from ..file.columns import find_leaves, spellings
-from ..file.reader import BloomFile
 from ..predicate import tree
 from ..predicate.decide import Decider
+from .data_file import DataFile
 from .partitions import Residuals
-from .schemas import reading
 
 
-def spelled(file: BloomFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
+def spelled(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
     """{name: as the file spells it} of those names that the file has.
 
     Raises
@@ -49,13 +48,12 @@ class FileDeciders:
         self._ignore_case = ignore_case
         self._known: dict[tuple[int, tuple[tuple[str, str], ...]], Decider] = {}
 
-    def of(self, file: BloomFile) -> Decider | bool:
+    def of(self, file: DataFile) -> Decider | bool:
         """One for all files that are asked the same; True where every row matches, False where none does."""
         left = self._left.of(file.path)
         if isinstance(left, bool):
             return left
-        with reading(file):
-            names = spelled(file, sorted(tree.columns(left)), self._ignore_case)
+        names = spelled(file, sorted(tree.columns(left)), self._ignore_case)
         key = id(left), tuple(names.items())
         if key not in self._known:
             self._known[key] = Decider(tree.renamed(left, names), self._timezone)

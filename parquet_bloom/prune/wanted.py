@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.footer_cache import FOOTERS
-from ..file.reader import BloomFile, open
+from .data_file import DataFile, OfFile
+from .formats import open_file
 from .partitions import Partitions
-from .schemas import chosen, reading, schema_in
 from .spelling import spelled
-
-
-class OfFile(NamedTuple):
-    """What is wanted of one file.
-
-    Attributes
-    ----------
-    names : columns for pyarrow to read; None for all.
-    absent : columns that the file does not have.
-    schema : of what is read.
-    is_counter : whether what is read is not wanted, and only tells the number of rows.
-    """
-
-    names: list[str] | None
-    absent: list[str]
-    schema: pa.Schema
-    is_counter: bool = False
 
 
 class Wanted:
@@ -49,18 +32,18 @@ class Wanted:
         self._ignore_case = ignore_case
         self._seen: dict[str, str] = {}  # as the first file spells them that has them
 
-    def of(self, file: BloomFile) -> OfFile:
+    def of(self, file: DataFile) -> OfFile:
         """What is wanted of a file."""
         if self._own is None:
-            return OfFile(None, [], schema_in(file))
+            return OfFile(None, [], file.schema)
         found = spelled(file, self._own, self._ignore_case)
         self._seen = found | self._seen
         names = [found[name] for name in self._own if name in found]
         absent = [name for name in self._own if name not in found]
         if not names:
-            names = schema_in(file).names[:1]
-            return OfFile(names, absent, chosen(file, names), is_counter=True)
-        return OfFile(names, absent, chosen(file, names))
+            names = file.schema.names[:1]
+            return OfFile(names, absent, file.chosen(names), is_counter=True)
+        return OfFile(names, absent, file.chosen(names))
 
     def filled(self, table: pa.Table, of_file: OfFile) -> pa.Table:
         """Rows of a file, null in the columns that it does not have."""
@@ -91,10 +74,10 @@ class Wanted:
         left = set(self._own or ()) - self._seen.keys()
         for path in paths if left else ():
             try:
-                with open(path, filesystem, cache=FOOTERS) as file, reading(file):
+                with open_file(path, filesystem, FOOTERS) as file:
                     found = spelled(file, left, self._ignore_case)
                     if found:
-                        schemas.append(chosen(file, list(found.values())))
+                        schemas.append(file.chosen(list(found.values())))
                         left -= found.keys()
                         self._seen = found | self._seen
             except ParquetBloomError:

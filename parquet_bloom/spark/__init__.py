@@ -6,6 +6,7 @@ from .datasource import register
 from .embed import embed
 from .file_index import install
 from .read import explain_prune, pruned, read_parquet
+from .read_orc import read_orc
 from .report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
 from .semi_join import semi_join_prune
 from .verify import verify
@@ -22,6 +23,7 @@ __all__ = [
     "explain_prune",
     "install",
     "pruned",
+    "read_orc",
     "read_parquet",
     "register",
     "semi_join_prune",

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ..file.advise import SAMPLE, AdviceReport, ask, conclude
+from ..prune.advise import survey
 from .jobs import find_files, run
 from .paths import path_list
 
@@ -45,7 +46,7 @@ def advise(
         The Spark job itself failed.
     """
     _, files = find_files(path, storage_options)
-    question, options = ask(files, columns, sample, fpp, storage_options=storage_options)
+    question, options = ask(files, columns, sample, fpp, storage_options=storage_options, look=survey)
     outcomes = run(spark, "advise", files, question, storage_options)
     found = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
     return conclude(path_list(path), question, options.fpp, found)

@@ -6,30 +6,26 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
-from urllib.parse import quote
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ..errors import ManagedTableError, ParquetBloomError, PredicateError, StorageError, UnknownColumnError
+from ..errors import ParquetBloomError, PredicateError
 from ..file.footer_cache import FooterCache
 from ..predicate import parse
 from ..predicate.tree import all_of
 from ..prune.report import PruneReport
-from ..storage import managed_table
 from .classic import ClassicPlan
-from .condition import Condition, analysed, as_condition, read_condition, under
+from .condition import Condition, as_condition, read_condition, under
 from .connect import connect_source, over
 from .doubt import Doubt, log
-from .fields import folded, only
+from .fields import only
 from .indexed import Index, opened_index
 from .jvm import is_classic
-from .paths import for_reader, local_path, path_list
+from .opening import chosen_names, opened, refuse_table
+from .paths import path_list
 from .probing import ProbeOn, Probing
 from .reread import Reread
-from .settings import ignores_case
-from .storage import storage_for
 
 
 def read_parquet(
@@ -88,9 +84,9 @@ def read_parquet(
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
     for one in paths:
-        _refuse_table(spark, one, storage_options)
-    frame = _frame(spark, paths, schema, options)
-    names = _names(frame, columns)
+        refuse_table(spark, one, storage_options)
+    frame = opened(spark, "parquet", paths, schema, options)
+    names = chosen_names(frame, columns)
     if where is None:
         return only(frame, names)
     with opened_index(index, storage_options) as lake_index:
@@ -254,51 +250,3 @@ def _of_connect(frame: DataFrame, where: Any, condition: Condition | None = None
 def _filtered(frame: DataFrame, where: Any) -> DataFrame:
     """The DataFrame under a condition, checked by Spark."""
     return under(frame, where if isinstance(where, str | Column) else as_condition(frame, parse(where))[0])
-
-
-def _frame(
-    spark: SparkSession, paths: Sequence[str], schema: StructType | str | None, options: Mapping[str, Any]
-) -> DataFrame:
-    """What Spark itself makes of the paths."""
-    reader = spark.read.options(**options)
-    try:
-        reader = reader if schema is None else reader.schema(schema)
-        return analysed(reader.parquet(*map(for_reader, paths)))
-    except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
-            raise
-        raise StorageError("there is no such file or folder", path=", ".join(paths)) from error
-
-
-def _refuse_table(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> None:
-    """Refuse tables, whose folders hold dead files; a streaming sink's log is read by Spark itself."""
-    local = local_path(path)
-    if local is not None and os.path.isfile(local):
-        return  # a caller who names files knows which are live
-    try:
-        found, filesystem = (local, None) if local is not None else _at_store(spark, path, storage_options)
-        reason = managed_table(found, filesystem)
-    except (Doubt, StorageError) as error:
-        log.info("%s: whether it is a table is not known: %s", path, error)
-        return
-    if reason is not None and "_spark_metadata" not in reason:
-        raise ManagedTableError(f"{reason}: its old files hold removed rows; read it as a table", path=path)
-
-
-def _at_store(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> tuple[str, Any]:
-    (found,), filesystem = storage_for(spark, [quote(path, safe="/:@")], storage_options)
-    return found, filesystem
-
-
-def _names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
-    """The columns of the result, each as the schema spells it."""
-    if columns is None:
-        return list(frame.columns)
-    ignore_case = ignores_case(frame.sparkSession)
-    found = []
-    for name in [columns] if isinstance(columns, str) else columns:
-        same = [own for own in frame.columns if folded(own, ignore_case) == folded(name, ignore_case)]
-        if len(same) != 1:
-            raise UnknownColumnError("no such column" if not same else "the name stands for several", column=name)
-        found += same
-    return found

@@ -16,14 +16,14 @@ from ..errors import ParquetBloomError
 from ..predicate import tree
 from .condition import Condition
 from .doubt import Doubt, log
-from .fields import only
+from .fields import Field, only
 from .files import Rules, refuse_field_ids
 from .layout import FoldersLeft, Layout, find_layout
 from .paths import file_uri, listed_path
 from .probing import Probing
 from .row_groups import plan_pieces, read_pieces
 from .scan import Scan
-from .settings import setting
+from .settings import ignores_case, setting
 from .trust import SparkTrust
 
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -52,7 +52,20 @@ class Reread:
     def schema(self) -> StructType:
         return self.frame.schema
 
-    def scan(self, condition: Condition, probing: Probing) -> tuple[Scan, Layout, Rules]:
+    def trust(self, fields: Mapping[str, Field], layout: Layout) -> SparkTrust:
+        """What Spark makes of the columns of a file.
+
+        Parameters
+        ----------
+        fields : those that are asked for, by their names in the condition.
+        """
+        return SparkTrust.of(fields, Rules.of(self.spark, self.options))
+
+    def refuse(self) -> None:
+        """Raise Doubt where Spark finds columns in files in another way than is known here."""
+        refuse_field_ids(self.spark)
+
+    def scan(self, condition: Condition, probing: Probing) -> tuple[Scan, Layout]:
         """Decide file by file.
 
         Raises
@@ -61,15 +74,13 @@ class Reread:
         """
         if condition.node is None or condition.fields is None:
             raise Doubt(condition.doubt)
-        refuse_field_ids(self.spark)
-        rules = Rules.of(self.spark, self.options)
+        self.refuse()
+        ignore_case = ignores_case(self.spark)
         uris = self.frame.inputFiles()
         try:
-            layout = find_layout(
-                sorted(map(listed_path, uris)), self.paths, self.options, self.schema, rules.ignore_case
-            )
+            layout = find_layout(sorted(map(listed_path, uris)), self.paths, self.options, self.schema, ignore_case)
             inside = {name: item for name, item in condition.fields.items() if item.path[0] not in layout.columns}
-            trust = SparkTrust.of(inside, rules)
+            trust = self.trust(inside, layout)
             left = FoldersLeft(condition.node, condition.fields, layout, self.schema)
             options = {name: str(value) for name, value in self.options.items()}
             scan = probing.scan(self.spark, uris, condition.node, trust, options=options, left=left)
@@ -78,7 +89,7 @@ class Reread:
             scan.report.files = [replace(decision, path=listed_path(uri)) for uri, decision in decisions]
         except ParquetBloomError as error:
             raise Doubt(str(error)) from error
-        return scan, layout, rules
+        return scan, layout
 
     def narrowed(self, condition: Condition, probing: Probing, names: Sequence[str]) -> DataFrame:
         """A DataFrame with all rows that match, and as few others as can be; the condition is not applied.
@@ -87,14 +98,14 @@ class Reread:
         ------
         Doubt
         """
-        scan, layout, rules = self.scan(condition, probing)
+        scan, layout = self.scan(condition, probing)
         report = scan.report
         if not report.selected:
             return self.frame.where(F.lit(False))
         few = 2 * report.selected_row_groups <= report.total_row_groups
         if probing.row_groups is True and not scan.unreadable and few:
             try:
-                return self._row_groups(scan, condition, layout, rules, names)
+                return self._row_groups(scan, condition, layout, names)
             except Doubt as doubt:
                 log.warning("whole files are read, not row groups: %s", doubt)
         # Spark may only trust filters as far as they can be: of zero and NaN other writers know one form of several.
@@ -104,25 +115,37 @@ class Reread:
         return self._files(list(report.selected), layout, trusted)
 
     def _files(self, files: Sequence[str], layout: Layout, trusted: bool) -> DataFrame:
-        """Spark's scan of some of the files."""
-        reader = self.spark.read.schema(self.schema).options(**self.options)
+        options = {} if trusted else {"parquet.filter.bloom.enabled": "false"}
+        return self.read("parquet", files, layout, options)
+
+    def read(self, kind: str, files: Sequence[str], layout: Layout, options: Mapping[str, str]) -> DataFrame:
+        """Spark's scan of some of the files.
+
+        Parameters
+        ----------
+        kind : their format.
+        options : for the reader, beside those that it has.
+
+        Raises
+        ------
+        Doubt
+            Spark makes something else of them.
+        """
+        reader = self.spark.read.schema(self.schema).options(**self.options).options(**options)
         if layout.base_path is not None and not any(name.lower() == "basepath" for name in self.options):
             reader = reader.option("basePath", layout.base_path)
-        if not trusted:
-            reader = reader.option("parquet.filter.bloom.enabled", "false")
         with _listed_by_driver(self.spark, len(files)):
-            frame = reader.parquet(*map(file_uri, files))
+            frame = reader.format(kind).load(list(map(file_uri, files)))
             frame = only(frame, self.schema.names)
             same = frame.schema == self.schema
         if not same:
             raise Doubt("Spark makes another schema of some of the files than of all")
         return frame
 
-    def _row_groups(
-        self, scan: Scan, condition: Condition, layout: Layout, rules: Rules, names: Sequence[str]
-    ) -> DataFrame:
+    def _row_groups(self, scan: Scan, condition: Condition, layout: Layout, names: Sequence[str]) -> DataFrame:
         assert condition.node is not None
         assert condition.fields is not None
+        rules = Rules.of(self.spark, self.options)
         asked = {condition.fields[name].path[0] for name in tree.columns(condition.node)}
         fields = [item for item in self.schema.fields if item.name in asked.union(names)]
         in_files = [item for item in fields if item.name not in layout.columns]

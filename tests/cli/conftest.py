@@ -72,8 +72,9 @@ def spawn() -> Callable[..., Run]:
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the working directory, with copies of ``lake/`` and ``broken.parquet``."""
+    """A folder that is the working directory, with copies of ``lake/``, ``orc/`` and ``broken.parquet``."""
     shutil.copytree(HERE / "lake", tmp_path / "lake")
+    shutil.copytree(HERE / "orc", tmp_path / "orc")
     shutil.copy(HERE / "broken.parquet", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -62,6 +62,8 @@ OFFERED = {
     "parquet-bloom show --format _": "table json ndjson csv",
     "parquet-bloom embed lake --fpp 0.1 --column id --column _": "größe trace user.id user.name",
     "parquet-bloom index c": "create compact check",
+    "parquet-bloom zones _": "build show",
+    "parquet-bloom zones build lake --column user.": "user.id user.name",
     "parquet-bloom index create ids.index --lake lake user.": "user.id user.name",
 }
 
@@ -88,6 +90,8 @@ def test_bash_completes_commands_options_values_and_columns(tool):
         ([], "v", ["verify"]),
         ([], "in", ["index"]),
         (["index"], "app", ["append"]),
+        (["zones"], "b", ["build"]),
+        (["zones", "build", "lake", "--rows"], "--rows", ["--rows-per-zone"]),
         (["index", "compact"], "--keep", ["--keep-seconds"]),
         (["index", "lookup", "ids.index"], "user", ["user.id", "user.name"]),
         (["index", "lookup", "nowhere"], "", []),

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from parquet_bloom import cli
+from parquet_bloom import cli, zones
 from parquet_bloom.cli import index
+from parquet_bloom.cli import zones as zone_commands
 from parquet_bloom.lake.index import LakeIndex
 
 FORMATS = ("table", "json", "ndjson", "csv")
@@ -22,17 +23,27 @@ COMMANDS = {
     "show-some": "show lake --column id --row-group 1",
     "show-draft": "show draft.parquet lake/by=pyarrow --variant detect",
     "show-draft-unnamed": "show draft.parquet",
+    "show-orc": "show orc",
+    "show-mixed": "show lake/by=pyarrow orc --column id --row-group 1",
     "advise": "advise lake",
+    "advise-orc": "advise orc --sample 8",
+    "advise-mixed": "advise lake orc --column id --sample 8",
     "advise-sample": "advise lake broken.parquet --sample 8 --fpp 0.001",
     "embed-dry-run": "embed lake --column id --column tag=0.001 --dry-run",
     "embed-output": "embed lake --column tag --fpp 0.1 --exact-size -o out",
     "embed-in-place": "embed lake/by=pyarrow --column id --in-place --replace",
+    "embed-orc": "embed orc --column id --dry-run",
+    "drop-orc": "drop orc --in-place",
     "drop-dry-run": "drop lake broken.parquet --dry-run",
     "drop-in-place": "drop lake --column id --in-place",
     "verify": "verify lake broken.parquet",
     "verify-data": "verify lake --data",
     "verify-draft": "verify draft.parquet --data --variant murmur3+mask+raw",
     "verify-other-draft": "verify draft.parquet --data --variant xxh64+mask+raw",
+    "verify-orc": "verify orc",
+    "verify-orc-data": "verify orc lake/by=pyarrow --data",
+    "find-orc": "find lake orc --where \"id IN (4250, 14250) AND tag = 'tag 2'\" --columns tag,id,by --limit 5",
+    "prune-orc": 'prune orc --where "id = 4250 AND tiny = 50"',
     "find": "find lake --where \"id IN (4250, 100) AND tag <> 'tag 9'\" --columns tag,id,by --limit 9",
     "find-nothing": 'find lake --where "id = 4251"',
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
@@ -41,6 +52,8 @@ COMMANDS = {
     "prune-index": "prune lake --index lake.index --where \"by <> 'spark' AND id = 4251\"",
     "prune-index-row-groups": "prune lake --index groups.index --where \"tag IN ('tag 0', 'tag 9') AND id = 4250\"",
     "prune-index-damaged": 'prune lake --index damaged.index --where "id = 4251"',
+    "prune-zones": "prune lake --zones id.zones --zones tag.zones --where \"id = 4250 OR tag = 'tag 9'\"",
+    "find-zones": 'find lake --zones id.zones --where "id = 4250" --columns tag,id,by --limit 2',
     "size": "size --ndv 1e6 --fpp 0.01",
     "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
     "index-append": "index append ids.index lake broken.parquet",
@@ -50,6 +63,8 @@ COMMANDS = {
     "index-compact": "index compact ids.index",
     "index-stats": "index stats ids.index",
     "index-check": "index check ids.index --sample 2",
+    "zones-build": "zones build lake broken.parquet --column id --rows-per-zone 100 -o ids.zones.arrow",
+    "zones-show": "zones show ids.zones.arrow",
 }
 
 # Of the JSON documents: what a row holds, and what stands beside the rows.
@@ -59,9 +74,11 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
         {
             "file": str,
             "row_group": int,
+            "stripe": (int, None),
             "column": str,
             "type": str,
-            "offset": int,
+            "stream": (str, None),
+            "offset": (int, None),
             "length": (int, None),
             "num_bytes": (int, None),
             "algorithm": (str, None),
@@ -69,9 +86,11 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "compression": (str, None),
             "variant": (str, None),
             "num_blocks": (int, None),
+            "num_hash_functions": (int, None),
             "fill": (float, None),
             "fpp": (float, None),
             "ndv_estimate": (float, None),
+            "doubt": (str, None),
             "problem": (str, None),
         },
     ),
@@ -97,6 +116,9 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "skipped_absent": (float, None),
             "sizes": dict,
             "shares": dict,
+            "filter_fpp": (float, None),
+            "together": int,
+            "row_group_fpp": float,
             "engines": list,
             "reason": str,
         },
@@ -176,6 +198,7 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
         {
             "file": str,
             "row_group": (int, None),
+            "stripe": (int, None),
             "read": bool,
             "num_rows": (int, None),
             "row_ranges": (list, None),
@@ -210,6 +233,34 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
         {"column": str, "values": int, "num_bytes": int, "bytes_a_value": (float, None), "expected_false": float},
     ),
     "index check": ("problems", {"problem": str}),
+    "zones build": (
+        "indexes",
+        {
+            "index": str,
+            "column": str,
+            "files": int,
+            "failed": int,
+            "row_groups": int,
+            "zones": int,
+            "rows": int,
+            "filter_bytes": int,
+            "num_bytes": int,
+        },
+    ),
+    "zones show": (
+        "zones",
+        {
+            "fragment": (int, None),
+            "row_groups": (int, None),
+            "zones": int,
+            "rows": int,
+            "null_zones": int,
+            "num_bytes": int,
+            "fill": (float, None),
+            "state": (str, None),
+            "file": (str, None),
+        },
+    ),
 }
 PRUNED = {
     "files",
@@ -217,6 +268,7 @@ PRUNED = {
     "unopened_files",
     "unopened_by",
     "index_doubts",
+    "zone_doubts",
     "row_groups",
     "selected_row_groups",
     "skipped_by",
@@ -224,7 +276,7 @@ PRUNED = {
     "bytes_read",
 }
 FACTS = {
-    "advise": {"fpp", "embed_command", "sample_command"},
+    "advise": {"fpp", "embed_command", "sample_command", "orc_options"},
     "embed": {"dry_run"},
     "drop": {"dry_run"},
     "find": {"where"},
@@ -233,9 +285,10 @@ FACTS = {
     "index append": {"uncovered"},
     "index lookup": {"column", "doubts"},
     "index stats": {"layout", "granularity", "settings", "version", "snapshot"},
+    "zones show": {"column", "type", "items", "probability", "uncovered"},
 }
 TOTALS = {
-    "show": {"files", "filters", "broken", "num_bytes"},
+    "show": {"files", "filters", "broken", "doubtful", "num_bytes"},
     "advise": {"files", "row_groups", "rows", "num_bytes", "sampled_files"},
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "drop": {"files", "changed", "filters", "kept", "bytes_freed", "dead_bytes"},
@@ -245,6 +298,7 @@ TOTALS = {
     "index lookup": {"values", "candidates", "files", "unindexed", "requests", "bytes_read"},
     "index stats": {"segments", "files", "units", "unindexed", "changed", "gone", "files_bytes"},
     "index check": {"problems", "files", "values"},
+    "zones show": {"zones", "rows", "null_zones", "num_bytes", "stale"},
 }
 
 
@@ -255,17 +309,24 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
         shutil.copy(Path(__file__).parent / "draft.parquet", lake)
     if "--index" in COMMANDS[name]:
         make_indexes(monkeypatch)
+    if "--zones" in COMMANDS[name]:
+        make_zones(monkeypatch)
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)  # every run takes as long
     command = f"{COMMANDS[name]} --format {format}"
     if "ids.index" in command:
         run("index", "create", "ids.index", "id", "tag", "--lake", "lake")
         run("index", "append", "ids.index", *(["lake/by=spark"] if "append" in command else []))
+    if "zones show" in command:
+        run("zones", "build", "lake", "--column", "id", "--rows-per-zone", "100", "-o", "ids.zones.arrow")
+        Path("lake/by=spark/part-0.parquet").write_bytes(Path("lake/by=duckdb/part-0.parquet").read_bytes())
     result = run(*shlex.split(command))
     if format == "json":
         check_document(COMMANDS[name], json.loads(result.out))
     printed = re.sub(r"\d\.\d{9,}(e-\d+)?", lambda number: f"{float(number.group()):.9g}", result.out)
     printed = printed.replace(str(lake), "/here")  # an index names files from the root
     printed = re.sub(r'(?<="files_bytes": )\d+', "<bytes>", printed)  # they bear its name, and times
+    if "zones build" in command:  # it bears names and times, too
+        printed = re.sub(r"\d+(?=}?$)", "<bytes>", printed, count=0 if format == "csv" else 1, flags=re.MULTILINE)
     said = result.err
     if "--index" in command:  # which names its files by their whole paths, and is as long as these are
         printed = re.sub(r'("bytes_read": )\d+', r"\1N", printed)
@@ -284,10 +345,18 @@ def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
     newest.write_bytes(newest.read_bytes()[:-1])
 
 
+def make_zones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zones of two columns; a file is another one since."""
+    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    for column in ("id", "tag"):
+        zones.build("lake", column, f"{column}.zones", rows_per_zone=16, container="parquet")
+    shutil.copy("lake/by=spark/part-0.parquet", "lake/by=pyarrow/plain.parquet")
+
+
 def verb_of(command: str) -> str:
     """The command without its arguments."""
     first, second, *_ = command.split()
-    return f"{first} {second}" if first == "index" else first
+    return f"{first} {second}" if first in ("index", "zones") else first
 
 
 def check_document(command: str, document: dict[str, Any]) -> None:
@@ -311,7 +380,8 @@ def check_document(command: str, document: dict[str, Any]) -> None:
 def test_every_command_that_prints_rows_is_here():
     """`spark-archive` prints what is installed, `completion` no rows: they have tests of their own."""
     covered = {verb_of(command) for command in COMMANDS.values()}
-    there = {*cli.COMMANDS} - {"index"} | {f"index {name}" for name in index.COMMANDS}
+    there = {*cli.COMMANDS} - {"index", "zones"} | {f"index {name}" for name in index.COMMANDS}
+    there |= {f"zones {name}" for name in zone_commands.COMMANDS}
     assert covered | {"spark-archive", "completion", "index serve"} == there
     assert covered == {name.removesuffix("-dry-run") for name in ROWS}
 

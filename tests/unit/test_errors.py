@@ -14,8 +14,10 @@ from parquet_bloom.errors import ParquetBloomError, StorageError
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ParquetBloomError)]
 BUILTINS = {
     "NotParquetError": "ValueError",
+    "NotOrcError": "ValueError",
     "TruncatedFileError": "ValueError",
     "MalformedFooterError": "ValueError",
+    "MalformedOrcError": "ValueError",
     "UnknownColumnError": "LookupError",
     "UnsupportedTypeError": "TypeError",
     "BrokenFilterError": "ValueError",
@@ -26,6 +28,7 @@ BUILTINS = {
     "ExpressionError": "TypeError",
     "FilterTypeError": "TypeError",
     "BrokenIndexError": "ValueError",
+    "BrokenZonesError": "ValueError",
     "KernelError": "ImportError",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..report import PruneReport, size, unopened_told
+from ..report import PruneReport, few, size, unopened_told
 from .look import Look
 
 _LEAST_BYTES, _LEAST_SECONDS = 1_000_000, 0.02  # from so much on a rate was measured
@@ -86,6 +86,8 @@ def remarks(report: PruneReport, look: Look) -> Iterator[str]:
         yield f"{report.unopened_files:,} files were not opened ({causes}): what they hold is not counted."
     for doubt in report.index_doubts:
         yield f"The index is doubtful, and so more may be read than need be: {doubt}"
+    for doubt in few(report.zone_doubts):
+        yield f"Zones are not used, and so more may be read than need be: {doubt}"
     if look.checked:
         yield _time(totals, look.seconds)
     else:

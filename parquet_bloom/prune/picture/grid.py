@@ -187,6 +187,7 @@ def _told(file: FileDecision, row_group: int, state: State, found: RowGroupLook 
     if found is not None and found.matches is not None:
         lines.append(f"{found.matches:,} of its rows match")
     lines += [_brief(decision.reason)] if decision.reason else []
+    lines += [f"zones leave {decision.num_left:,} rows"] if decision.rows is not None else []
     lines += [f"doubtful: {_brief(doubt)}" for doubt in decision.doubts[:_NAMED]]
     for column, filter in found.filters.items() if found is not None else ():
         lines.append(f"filter on {_brief(column)}: {size(filter.num_bytes)}, fpp {percent(filter.fpp)}")

@@ -5,19 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...errors import ParquetBloomError
 from ...file.facts import facts_of
 from ...file.footer_cache import FOOTERS
-from ...file.reader import BloomFile, open
+from ...file.reader import BloomFile
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.tree import Contains, Equal, In
+from ..formats import open_file
+from ..parquet_data import ParquetData
 from ..read import match_counter
 from ..report import FileDecision, PruneReport
+
+if TYPE_CHECKING:
+    from ...orc import OrcFile
 
 MEASURED = 500
 """Filters that are read whole, at most: evenly spread over the row groups."""
@@ -45,8 +50,8 @@ class RowGroupLook(NamedTuple):
 
     Attributes
     ----------
-    num_bytes : of its column chunks, as they are stored.
-    asked_bytes : of the chunks of the predicate's columns.
+    num_bytes : of its column chunks, as they are stored; in ORC files its share of the stripe.
+    asked_bytes : of the chunks of the predicate's columns; 0 where that is not known.
     filtered : whether a column that filters are asked about has one; None if they are asked about none.
     matches : rows that match; None if they were not counted.
     filters : {column: its filter} of those that were read.
@@ -106,10 +111,13 @@ def look(report: PruneReport, check: bool = False, progress: Callable[[int, int]
         if not decision.unopened:
             try:
                 matches = _counted(count, decision, found)
-                with open(decision.path, report.filesystem, cache=FOOTERS) as file:
-                    if decision.identity in (None, file.source.identity):
-                        views = _of_file(file, names, askable, asked.ignore_case, matches, sample, found)
-                        found.files[decision.path] = views
+                with open_file(decision.path, report.filesystem, FOOTERS) as data:
+                    if decision.identity in (None, data.source.identity):
+                        options = names, askable, asked.ignore_case, matches, sample, found
+                        if isinstance(data, ParquetData):
+                            found.files[decision.path] = _of_parquet(data.file, *options)
+                        else:
+                            found.files[decision.path] = _of_orc(data.file, *options)
                     else:
                         found.problems.append(f"{decision.path}: it was replaced meanwhile")
             except ParquetBloomError as error:
@@ -153,7 +161,7 @@ class _Sample:
         return True
 
 
-def _of_file(
+def _of_parquet(
     file: BloomFile,
     names: Sequence[str],
     askable: Sequence[str],
@@ -185,6 +193,43 @@ def _of_file(
         )
         for row_group in file.row_groups
     ]
+
+
+def _of_orc(
+    file: OrcFile,
+    names: Sequence[str],
+    askable: Sequence[str],
+    ignore_case: bool,
+    matches: dict[int, int],
+    sample: _Sample,
+    found: Look,
+) -> list[RowGroupLook]:
+    """Row groups of an ORC file. Of a stripe's bytes each has the share that it has of the rows."""
+    # Not at the top: a lake without ORC files does without.
+    from ..orc_judging import facts_of as facts_of_orc
+
+    facts = facts_of_orc(file, names, ignore_case)
+    leaves = {name: leaf for name in askable if (leaf := facts.columns.get(name)) is not None}
+    known = file.row_group_evidence(list(leaves.values()), range(len(file.stripes))) if leaves else {}
+    looks = []
+    for row_group in file.row_groups:
+        stripe = file.stripes[row_group.stripe]
+        num_bytes = stripe.data_length * row_group.num_rows // max(1, stripe.num_rows)
+        filtered = {
+            name: leaf
+            for name, leaf in leaves.items()
+            if known[stripe.number, leaf.column_id][row_group.row_group].filtered
+        }
+        for name in leaves:
+            found.num_filters[name] = found.num_filters.get(name, 0) + (name in filtered)
+        measured: dict[str, Measured] = {}
+        for name, leaf in filtered.items() if sample.takes() else ():
+            one = file.filters_of(leaf, stripe.number)[row_group.row_group]
+            if one is not None and one.trusted and sample.affords(one.num_bits // 8):
+                measured[name] = Measured(one.num_bits // 8, one.fpp, one.ndv_estimate)
+        is_filtered = bool(filtered) if askable else None
+        looks.append(RowGroupLook(num_bytes, 0, is_filtered, matches.get(row_group.number), measured))
+    return looks
 
 
 def _bytes(file: BloomFile, count: int, columns: list[int] | None) -> list[int]:

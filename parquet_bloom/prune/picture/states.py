@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..report import INDEX, FileDecision, RowGroupDecision
+from ..report import INDEX, ZONES, FileDecision, RowGroupDecision
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ OTHER = State(
     "other", "skipped by nulls, type or no rows", False, ("#e6e8ec", "#9aa1ab"), ("#2c3138", "#6d7682"), _UPRIGHT
 )
 INDEXED = State("index", "skipped by the index", False, ("#dcefe3", "#6fb58c"), ("#173a28", "#3f9468"), _DOTS)
+ZONED = State("zones", "skipped by its zones", False, ("#dff0f0", "#5fb0b0"), ("#123838", "#3c9191"), _DOTS)
 PARTITION = State("partition", "file not opened", False, ("#ffffff", "#b8bec7"), ("#15181c", "#4b535d"), _THIN)
 INDEXED_FILE = State(
     "index-file", "file ruled out by the index", False, ("#ffffff", "#6fb58c"), ("#15181c", "#3f9468"), _THIN
@@ -55,7 +56,7 @@ INDEXED_FILE = State(
 
 STATES = (
     *(MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, DOUBTFUL),
-    *(FILTER, INDEXED, RANGE, OTHER, INDEXED_FILE, PARTITION),
+    *(FILTER, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, PARTITION),
 )
 """What matters most comes first."""
 
@@ -89,6 +90,8 @@ def state_of_file(file: FileDecision) -> State:
 def _skipped(by: frozenset[str]) -> State:
     if "filter" in by:
         return FILTER
+    if ZONES in by:
+        return ZONED
     if INDEX in by:
         return INDEXED
     return RANGE if "range" in by else OTHER

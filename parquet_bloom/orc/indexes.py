@@ -1,0 +1,208 @@
+"""The index streams of stripes: statistics and filters of row groups, read together and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..errors import EncryptedFileError, MalformedOrcError
+from ..metadata.protobuf import read_spans
+from ..predicate.evidence import Evidence
+from ..storage import Source
+from .filters import OrcFilter, parse_filter
+from .messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
+from .schema import OrcLeaf
+from .statistics import evidence_of
+from .stripes import (
+    BLOOM_FILTER,
+    BLOOM_FILTER_UTF8,
+    ROW_INDEX,
+    Stripe,
+    StripeFooter,
+    row_groups_in,
+    stripe_footer,
+)
+from .tail import Tail
+from .trust import fault_of, old_clock
+
+FILTER_STREAMS = (BLOOM_FILTER_UTF8, BLOOM_FILTER)
+"""Kinds of filters, the better first."""
+
+Place = tuple[OrcLeaf, int]
+"""A column, in a stripe."""
+
+
+class Indexes:
+    """The index streams of one file.
+
+    Parameters
+    ----------
+    source, tail, stripes, stride : the file, what stands at its end, and rows of a row group.
+    """
+
+    def __init__(self, source: Source, tail: Tail, stripes: Sequence[Stripe], stride: int):
+        self._source = source
+        self._tail = tail
+        self._stripes = stripes
+        self._stride = stride
+        self._footers: dict[int, StripeFooter | str] = {}
+        self._known: dict[tuple[int, int], list[Evidence]] = {}
+
+    def row_groups_in(self, stripe: int) -> int:
+        """How many row groups a stripe has."""
+        return row_groups_in(self._stripes[stripe], self._stride)
+
+    def num_filters(self, leaves: Sequence[OrcLeaf]) -> int:
+        """How many filters columns have, in all stripes, of both kinds."""
+        self._read_footers(range(len(self._stripes)))
+        footers = [(number, one) for number, one in self._footers.items() if isinstance(one, StripeFooter)]
+        return sum(
+            self.row_groups_in(number)
+            for number, footer in footers
+            for leaf in leaves
+            for kind in FILTER_STREAMS
+            if (kind, leaf.column_id) in footer.streams
+        )
+
+    def _read_footers(self, stripes: Iterable[int]) -> None:
+        wanted = [self._stripes[number] for number in sorted(set(stripes) - self._footers.keys())]
+        ranges = [(one.offset + one.index_length + one.data_length, one.footer_length) for one in wanted]
+        for stripe, packed in zip(wanted, self._source.read_ranges(ranges), strict=True):
+            try:
+                self._footers[stripe.number] = stripe_footer(self._tail.compression.plain(packed), stripe)
+            except EncryptedFileError as error:
+                error.path = self._source.name
+                raise
+            except MalformedOrcError as error:
+                self._footers[stripe.number] = f"the footer of stripe {stripe.number} cannot be read: {error.problem}"
+
+    def _streams(self, wanted: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int, int], bytes | MalformedOrcError]:
+        """The plain bytes of streams that there are, by (stripe, kind, column id), or what is wrong with them."""
+        keys, ranges = [], []
+        for stripe, kind, column in dict.fromkeys(wanted):
+            footer = self._footers[stripe]
+            if isinstance(footer, StripeFooter) and (kind, column) in footer.streams:
+                keys.append((stripe, kind, column))
+                ranges.append(footer.streams[kind, column])
+        found: dict[tuple[int, int, int], bytes | MalformedOrcError] = {}
+        for key, packed in zip(keys, self._source.read_ranges(ranges), strict=True):
+            try:
+                found[key] = self._tail.compression.plain(packed)
+            except MalformedOrcError as error:
+                found[key] = error
+        return found
+
+    def evidence(self, places: Sequence[Place]) -> list[list[Evidence]]:
+        """What is known of columns in each row group of stripes, a list for each place."""
+        self._read_footers(stripe for _, stripe in places)
+        missing = [(leaf, stripe) for leaf, stripe in places if (stripe, leaf.column_id) not in self._known]
+        self._learn(missing, self._streams((stripe, ROW_INDEX, leaf.column_id) for leaf, stripe in missing))
+        return [self._known[stripe, leaf.column_id] for leaf, stripe in places]
+
+    def _learn(self, places: Sequence[Place], streams: dict[tuple[int, int, int], bytes | MalformedOrcError]) -> None:
+        for leaf, stripe in places:
+            known = self._statistics(leaf, self._stripes[stripe], streams.get((stripe, ROW_INDEX, leaf.column_id)))
+            self._known[stripe, leaf.column_id] = self._with_filters(leaf, stripe, known)
+
+    def _statistics(self, leaf: OrcLeaf, stripe: Stripe, stream: bytes | MalformedOrcError | None) -> list[Evidence]:
+        count, footer = self.row_groups_in(stripe.number), self._footers[stripe.number]
+        unknown = Evidence(leaf.column_type, doubt=footer if isinstance(footer, str) else None)
+        if stream is None:
+            return [unknown] * count
+        try:
+            if isinstance(stream, MalformedOrcError):
+                raise stream
+            entries = read_spans(stream, INDEX_ENTRY).tolist()
+            if len(entries) != count:
+                raise MalformedOrcError(f"it has {len(entries)} entries for {count} row groups")
+            found = []
+            for number, (start, end) in enumerate(entries):
+                num_rows = min(self._stride, stripe.num_rows - number * self._stride)
+                spans = read_spans(stream, ENTRY_STATISTICS, start, end)
+                if len(spans) == 1:
+                    start, end = spans[0].tolist()
+                    found.append(evidence_of(stream, start, end, leaf, self._tail, num_rows))
+                else:
+                    found.append(unknown)
+            return found
+        except MalformedOrcError as error:
+            return [replace(unknown, doubt=f"the row index cannot be read: {error.problem}")] * count
+
+    def _with_filters(self, leaf: OrcLeaf, stripe: int, known: list[Evidence]) -> list[Evidence]:
+        """Evidence, and whether there are filters to ask."""
+        kind, fault = self._filters_there(leaf, stripe)
+        if kind is None:
+            return known
+        footer = self._footers[stripe]
+        assert isinstance(footer, StripeFooter)
+        found = []
+        for one in known:
+            doubt = fault or old_clock(self._tail, leaf, footer.timezone, one)
+            told = one.doubt or (f"its filter is not used: {doubt}" if doubt else None)
+            found.append(replace(one, filtered=not doubt, doubt=told))
+        return found
+
+    def _filters_there(self, leaf: OrcLeaf, stripe: int) -> tuple[int | None, str | None]:
+        """The best kind of filters that a column has in a stripe, and what is wrong with all of that kind."""
+        footer = self._footers[stripe]
+        if not isinstance(footer, StripeFooter):
+            return None, None
+        for kind in FILTER_STREAMS:
+            if (kind, leaf.column_id) in footer.streams:
+                encoding = footer.bloom_encodings.get(leaf.column_id, 0)
+                return kind, fault_of(self._tail, leaf, kind, encoding)
+        return None, None
+
+    def filters(self, places: Sequence[Place], kind: int | None = None) -> list[list[OrcFilter] | None]:
+        """The filters of columns in stripes, one a row group; None where there are none.
+
+        Parameters
+        ----------
+        kind : of the filters; None for the best that there is at each place.
+        """
+        self._read_footers(stripe for _, stripe in places)
+        kinds = [kind if kind is not None else self._filters_there(leaf, stripe)[0] for leaf, stripe in places]
+        wanted = [
+            (stripe, each, leaf.column_id)
+            for (leaf, stripe), found in zip(places, kinds, strict=True)
+            if found is not None
+            for each in (found, ROW_INDEX)
+            if each != ROW_INDEX or (stripe, leaf.column_id) not in self._known
+        ]
+        streams = self._streams(wanted)
+        unseen = [(leaf, stripe) for leaf, stripe in places if (stripe, ROW_INDEX, leaf.column_id) in streams]
+        self._learn(unseen, streams)
+        self.evidence([place for place, found in zip(places, kinds, strict=True) if found is not None])
+        return [
+            self._filters(leaf, stripe, found, streams.get((stripe, found, leaf.column_id)))
+            if found is not None
+            else None
+            for (leaf, stripe), found in zip(places, kinds, strict=True)
+        ]
+
+    def _filters(
+        self, leaf: OrcLeaf, stripe: int, kind: int, stream: bytes | MalformedOrcError | None
+    ) -> list[OrcFilter] | None:
+        footer = self._footers[stripe]
+        if stream is None or not isinstance(footer, StripeFooter):
+            return None
+        count, known = self.row_groups_in(stripe), self._known[stripe, leaf.column_id]
+        fault = fault_of(self._tail, leaf, kind, footer.bloom_encodings.get(leaf.column_id, 0))
+        try:
+            if isinstance(stream, MalformedOrcError):
+                raise stream
+            entries = read_spans(stream, FILTER_ENTRY).tolist()
+            if len(entries) != count:
+                raise MalformedOrcError(f"there are {len(entries)} filters for {count} row groups")
+        except MalformedOrcError as error:
+            return [OrcFilter(leaf, kind, stripe, i, problem=error.problem, fault=fault) for i in range(count)]
+        found = []
+        for number, (start, end) in enumerate(entries):
+            bits, functions, problem = parse_filter(stream, start, end, kind)
+            of_values = old_clock(self._tail, leaf, footer.timezone, known[number])
+            if not problem and not fault and not any(bits) and known[number].has_values is not False:
+                problem = "no bit is set, yet the row group may hold values"
+            found.append(
+                OrcFilter(leaf, kind, stripe, number, bits, functions, problem=problem, fault=fault or of_values)
+            )
+        return found

@@ -1,0 +1,200 @@
+"""An ORC file opened for its filters and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MalformedOrcError, ParquetBloomError, UnknownColumnError
+from ..metadata.protobuf import read_spans
+from ..predicate.evidence import Evidence
+from ..storage import Source, file_system, open_source
+from .filters import OrcFilter
+from .indexes import FILTER_STREAMS, Indexes
+from .messages import METADATA_STRIPE, STRIPE_COLUMN
+from .schema import OrcLeaf, leaves_of
+from .statistics import evidence_of
+from .stripes import OrcRowGroup, Stripe, row_groups_of, stripes_of
+from .tail import Tail, read_tail
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class OrcFile:
+    """An ORC file opened for its filters. Use `orc.open`; close it, or use it as a context manager.
+
+    Attributes
+    ----------
+    source, path : the file.
+    stripes, num_rows, leaves, row_groups : what it holds; a stripe without a row index is one row group.
+    row_index_stride : rows of a row group; 0 where there is no row index.
+    compression : name of the codec.
+    writer : "java", "c++", "presto", "go", "trino", "cudf" or "unknown N".
+    software_version : as the writer says; None if it does not.
+    writer_version : the number of the writer's known state.
+    calendar : "hybrid", "proleptic" or None.
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.path = source.name
+        try:
+            self.tail: Tail = read_tail(source)
+            footer = self.tail.footer
+            self.row_index_stride: int = footer.get("row_index_stride", 0)
+            self.stripes: list[Stripe] = stripes_of(footer, self.tail.metadata_start)
+            self.row_groups: list[OrcRowGroup] = row_groups_of(self.stripes, self.row_index_stride)
+            self.leaves: list[OrcLeaf] = leaves_of(footer.get("types", []))
+        except ParquetBloomError as error:
+            error.path = error.path or source.name
+            raise
+        self.num_rows: int = footer.get("num_rows", 0)
+        self.compression = self.tail.compression.name
+        self.writer = self.tail.writer
+        self.software_version = self.tail.software_version
+        self.writer_version = self.tail.writer_version
+        self.calendar = self.tail.calendar
+        self._indexes = Indexes(source, self.tail, self.stripes, self.row_index_stride)
+
+    def __repr__(self) -> str:
+        return f"<OrcFile {self.path!r}: {len(self.stripes)} stripes, {len(self.leaves)} columns>"
+
+    @property
+    def columns(self) -> list[str]:
+        """Dotted paths of the leaf columns, in schema order."""
+        return [leaf.name for leaf in self.leaves]
+
+    def leaf(self, column: str) -> OrcLeaf:
+        """The leaf that a name means; a list or struct with a single leaf may be called by its own name.
+
+        Raises
+        ------
+        UnknownColumnError
+        """
+        exact = [leaf for leaf in self.leaves if leaf.name == column]
+        found = exact or [leaf for leaf in self.leaves if leaf.name.startswith(column + ".")]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(leaf.name for leaf in (found or self.leaves)[:8])
+        problem = f"the name stands for several columns: {names}" if found else f"no such column; there are: {names}"
+        raise UnknownColumnError(problem, path=self.path, column=column)
+
+    def filters(self, columns: Iterable[str] | None = None) -> Iterator[OrcFilter]:
+        """The filters of the file (of some columns), by stripe, column and row group, both kinds where there are."""
+        leaves = self._wanted(columns)
+        for stripe in range(len(self.stripes)):
+            for leaf in leaves:
+                for kind in FILTER_STREAMS:
+                    yield from self._indexes.filters([(leaf, stripe)], kind)[0] or []
+
+    def num_filters(self, columns: Iterable[str] | None = None) -> int:
+        """How many filters the file has (some columns have)."""
+        return self._indexes.num_filters(self._wanted(columns))
+
+    def _wanted(self, columns: Iterable[str] | None) -> list[OrcLeaf]:
+        if columns is None:
+            return self.leaves
+        wanted = {self.leaf(name).index for name in columns}
+        return [leaf for leaf in self.leaves if leaf.index in wanted]
+
+    def stripe_statistics(self, leaf: OrcLeaf) -> list[Evidence]:
+        """What the file's metadata tells of a column, one a stripe."""
+        unknown = Evidence(leaf.column_type)
+        if isinstance(self._metadata, str):
+            doubt = f"the statistics of stripes cannot be read: {self._metadata}"
+            return [replace(unknown, doubt=doubt)] * len(self.stripes)
+        data, spans = self._metadata
+        if len(spans) != len(self.stripes):
+            return [unknown] * len(self.stripes)
+        found = []
+        for stripe, (start, end) in zip(self.stripes, spans, strict=True):
+            try:
+                columns = read_spans(data, STRIPE_COLUMN, start, end)
+                if leaf.column_id < len(columns):
+                    start, end = columns[leaf.column_id].tolist()
+                    found.append(evidence_of(data, start, end, leaf, self.tail, stripe.num_rows))
+                else:
+                    found.append(unknown)
+            except MalformedOrcError as error:
+                found.append(replace(unknown, doubt=f"the stripe's statistics cannot be read: {error.problem}"))
+        return found
+
+    @cached_property
+    def _metadata(self) -> tuple[bytes, list[tuple[int, int]]] | str:
+        """The metadata section and where each stripe's statistics are in it; or why it cannot be read."""
+        try:
+            packed = self.source.read_at(self.tail.metadata_start, self.tail.metadata_length)
+            data = self.tail.compression.plain(packed)
+            return data, [(start, end) for start, end in read_spans(data, METADATA_STRIPE).tolist()]
+        except MalformedOrcError as error:
+            return error.problem
+
+    def row_group_evidence(
+        self, leaves: Sequence[OrcLeaf], stripes: Sequence[int]
+    ) -> dict[tuple[int, int], list[Evidence]]:
+        """What is known of columns in each row group of some stripes: (stripe, column id) -> one a row group.
+
+        `filtered` says where there is a filter to ask, `doubt` why one that is there cannot be asked. Only whether the
+        filter's own bytes are sound is not known before it is read.
+        """
+        places = [(leaf, stripe) for stripe in stripes for leaf in leaves]
+        found = self._indexes.evidence(places)
+        return {(stripe, leaf.column_id): each for (leaf, stripe), each in zip(places, found, strict=True)}
+
+    def filters_of(self, leaf: OrcLeaf, stripe: int) -> list[OrcFilter | None]:
+        """The filters of a column in a stripe, one a row group (the UTF8 kind where there are both)."""
+        return self.filters_at([(leaf, stripe)])[0]
+
+    def filters_at(self, places: Sequence[tuple[OrcLeaf, int]]) -> list[list[OrcFilter | None]]:
+        """The same of many columns and stripes, read at once."""
+        found = self._indexes.filters(places)
+        return [
+            list(filters) if filters is not None else [None] * self._indexes.row_groups_in(stripe)
+            for filters, (_, stripe) in zip(found, places, strict=True)
+        ]
+
+    def close(self) -> None:
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open(path: Any, filesystem: Any = None, *, storage_options: Mapping[str, Any] | None = None) -> OrcFile:
+    """Open an ORC file for its filters and statistics, by whichever writer.
+
+    Parameters
+    ----------
+    path : str or path-like; a local path or a URL of an object store or web server.
+    filesystem, storage_options : as in `prune`.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be opened.
+    NotOrcError, TruncatedFileError, EncryptedFileError, MalformedOrcError
+        It is not an ORC file whose footer can be read.
+    ParquetBloomError
+        The footer's codec takes a library that is not installed.
+
+    Examples
+    --------
+    >>> with parquet_bloom.orc.open("events.orc") as file:  # doctest: +SKIP
+    ...     [filter.check([42]).tolist() for filter in file.filters(["user.id"])]
+    [[False], [True]]
+    """
+    source = open_source(path, file_system(filesystem, storage_options))
+    try:
+        return OrcFile(source)
+    except BaseException:
+        source.close()
+        raise

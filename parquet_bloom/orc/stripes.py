@@ -1,0 +1,137 @@
+"""Stripes of an ORC file: where their streams are, and how many row groups they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import EncryptedFileError, MalformedOrcError
+from ..metadata.protobuf import read_message
+from .messages import STRIPE, STRIPE_FOOTER
+
+ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
+"""Kinds of streams."""
+
+FILTER_KINDS = {BLOOM_FILTER: "BLOOM_FILTER", BLOOM_FILTER_UTF8: "BLOOM_FILTER_UTF8"}
+
+_MOST_ROW_GROUPS = 1 << 22
+_LARGEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """One stripe, in bytes of the file and rows; `first_row` is counted in the file."""
+
+    number: int
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    num_rows: int
+    first_row: int
+
+
+@dataclass(frozen=True)
+class OrcRowGroup:
+    """One row group. `number` is counted through the file, `row_group` within the stripe, `first_row` in the file."""
+
+    number: int
+    stripe: int
+    row_group: int
+    first_row: int
+    num_rows: int
+
+
+def stripes_of(footer: Mapping[str, Any], end: int) -> list[Stripe]:
+    """The stripes that a file's footer speaks of.
+
+    Parameters
+    ----------
+    end : where the metadata behind the stripes begins.
+
+    Raises
+    ------
+    MalformedOrcError
+        They cannot be there.
+    """
+    stripes: list[Stripe] = []
+    first_row = 0
+    for number, found in enumerate(footer.get("stripes", [])):
+        said = {name: found.get(name, 0) for name, *_ in STRIPE.values()}
+        stripe = Stripe(number=number, first_row=first_row, **said)
+        if stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length > end:
+            raise MalformedOrcError(f"stripe {number} is said to lie behind byte {end}, where the stripes end")
+        stripes.append(stripe)
+        first_row += stripe.num_rows
+    if first_row != footer.get("num_rows", 0) or first_row > _LARGEST:
+        raise MalformedOrcError(f"the stripes have {first_row} rows, the file {footer.get('num_rows', 0)}")
+    return stripes
+
+
+def row_groups_in(stripe: Stripe, stride: int) -> int:
+    """How many row groups a stripe has; one if it has no row index, none if it has no rows."""
+    if not stripe.num_rows:
+        return 0
+    return -(-stripe.num_rows // stride) if stride and stripe.index_length else 1
+
+
+def row_groups_of(stripes: list[Stripe], stride: int) -> list[OrcRowGroup]:
+    """All row groups of a file.
+
+    Raises
+    ------
+    MalformedOrcError
+        There would be too many.
+    """
+    if sum(row_groups_in(stripe, stride) for stripe in stripes) > _MOST_ROW_GROUPS:
+        raise MalformedOrcError(f"more than {_MOST_ROW_GROUPS} row groups are not read")
+    found: list[OrcRowGroup] = []
+    for stripe in stripes:
+        count = row_groups_in(stripe, stride)
+        for row_group in range(count):
+            first = row_group * stride
+            num_rows = stripe.num_rows if count == 1 else min(stride, stripe.num_rows - first)
+            found.append(OrcRowGroup(len(found), stripe.number, row_group, stripe.first_row + first, num_rows))
+    return found
+
+
+@dataclass(frozen=True)
+class StripeFooter:
+    """Where the streams of a stripe are.
+
+    Attributes
+    ----------
+    streams : (kind, column id) -> offset in the file and length, of row indexes and filters.
+    bloom_encodings : column id -> how its filters are encoded; 0 where that is not said.
+    timezone : zone of the writer; "" if it does not say.
+    """
+
+    streams: dict[tuple[int, int], tuple[int, int]]
+    bloom_encodings: dict[int, int]
+    timezone: str
+
+
+def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
+    """The footer of a stripe, from its plain bytes.
+
+    Raises
+    ------
+    EncryptedFileError, MalformedOrcError
+    """
+    found = read_message(data, STRIPE_FOOTER)
+    if "encryption" in found:
+        raise EncryptedFileError(f"columns of stripe {stripe.number} are encrypted, which is not read")
+    streams: dict[tuple[int, int], tuple[int, int]] = {}
+    offset, end = stripe.offset, stripe.offset + stripe.index_length + stripe.data_length
+    for stream in found.get("streams", []):
+        length, key = stream.get("length", 0), (stream.get("kind", 0), stream.get("column", 0))
+        if length > end - offset:
+            raise MalformedOrcError(f"the streams of stripe {stripe.number} are longer than the stripe")
+        if key[0] in (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8):
+            if key in streams:
+                raise MalformedOrcError(f"stripe {stripe.number} has two streams {key[0]} of column {key[1]}")
+            streams[key] = offset, length
+        offset += length
+    encodings = {i: one.get("bloom_encoding", 0) for i, one in enumerate(found.get("encodings", []))}
+    return StripeFooter(streams, encodings, found.get("timezone", b"").decode("utf-8", "replace"))

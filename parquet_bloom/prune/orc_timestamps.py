@@ -1,0 +1,45 @@
+"""Timestamps of ORC files that pyarrow, which has them as nanoseconds, cannot count.
+
+Current releases of pyarrow raise an error; older ones wrap them, which must not be taken for what is stored.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.orc as po
+
+from ..hashing.physical import Kind
+
+if TYPE_CHECKING:
+    from ..orc import OrcFile
+    from ..orc.schema import OrcLeaf
+
+_LIMIT = 1 << 63
+
+
+@cache
+def wraps() -> bool:
+    """Whether this pyarrow wraps timestamps that nanoseconds of 64 bits cannot count."""
+    new = pa.BufferOutputStream()
+    po.write_table(pa.table({"t": pa.array([253_402_214_400], pa.timestamp("s"))}), new)  # 9999-12-31
+    try:
+        po.ORCFile(pa.BufferReader(new.getvalue())).read()
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def out_of_range(file: OrcFile, leaf: OrcLeaf, stripe: int) -> bool:
+    """Whether a stripe may hold a timestamp that nanoseconds of 64 bits cannot count."""
+    if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.column_type.physical != "INT96":
+        return False
+    found = file.stripe_statistics(leaf)[stripe]
+    if found.has_values is False:
+        return False
+    low, high = found.low, found.high
+    if not isinstance(low, int) or not isinstance(high, int):
+        return True
+    return low < -_LIMIT or high >= _LIMIT

@@ -1,0 +1,22 @@
+"""Zone indexes: a Bloom filter for every few thousand rows, in the schema of Lance's index."""
+
+from .build import build
+from .filters import lance_filter
+from .index import FileZones, ZoneIndex
+from .native import keying
+from .opening import open
+from .reports import Fragment, ZoneBuildReport, ZonedFile
+from .sizing import lance_num_bytes
+
+__all__ = [
+    "FileZones",
+    "Fragment",
+    "ZoneBuildReport",
+    "ZoneIndex",
+    "ZonedFile",
+    "build",
+    "keying",
+    "lance_filter",
+    "lance_num_bytes",
+    "open",
+]

@@ -1,0 +1,241 @@
+"""The filters of zones: built from values, and asked, wherever they stand."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..core import sbbf
+from ..core.blocks import check_blocks, locate_blocks
+from ..core.sizing import BLOCK_BYTES, MAX_BYTES
+from ..errors import BrokenZonesError
+from ..hashing.arrays import chunks_of
+from ..storage import Source
+from .native import array_keys
+from .sizing import lance_num_bytes
+
+_BLOCKS_AT_A_TIME = 1 << 16  # fetched for one question: 2 MiB
+_BYTES_AT_A_TIME = 1 << 24  # of whole filters
+
+
+def lance_filter(values: Any, items: int = 8192, probability: float = 0.00057) -> bytes:
+    """The filter of a zone of these values, bit for bit as Lance makes it.
+
+    Parameters
+    ----------
+    values : pyarrow Array, ChunkedArray, Scalar; NumPy array; object with `__arrow_c_array__` or `__arrow_c_stream__`;
+        list or tuple. The Arrow type decides what is hashed: one byte of each int8. Nulls are left out.
+    items, probability : what the filter is sized for, as Lance's options `number_of_items` and `probability`.
+
+    Returns
+    -------
+    The bitset.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        Booleans, and nested types.
+    """
+    bitset = np.zeros(lance_num_bytes(items, probability), np.uint8)
+    for array in chunks_of(values):
+        sbbf.insert_keys(bitset, array_keys(array))
+    return bitset.tobytes()
+
+
+class FilterPart(ABC):
+    """Some filters of an index, one behind the other. Several threads may ask.
+
+    Attributes
+    ----------
+    count : how many they are.
+    """
+
+    count: int
+
+    @abstractmethod
+    def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """For each of some filters, by its number from 0 on, whether it may hold one of the hashes."""
+
+    @abstractmethod
+    def read(self, first: int, count: int) -> pa.BinaryArray:
+        """Whole filters, one behind the other."""
+
+
+class HeldFilters(FilterPart):
+    """Filters in memory.
+
+    Parameters
+    ----------
+    array : of binary values. Their lengths are checked.
+    path : where they are from, for errors.
+    """
+
+    def __init__(self, array: pa.Array, path: str | None = None):
+        self.count = len(array)
+        wide = pa.types.is_large_binary(array.type)
+        buffers = array.buffers()
+        dtype = np.dtype("<i8" if wide else "<i4")
+        if self.count == 0:
+            offsets = np.zeros(1, np.int64)
+        else:
+            first = array.offset * dtype.itemsize
+            offsets = np.frombuffer(buffers[1], dtype, self.count + 1, first).astype(np.int64)
+        lengths = np.diff(offsets)
+        require_lengths(lengths, path)
+        self._array = array
+        self._offsets, self._lengths = offsets[:-1], lengths
+        self._data = np.frombuffer(buffers[2] or b"", np.uint8)
+
+    def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        found = np.empty(len(rows), np.bool_)
+        starts, lengths = self._offsets[rows].tolist(), self._lengths[rows].tolist()
+        for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            found[i] = sbbf.check_hashes(self._data[start : start + length], hashes).any()
+        return found
+
+    def read(self, first: int, count: int) -> pa.BinaryArray:
+        return self._array.slice(first, count)
+
+
+class PlacedFilters(FilterPart):
+    """Filters in a file, of which the places are known: only the blocks are read that are asked for.
+
+    Parameters
+    ----------
+    source : the file; it stays the caller's.
+    offsets, lengths : where each is, in bytes.
+    """
+
+    def __init__(self, source: Source, offsets: NDArray[np.int64], lengths: NDArray[np.int64]):
+        require_lengths(lengths, source.name)
+        source.require_inside(offsets, lengths)
+        self.count = len(offsets)
+        self._source, self._offsets, self._lengths = source, offsets, lengths
+
+    def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        if not len(hashes):
+            return np.zeros(len(rows), np.bool_)
+        found = np.empty(len(rows), np.bool_)
+        whole = self._lengths[rows] <= BLOCK_BYTES * len(hashes)
+        few = np.flatnonzero(~whole)
+        step = max(1, _BLOCKS_AT_A_TIME // len(hashes))
+        for start in range(0, len(few), step):
+            piece = few[start : start + step]
+            found[piece] = self._ask_blocks(rows[piece], hashes)
+        many = np.flatnonzero(whole)
+        while len(many):
+            fit = int(np.searchsorted(np.cumsum(self._lengths[rows[many]]), _BYTES_AT_A_TIME, "right"))
+            piece, many = many[: max(1, fit)], many[max(1, fit) :]
+            found[piece] = self._ask_whole(rows[piece], hashes)
+        self._source.check_unchanged()
+        return found
+
+    def _ask_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        places = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
+        wanted, numbers = np.unique(places, return_inverse=True)
+        blocks = self._source.gather(wanted, np.full(len(wanted), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+        numbers = np.ascontiguousarray(numbers.reshape(places.shape), np.int64)
+        return np.asarray(check_blocks(blocks, numbers, hashes).any(axis=1))
+
+    def _ask_whole(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        lengths = self._lengths[rows]
+        data = self._source.gather(self._offsets[rows], lengths)
+        ends = np.cumsum(lengths).tolist()
+        bitsets = (data[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True))
+        return np.array([sbbf.check_hashes(bitset, hashes).any() for bitset in bitsets], np.bool_)
+
+    def read(self, first: int, count: int) -> pa.BinaryArray:
+        lengths = self._lengths[first : first + count]
+        data = self._source.gather(self._offsets[first : first + count], lengths)
+        self._source.check_unchanged()
+        return _binary_array(data, lengths)
+
+
+class LaterFilters(FilterPart):
+    """Filters that are found, or read, when they are first asked.
+
+    Parameters
+    ----------
+    count : how many there should be.
+    load : what finds them.
+    """
+
+    def __init__(self, count: int, load: Callable[[], FilterPart], path: str | None = None):
+        self.count = count
+        self._load, self._path = load, path
+        self._loaded: FilterPart | None = None
+        self._lock = Lock()
+
+    def _part(self) -> FilterPart:
+        with self._lock:
+            part = self._loaded
+            if part is None:
+                part = self._load()
+                if part.count != self.count:
+                    raise BrokenZonesError(f"{part.count} filters where there should be {self.count}", path=self._path)
+                self._loaded = part
+        return part
+
+    def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        return self._part().check(rows, hashes)
+
+    def read(self, first: int, count: int) -> pa.BinaryArray:
+        return self._part().read(first, count)
+
+
+class Filters:
+    """All filters of an index, by the ordinals of their zones."""
+
+    def __init__(self, parts: list[FilterPart]):
+        self._parts = parts
+        self._ends = np.cumsum([part.count for part in parts], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def check(self, zones: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """For each of some zones whether it may hold one of the hashes."""
+        found = np.zeros(len(zones), np.bool_)
+        if not len(hashes) or not len(zones):
+            return found
+        if zones.min() < 0 or zones.max() >= len(self):
+            raise ValueError(f"there are {len(self)} zones, from 0 on")
+        of_part = np.searchsorted(self._ends, zones, "right")
+        for number in np.unique(of_part).tolist():
+            here = np.flatnonzero(of_part == number)
+            part = self._parts[number]
+            found[here] = part.check(zones[here] - (self._ends[number] - part.count), hashes)
+        return found
+
+    def read(self, first: int, count: int) -> pa.ChunkedArray:
+        """The bitsets of zones that follow one another."""
+        pieces = []
+        start = 0
+        for part in self._parts:
+            low, high = max(first, start), min(first + count, start + part.count)
+            if low < high:
+                pieces.append(part.read(low - start, high - low).cast(pa.binary()))
+            start += part.count
+        return pa.chunked_array(pieces, pa.binary())
+
+
+def require_lengths(lengths: NDArray[np.int64], path: str | None) -> None:
+    """Raise BrokenZonesError unless bitsets are of whole blocks, at least one and no more than a filter may have."""
+    bad = (lengths < BLOCK_BYTES) | (lengths % BLOCK_BYTES != 0) | (lengths > MAX_BYTES)
+    if bad.any():
+        first = int(bad.argmax())
+        problem = f"zone {first}: a filter of {int(lengths[first])} bytes; they have whole blocks of 32, up to 128 MiB"
+        raise BrokenZonesError(problem, path=path)
+
+
+def _binary_array(data: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.BinaryArray:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)

@@ -1,0 +1,69 @@
+"""How large Lance makes a filter: its own reckoning, which differs from `core.sizing` in where it ends.
+
+Source: Lance's index file and its reference reader; the sum is Putze, Sanders, Singler: Cache-, Hash- and
+Space-Efficient Bloom Filters (2007).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from ..core.sizing import MAX_BYTES, MIN_BYTES
+
+_MOST_KEYS_A_BLOCK = 749  # the sum goes from here down to 0
+_MOST_KEYS_A_BIT = 2  # from here on a filter is taken to answer "maybe" always
+
+
+def _log_answer(keys: int) -> float:
+    """The logarithm of the chance that a block of so many keys answers "maybe" to another one."""
+    return -math.inf if keys == 0 else 8 * math.log(1 - (31 / 32) ** keys)
+
+
+_LOG_ANSWERS = [_log_answer(keys) for keys in range(_MOST_KEYS_A_BLOCK + 1)]
+_LOG_FACTORIALS = [math.lgamma(keys + 1) for keys in range(_MOST_KEYS_A_BLOCK + 1)]
+
+
+def lance_fpp(items: int, num_bytes: int) -> float:
+    """The false-positive probability that Lance reckons with, of a filter of `num_bytes` bytes that holds `items`."""
+    if items == 0:
+        return 0.0
+    if items / (8 * num_bytes) > _MOST_KEYS_A_BIT:
+        return 1.0
+    mean = 256 * items / (8 * num_bytes)
+    total = 0.0
+    for keys in range(_MOST_KEYS_A_BLOCK, -1, -1):  # the small terms first, as Lance adds them
+        total += math.exp(keys * math.log(mean) - mean - _LOG_FACTORIALS[keys] + _LOG_ANSWERS[keys])
+    return min(total, 1.0)
+
+
+def lance_num_bytes(items: int, probability: float) -> int:
+    """The size in bytes of a filter that Lance makes for so many items.
+
+    Parameters
+    ----------
+    items : keys expected in a zone, 1 or more.
+    probability : wanted false-positive probability, between 0 and 1.
+
+    Returns
+    -------
+    The smallest power of two from 32 bytes to 128 MiB that meets the probability; 128 MiB where none does.
+
+    Examples
+    --------
+    >>> lance_num_bytes(8192, 0.00057)
+    32768
+    """
+    if isinstance(items, bool) or not isinstance(items, int) or not 1 <= items < 1 << 63:
+        raise ValueError(f"items are a whole number from 1 on, not {items!r}")
+    if not 0 < probability < 1:
+        raise ValueError(f"the probability must lie between 0 and 1, not {probability!r}")
+    return _num_bytes(items, float(probability))
+
+
+@lru_cache(maxsize=256)
+def _num_bytes(items: int, probability: float) -> int:
+    size = MIN_BYTES
+    while size < MAX_BYTES and lance_fpp(items, size) > probability:
+        size *= 2
+    return size

@@ -1,0 +1,171 @@
+"""One row out of a row group of 1,000,000 by a zone index, against pyarrow's `read_row_group` and a filter.
+
+The file: one row group, 5 columns (a 36-byte request id, which is asked for; a time stamp, ascending; a random int64
+user; an address of about 80 bytes; a float64), a page index as pyarrow writes it. The zones are of 8,192 rows, the
+filters 32 KiB each. Asked for is a row by its id, another one each time, and an id that is not there. `--profile` tells
+where the time of a lookup goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from _common import header, in_turn
+
+import parquet_bloom
+from parquet_bloom import zones
+from parquet_bloom.file.footer_cache import FOOTERS, SETTLED_NS
+from parquet_bloom.file.pages import RowGroupPages
+
+ROWS, ZONE = 1_000_000, 8192
+ASKED = 50
+REPEAT = 31
+PEER = "pyarrow, read_row_group and filter"
+OURS = "read_table, an open ZoneIndex"
+
+
+def ids_of(rng: np.random.Generator, count: int) -> list[str]:
+    raw = rng.bytes(16 * count)
+    return [str(uuid.UUID(bytes=raw[16 * i : 16 * i + 16])) for i in range(count)]
+
+
+def make_table() -> pa.Table:
+    rng = np.random.default_rng(7)
+    stamps = 1_700_000_000_000_000 + np.cumsum(rng.integers(1, 60_000_000, ROWS))
+    parts = [f"https://shop.example/{kind}/" for kind in ("basket", "search", "product", "account")]
+    ends = ids_of(rng, ROWS)
+    kinds = rng.integers(0, len(parts), ROWS).tolist()
+    urls = [
+        f"{parts[kind]}{number % 977}?session={end}" for number, (kind, end) in enumerate(zip(kinds, ends, strict=True))
+    ]
+    return pa.table(
+        {
+            "request_id": ids_of(rng, ROWS),
+            "ts": pa.array(stamps, pa.timestamp("us")),
+            "user_id": rng.integers(0, 2**63, ROWS),
+            "url": urls,
+            "amount": rng.random(ROWS),
+        }
+    )
+
+
+def pages_read(run: Callable[[], object]) -> dict[str, int]:
+    """How many pages of each column a lookup decodes."""
+    counts: dict[str, int] = {}
+    original = RowGroupPages._fetch
+
+    def noted(self, plans):  # type: ignore[no-untyped-def]
+        for plan in plans:
+            counts[plan.leaf.name] = counts.get(plan.leaf.name, 0) + len(plan.pages)
+        return original(self, plans)
+
+    RowGroupPages._fetch = noted  # type: ignore[method-assign]
+    try:
+        run()
+    finally:
+        RowGroupPages._fetch = original  # type: ignore[method-assign]
+    return counts
+
+
+def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex, present: bool) -> None:
+    rng = np.random.default_rng(3)
+    asked: Iterator[str] = iter([table["request_id"][int(row)].as_py() for row in rng.integers(0, ROWS, 10 * REPEAT)])
+    if not present:
+        asked = iter(ids_of(rng, 10 * REPEAT))
+    value = next(asked)
+    results: dict[str, pa.Table] = {}
+
+    def another() -> None:
+        nonlocal value
+        value = next(asked)
+
+    def ours(given: object) -> pa.Table:
+        return parquet_bloom.read_table(path, [("request_id", "=", value)], zones=given)
+
+    def whole() -> pa.Table:
+        read = pq.ParquetFile(path).read_row_group(0)
+        return read.filter(pc.equal(read["request_id"], value))
+
+    def first() -> pa.Table:
+        FOOTERS.clear()
+        return ours(zone_path)
+
+    readers = {
+        PEER: whole,
+        "read_table, without zones": lambda: parquet_bloom.read_table(path, [("request_id", "=", value)]),
+        "read_table, a path, footer not known": first,
+        "read_table, a path": lambda: ours(zone_path),
+        OURS: lambda: ours(index),
+    }
+
+    def run(name: str) -> Callable[[], None]:
+        def runs() -> None:
+            results[name] = readers[name]()
+
+        return runs
+
+    for name in readers:
+        run(name)()
+        assert results[name].equals(results[PEER]), name
+        assert results[name].num_rows == present, name
+    seconds = in_turn({name: run(name) for name in readers}, REPEAT, before=another)
+    what = f"1 of {ROWS:,} rows, another each time" if present else "no row, another value each time"
+    print(f"request_id = ...: {what}; medians of {REPEAT} runs in turn")
+    for name, taken in seconds.items():
+        print(f"  {name:38} {taken * 1e3:9.2f} ms   {seconds[PEER] / taken:6.1f} x")
+    report = parquet_bloom.prune(path, [("request_id", "=", value)], zones=index)
+    left = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
+    pages = ", ".join(f"{count} of {name}" for name, count in pages_read(lambda: ours(index)).items()) or "none"
+    print(f"  rows left by zones: {left:,}; pages read: {pages}")
+    print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {ASKED})\n")
+
+
+def profile(path: Path, table: pa.Table, index: zones.ZoneIndex) -> None:
+    rows = np.random.default_rng(5).integers(0, ROWS, 200).tolist()
+    values = [table["request_id"][row].as_py() for row in rows]
+    with cProfile.Profile() as profiler:
+        for value in values:
+            parquet_bloom.read_table(path, [("request_id", "=", value)], zones=index)
+    pstats.Stats(profiler).sort_stats("cumtime").print_stats(40)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--profile", action="store_true", help="tell where the time of 200 lookups goes")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path, zone_path, table = Path(folder, "a.parquet"), Path(folder, "zones", "request_id.arrow"), make_table()
+        zone_path.parent.mkdir()
+        pq.write_table(table, path, row_group_size=ROWS, write_page_index=True)
+        time.sleep(SETTLED_NS / 1e9 + 0.1)  # younger files are not kept in mind
+        started = time.perf_counter()
+        zones.build(path, "request_id", zone_path, rows_per_zone=ZONE)
+        taken = time.perf_counter() - started
+        size = zone_path.stat().st_size / 1e6
+        index = zones.open(zone_path)
+        header(
+            "one row out of a row group of 1,000,000, by zones",
+            f"file     {path.stat().st_size / 1e6:.0f} MB, 1 row group, 5 columns, snappy, page index",
+            f"zones    {len(index)} of {ZONE:,} rows, {size:.1f} MB, built in {taken:.2f} s",
+            f"peer     pyarrow {pa.__version__}",
+        )
+        with index:
+            for present in (True, False):
+                measure(path, zone_path, table, index, present)
+            if arguments.profile:
+                profile(path, table, index)
+
+
+if __name__ == "__main__":
+    main()
