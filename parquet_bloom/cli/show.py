@@ -43,7 +43,7 @@ COLUMNS = (
     Column("algorithm", "algorithm", rare=_of_orc, usual=_known("algorithm", ALGORITHMS), folds=True),
     Column("hash", "hash", rare=_of_orc, usual=_known("hash", HASHES), folds=True),
     Column("compression", "compression", rare=_of_orc, usual=_known("compression", COMPRESSIONS), folds=True),
-    Column("variant", "variant", rare=_of_orc, usual=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
+    Column("variant", "variant", rare=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
     Column("num_blocks", "blocks", right=True, rare=_of_orc),
     orc_rows.FUNCTIONS,
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),

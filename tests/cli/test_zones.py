@@ -47,7 +47,7 @@ def test_bad_input_is_said_in_a_line_and_nothing_is_written(arguments, problem, 
     assert (done.code, done.out) == (2, "")
     assert problem in done.errors[0]
     assert len(done.errors) == len(done.err.splitlines()) <= 2
-    assert sorted(os.listdir()) == ["broken.parquet", "lake"]
+    assert sorted(os.listdir()) == ["broken.parquet", "lake", "orc"]
 
 
 def test_broken_files_are_reported_and_the_rest_has_zones(lake, run):

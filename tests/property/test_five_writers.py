@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -273,13 +273,13 @@ def test_reading_everything_does_not_pass(hunt, connection, tmp_path):
 
 
 def test_a_wrong_hash_does_not_pass(hunt, connection, tmp_path, monkeypatch):
-    original = decide.hash_all
+    original = decide.Decider._coerce
 
-    def wrong(*values):
-        hashes, first = original(*values)
-        return hashes ^ np.uint64(0x5555_5555_5555_5555), first
+    def wrong(*arguments):
+        values = original(*arguments)
+        return replace(values, hashes=values.hashes ^ np.uint64(0x5555_5555_5555_5555))
 
-    monkeypatch.setattr(decide, "hash_all", wrong)
+    monkeypatch.setattr(decide.Decider, "_coerce", wrong)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody wants to keep these
     for seed, rng, table in tables_of("pyarrow", tmp_path, count=4):
         check_table(hunt, table, rng, seed, connection)
