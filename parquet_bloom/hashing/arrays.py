@@ -60,7 +60,10 @@ def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array
         # Arrow knows no swapped bytes.
         yield pa.array(values.astype(values.dtype.newbyteorder("="), copy=False), arrow_type)
     elif isinstance(values, list | tuple):
-        yield pa.array(values, arrow_type)
+        found = pa.array(values, arrow_type)
+        if pa.types.is_timestamp(found.type) and any(getattr(value, "nanosecond", 0) for value in values):
+            found = pa.array(values, pa.timestamp("ns", found.type.tz))  # of pandas: Arrow infers microseconds
+        yield found
     else:
         raise FilterTypeError(f"values of type {type(values).__name__} are not Arrow data, NumPy arrays or lists")
 

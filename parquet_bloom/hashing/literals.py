@@ -266,7 +266,8 @@ def _timestamp(literal: Any, column_type: ColumnType, timezone: str) -> Coerced 
         moment = literal if literal.tzinfo is None else literal.astimezone(dt.UTC).replace(tzinfo=None)
     except OverflowError:
         return None
-    return _from_nanos((moment - _EPOCH) // dt.timedelta(microseconds=1) * 1_000, column_type)
+    below = getattr(literal, "nanosecond", 0)  # of pandas' subclass
+    return _from_nanos((moment - _EPOCH) // dt.timedelta(microseconds=1) * 1_000 + below, column_type)
 
 
 def _in_zone(moment: dt.datetime, timezone: str) -> dt.datetime | None:

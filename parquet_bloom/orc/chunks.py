@@ -10,6 +10,9 @@ _HEADER = 3
 LONGEST_STREAM = 1 << 28
 """Bytes of unpacked metadata that are held at most."""
 
+LONGEST_FOOTER = 1 << 26
+"""The same of a footer, of the file or of a stripe: as objects it takes several times as much."""
+
 
 class Compression:
     """How the streams of one file are packed.

@@ -9,6 +9,7 @@ from ..errors import EncryptedFileError, MalformedOrcError
 from ..metadata.protobuf import read_spans
 from ..predicate.evidence import Evidence
 from ..storage import Source
+from .chunks import LONGEST_FOOTER
 from .filters import OrcFilter, parse_filter
 from .messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
 from .schema import OrcLeaf
@@ -52,6 +53,12 @@ class Indexes:
         """How many row groups a stripe has."""
         return row_groups_in(self._stripes[stripe], self._stride)
 
+    def timezone(self, stripe: int) -> str:
+        """The zone of a stripe's writer; "" if that cannot be told."""
+        self._read_footers([stripe])
+        footer = self._footers[stripe]
+        return footer.timezone if isinstance(footer, StripeFooter) else ""
+
     def num_filters(self, leaves: Sequence[OrcLeaf]) -> int:
         """How many filters columns have, in all stripes, of both kinds."""
         self._read_footers(range(len(self._stripes)))
@@ -69,7 +76,8 @@ class Indexes:
         ranges = [(one.offset + one.index_length + one.data_length, one.footer_length) for one in wanted]
         for stripe, packed in zip(wanted, self._source.read_ranges(ranges), strict=True):
             try:
-                self._footers[stripe.number] = stripe_footer(self._tail.compression.plain(packed), stripe)
+                plain = self._tail.compression.plain(packed, LONGEST_FOOTER)
+                self._footers[stripe.number] = stripe_footer(plain, stripe)
             except EncryptedFileError as error:
                 error.path = self._source.name
                 raise

@@ -19,6 +19,7 @@ from .schema import OrcLeaf, leaves_of
 from .statistics import evidence_of
 from .stripes import OrcRowGroup, Stripe, row_groups_of, stripes_of
 from .tail import Tail, read_tail
+from .trust import UTC_ZONES
 
 if TYPE_CHECKING:
     from typing import Self
@@ -156,6 +157,10 @@ class OrcFile:
             list(filters) if filters is not None else [None] * self._indexes.row_groups_in(stripe)
             for filters, (_, stripe) in zip(found, places, strict=True)
         ]
+
+    def is_in_utc(self, stripe: int) -> bool:
+        """Whether a stripe's wall clocks were written in UTC."""
+        return self._indexes.timezone(stripe) in UTC_ZONES
 
     def close(self) -> None:
         self.source.close()

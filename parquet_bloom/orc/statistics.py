@@ -27,8 +27,13 @@ GREGORIAN_DAY = -141_427
 ZONED_MS = -2_208_902_400_000
 """1900-01-02: before, the zones of Java and those of other programs differ by minutes, and wall clocks with them."""
 
+SETTLED_MS = 946_771_200_000, 2_145_830_400_000
+"""2000-01-02 and 2037-12-31: between them programs agree on zones, but for laws that came later. Before, Java's local
+mean times, of some zones far into the 20th century, are not those of ORC's C++ library, and databases differ."""
+
 _DAY_MS = 86_400_000
 _MS = 1_000_000
+_REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> Evidence:
@@ -95,6 +100,10 @@ def _strings(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
         return NOTHING
     said = found.get("strings", {})
     low, high = said.get("low", said.get("lower")), said.get("high", said.get("upper"))
+    # Java writes bytes that are no UTF-8 as U+FFFD, which stands elsewhere in order.
+    if tail.writer != "c++":
+        low = None if low is not None and _REPLACED in low else low
+        high = None if high is not None and _REPLACED in high else high
     return low, high
 
 
@@ -134,6 +143,9 @@ def _timestamps(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     least = ZONED_MS if leaf.kind == "TIMESTAMP" else GREGORIAN_DAY * _DAY_MS
     if (tail.writer == "java" and tail.writer_version < 6) or low is None or low < least:
         return NOTHING
+    if leaf.kind == "TIMESTAMP" and tail.writer != "c++":  # the zone is not known here
+        low = low if SETTLED_MS[0] <= low <= SETTLED_MS[1] else low - _DAY_MS
+        high = high if high is None or SETTLED_MS[0] <= high <= SETTLED_MS[1] else high + _DAY_MS
     # Before 1970 writers and readers do not agree on how parts of seconds count: by up to a second.
     low = low - 1_001 if low <= 2 * _DAY_MS else low
     if high is not None:

@@ -16,6 +16,7 @@ ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
 FILTER_KINDS = {BLOOM_FILTER: "BLOOM_FILTER", BLOOM_FILTER_UTF8: "BLOOM_FILTER_UTF8"}
 
 _MOST_ROW_GROUPS = 1 << 22
+_MOST_PER_BYTE = 1 << 12  # row groups of a stripe for each byte of its indexes, as packed as can be
 _LARGEST = 1 << 62
 
 
@@ -56,12 +57,15 @@ def stripes_of(footer: Mapping[str, Any], end: int) -> list[Stripe]:
         They cannot be there.
     """
     stripes: list[Stripe] = []
-    first_row = 0
+    first_row = before = 0
     for number, found in enumerate(footer.get("stripes", [])):
         said = {name: found.get(name, 0) for name, *_ in STRIPE.values()}
         stripe = Stripe(number=number, first_row=first_row, **said)
         if stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length > end:
             raise MalformedOrcError(f"stripe {number} is said to lie behind byte {end}, where the stripes end")
+        if stripe.offset < before:  # else one would be unpacked as often as is said
+            raise MalformedOrcError(f"stripe {number} is said to begin at byte {stripe.offset}, inside another one")
+        before = stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length
         stripes.append(stripe)
         first_row += stripe.num_rows
     if first_row != footer.get("num_rows", 0) or first_row > _LARGEST:
@@ -86,6 +90,9 @@ def row_groups_of(stripes: list[Stripe], stride: int) -> list[OrcRowGroup]:
     """
     if sum(row_groups_in(stripe, stride) for stripe in stripes) > _MOST_ROW_GROUPS:
         raise MalformedOrcError(f"more than {_MOST_ROW_GROUPS} row groups are not read")
+    for stripe in stripes:
+        if (count := row_groups_in(stripe, stride)) > 1 and count > _MOST_PER_BYTE * stripe.index_length:
+            raise MalformedOrcError(f"stripe {stripe.number} has {stripe.index_length} bytes for {count} row groups")
     found: list[OrcRowGroup] = []
     for stripe in stripes:
         count = row_groups_in(stripe, stride)

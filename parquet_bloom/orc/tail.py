@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import EncryptedFileError, MalformedOrcError, NotOrcError, ParquetBloomError
 from ..metadata.protobuf import read_message
 from ..storage import Source
-from .chunks import Compression
+from .chunks import LONGEST_FOOTER, Compression
 from .codecs import NAMES
 from .messages import FOOTER, POSTSCRIPT
 
@@ -94,7 +94,7 @@ def read_tail(source: Source) -> Tail:
     inside = start - (source.size - length)
     missing = b"" if inside >= 0 else source.read_at(start, -inside)
     packed = missing + tail[max(0, inside) : len(tail) - tail[-1] - 1]
-    footer = read_message(compression.plain(packed), FOOTER)
+    footer = read_message(compression.plain(packed, LONGEST_FOOTER), FOOTER)
     if "encryption" in footer:
         raise EncryptedFileError("columns of the file are encrypted, which is not read")
     writer = footer.get("writer", 0)

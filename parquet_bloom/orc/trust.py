@@ -10,7 +10,7 @@ import re
 
 from ..predicate.evidence import Evidence
 from .schema import OrcLeaf
-from .statistics import ZONED_MS
+from .statistics import SETTLED_MS, ZONED_MS
 from .stripes import BLOOM_FILTER
 from .tail import Tail
 
@@ -19,7 +19,7 @@ _HASHED = (
     *("BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "VARCHAR", "CHAR", "BINARY", "DATE"),
     *("TIMESTAMP", "TIMESTAMP_INSTANT", "DECIMAL"),
 )
-_UTC = ("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
+UTC_ZONES = ("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
 
 
@@ -72,10 +72,17 @@ def _sound_cpp(version: str | None) -> bool:
 def old_clock(tail: Tail, leaf: OrcLeaf, timezone: str, known: Evidence) -> str | None:
     """Why a row group's filter cannot be asked for timestamps; None if it can.
 
-    Wall clocks before 1900 are read by other rules than they were written, but in UTC.
+    Wall clocks before 1900 are read by other rules than they were written, but in UTC; those of Java's writers also
+    where programs do not agree on zones.
     """
-    if leaf.kind != "TIMESTAMP" or timezone in _UTC or known.has_values is False:
+    if leaf.kind != "TIMESTAMP" or timezone in UTC_ZONES or known.has_values is False:
         return None
+    if tail.writer != "c++":
+        first, last = (edge * 1_000_000 for edge in SETTLED_MS)
+        bounds = known.low, known.high
+        if all(isinstance(bound, int) and first <= bound <= last for bound in bounds):
+            return None
+        return f"it may hold timestamps before 2000 or after 2037, written in the zone '{timezone or 'unknown'}'"
     if isinstance(known.low, int) and known.low >= ZONED_MS * 1_000_000:
         return None
     return f"it may hold timestamps before 1900, written in the zone '{timezone or 'unknown'}'"

@@ -91,10 +91,22 @@ def facts_of(file: OrcFile, names: Iterable[str], ignore_case: bool = False, tru
             doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
         elif (held := _holds(leaves[0], name)) is Holds.PARTS:
             doubts.append(f"'{name}': what is inside of it is not looked into")
+        elif misleading(file, leaves[0]):
+            doubts.append(f"'{name}': ORC's C++ library writes other values of nested structs than it counts")
         else:
             columns[name], holds[name] = leaves[0], held
     num_rows = tuple(row_group.num_rows or None for row_group in file.row_groups)
     return OrcFacts(columns, holds, tuple(missing), tuple(doubts), num_rows)
+
+
+def misleading(file: OrcFile, leaf: OrcLeaf) -> bool:
+    """Whether evidence may be about other values than those that every reader finds.
+
+    pyarrow's writer, by ORC's C++ library, loses values of a struct with nulls in a struct without, and texts of a
+    struct with nulls that it writes by a dictionary; what it counts are the values that it was given.
+    """
+    text = leaf.kind in ("STRING", "VARCHAR", "CHAR", "BINARY")
+    return file.writer == "c++" and not leaf.repeated and len(leaf.path) > (1 if text else 2)
 
 
 def _distrusted(file: OrcFile, names: Sequence[str], trust: Trust | None) -> Mapping[str, str]:

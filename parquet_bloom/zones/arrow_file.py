@@ -23,6 +23,7 @@ _TAIL = struct.Struct("<i6s")
 _BLOCK = np.dtype([("offset", "<i8"), ("metadata", "<i4"), ("", "<i4"), ("body", "<i8")])
 _PAIR = np.dtype([("first", "<i8"), ("second", "<i8")])  # a buffer's offset and length; a column's length and nulls
 _RECORD_BATCH = 3
+_ALIGNMENTS = (8, 16, 32, 64, 128)  # of buffers, by various writers
 
 
 class Opened(NamedTuple):
@@ -115,9 +116,21 @@ def _batches(source: Source, num_columns: int) -> list[_Batch] | None:
         ends = buffers["first"] + buffers["second"]
         if len(buffers) and (buffers["first"].min() < 0 or buffers["second"].min() < 0 or ends.max() > body):
             raise ValueError("a column is not inside of its batch")
+        if not _side_by_side(buffers, body):
+            raise ValueError("the columns of a batch do not follow one another")
         buffers["first"] += offset + metadata
         found.append(_Batch(rows, buffers))
     return found
+
+
+def _side_by_side(buffers: NDArray[np.void], body: int) -> bool:
+    """Whether buffers fill their batch one behind the other, as all writers lay them.
+
+    A place that is off would lead beside where a filter begins, and nothing else would show it.
+    """
+    ends = buffers["first"] + buffers["second"]
+    places, behind = np.append(buffers["first"], body), np.insert(ends, 0, 0)
+    return any((places == -(-behind // step) * step).all() for step in _ALIGNMENTS)
 
 
 def _columns(source: Source, schema: pa.Schema, batch: _Batch) -> tuple[pa.Table, FilterPart]:

@@ -66,6 +66,10 @@ class FilterPart(ABC):
     def read(self, first: int, count: int) -> pa.BinaryArray:
         """Whole filters, one behind the other."""
 
+    @abstractmethod
+    def require_length(self, length: int) -> None:
+        """Raise BrokenZonesError unless all of them have so many bytes; where they are read later, by then."""
+
 
 class HeldFilters(FilterPart):
     """Filters in memory.
@@ -88,7 +92,7 @@ class HeldFilters(FilterPart):
             offsets = np.frombuffer(buffers[1], dtype, self.count + 1, first).astype(np.int64)
         lengths = np.diff(offsets)
         require_lengths(lengths, path)
-        self._array = array
+        self._array, self._path = array, path
         self._offsets, self._lengths = offsets[:-1], lengths
         self._data = np.frombuffer(buffers[2] or b"", np.uint8)
 
@@ -101,6 +105,9 @@ class HeldFilters(FilterPart):
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         return self._array.slice(first, count)
+
+    def require_length(self, length: int) -> None:
+        _require_length(self._lengths, length, self._path)
 
 
 class PlacedFilters(FilterPart):
@@ -156,6 +163,9 @@ class PlacedFilters(FilterPart):
         self._source.check_unchanged()
         return _binary_array(data, lengths)
 
+    def require_length(self, length: int) -> None:
+        _require_length(self._lengths, length, self._source.name)
+
 
 class LaterFilters(FilterPart):
     """Filters that are found, or read, when they are first asked.
@@ -170,6 +180,7 @@ class LaterFilters(FilterPart):
         self.count = count
         self._load, self._path = load, path
         self._loaded: FilterPart | None = None
+        self._length: int | None = None
         self._lock = Lock()
 
     def _part(self) -> FilterPart:
@@ -179,6 +190,8 @@ class LaterFilters(FilterPart):
                 part = self._load()
                 if part.count != self.count:
                     raise BrokenZonesError(f"{part.count} filters where there should be {self.count}", path=self._path)
+                if self._length is not None:
+                    part.require_length(self._length)
                 self._loaded = part
         return part
 
@@ -187,6 +200,9 @@ class LaterFilters(FilterPart):
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         return self._part().read(first, count)
+
+    def require_length(self, length: int) -> None:
+        self._length = length
 
 
 class Filters:
@@ -213,6 +229,11 @@ class Filters:
             found[here] = part.check(zones[here] - (self._ends[number] - part.count), hashes)
         return found
 
+    def require_length(self, length: int) -> None:
+        """See `FilterPart.require_length`."""
+        for part in self._parts:
+            part.require_length(length)
+
     def read(self, first: int, count: int) -> pa.ChunkedArray:
         """The bitsets of zones that follow one another."""
         pieces = []
@@ -231,6 +252,14 @@ def require_lengths(lengths: NDArray[np.int64], path: str | None) -> None:
     if bad.any():
         first = int(bad.argmax())
         problem = f"zone {first}: a filter of {int(lengths[first])} bytes; they have whole blocks of 32, up to 128 MiB"
+        raise BrokenZonesError(problem, path=path)
+
+
+def _require_length(lengths: NDArray[np.int64], length: int, path: str | None) -> None:
+    other = lengths != length
+    if other.any():
+        first = int(other.argmax())
+        problem = f"zone {first}: a filter of {int(lengths[first])} bytes; all have {length}"
         raise BrokenZonesError(problem, path=path)
 
 

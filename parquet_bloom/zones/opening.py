@@ -133,17 +133,18 @@ def _index(
     closing: Any = (),
 ) -> ZoneIndex:
     zones = zones_of(found.numbers, path)
-    sizes = Sizes.of(found.metadata, path)
+    sizes, filters = Sizes.of(found.metadata, path), Filters(found.parts)
     manifest = Manifest.from_metadata(found.metadata, zones, path)
     if manifest is not None:
         if column is not None and column != manifest.column:
             raise ParquetBloomError(f"the zones are those of column '{manifest.column}'", path=path, column=column)
+        filters.require_length(manifest.filter_bytes)
         known = manifest.files[0].column_type if manifest.files else None
         value_type = None if known is None else arrow_type_of(known)
     return ZoneIndex(
         path,
         zones,
-        Filters(found.parts),
+        filters,
         sizes,
         manifest=manifest,
         column=column,

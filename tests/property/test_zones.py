@@ -88,6 +88,7 @@ def change(lake: Lake, made: list[str]) -> str:
         if not place.exists():
             shutil.move(made[0], place)
             damage(rng, folder)
+            place.touch()  # what is gone is an error, not damage
             shutil.move(place, made[0])
     return happens
 

@@ -220,7 +220,10 @@ def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_leaves_of_structs(nested):
     assert parquet_bloom.prune(nested, [("st.x", "==", 250)]).files[0].selected == [2]
-    assert parquet_bloom.prune(nested, [("st.y", "==", "y10")]).files[0].selected == [0]
+    # What C++ writers count of texts in structs may be others than those that they write.
+    report = parquet_bloom.prune(nested, [("st.y", "==", "y10")])
+    assert report.files[0].selected == [0, 1, 2, 3]
+    assert "nested structs" in report.doubts[0][2]
     found = parquet_bloom.read_table(nested, [("st.x", "==", 250)], ["n", "st.y"])
     assert found.to_pylist() == [{"n": 250, "st": {"y": "y250"}}]
     found = parquet_bloom.read_table(nested, "st.y = 'y250'", ["st.x", "n"])

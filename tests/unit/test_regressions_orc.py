@@ -1,0 +1,130 @@
+"""ORC files that once lost rows, or took long."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import zoneinfo
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as po
+import pytest
+from orc_files import message_of
+from orc_tables import by_pyorc
+
+import parquet_bloom
+from parquet_bloom import orc
+from parquet_bloom.errors import MalformedOrcError
+from parquet_bloom.orc.chunks import Compression
+from parquet_bloom.orc.schema import leaves_of
+from parquet_bloom.orc.statistics import evidence_of
+from parquet_bloom.orc.tail import Tail
+from parquet_bloom.orc.trust import old_clock
+from parquet_bloom.predicate.evidence import Evidence
+
+DAY_NS = 86_400 * 10**9
+
+
+def tail(writer: str) -> Tail:
+    return Tail({}, Compression("none", 1 << 18), 0, 0, writer, "2.2.2", 9, "proleptic")
+
+
+def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tuple[int, int, int | bytes], writer: str):
+    (leaf,) = leaves_of([{"kind": kind}])
+    message = message_of([(1, 0, 5), (field, 2, message_of([low, high]))])
+    return evidence_of(message, 0, len(message), leaf, tail(writer), 5)
+
+
+def test_texts_that_are_no_utf8():
+    """Java has U+FFFD in the bounds for bytes that are no UTF-8: '\U0001f600' was beyond them."""
+    bad = "\ufffd".encode()
+    found = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
+    assert (found.low, found.high) == (b"a", None)
+    found = evidence(7, 4, (1, 2, bad), (2, 2, "\U0001f600".encode()), "java")
+    assert (found.low, found.high) == (None, "\U0001f600".encode())
+    found = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "c++")
+    assert found.high == bad
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "good"),
+    [
+        (dt.date(1906, 8, 16), dt.date(1910, 1, 1), False),  # Almaty, Mexico City: local mean time in Java alone
+        (dt.date(1978, 11, 15), dt.date(1978, 12, 1), False),  # Tehran: databases differ
+        (dt.date(2010, 1, 1), dt.date(2030, 1, 1), True),
+        (dt.date(2010, 1, 1), dt.date(2087, 5, 9), False),  # Casablanca: rules of the future
+    ],
+)
+def test_wall_clocks_that_programs_do_not_agree_on(first, last, good):
+    (leaf,) = leaves_of([{"kind": 9}])
+    low, high = ((day - dt.date(1970, 1, 1)).days * DAY_NS for day in (first, last))
+    known = Evidence(leaf.column_type, True, low, high)
+    assert (old_clock(tail("java"), leaf, "Asia/Almaty", known) is None) is good
+    assert old_clock(tail("java"), leaf, "UTC", known) is None
+
+
+def test_bounds_of_wall_clocks_reach_as_far_as_zones_may_differ():
+    low, high = -2_000_023_797_000, -964_253_318_997
+    found = evidence(9, 9, (3, 0, 2 * -low - 1), (4, 0, 2 * -high - 1), "java")
+    assert found.low <= (low - 3_600_000) * 10**6  # as 'America/Mexico_City' was once read
+    assert found.high >= (high + 3_600_000) * 10**6
+
+
+def test_row_groups_read_alone_show_the_times_that_stripes_show(tmp_path: Path):
+    """Around 1970 pyorc's library and pyarrow's differ by a second, in zones other than UTC."""
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    rows = [(i, epoch + dt.timedelta(seconds=i * 37 - 37 * 1500, milliseconds=i % 1000)) for i in range(3000)]
+    path = by_pyorc(
+        tmp_path / "a.orc",
+        "struct<n:bigint,w:timestamp>",
+        rows,
+        row_index_stride=50,
+        batch_size=1024,
+        stripe_size=64 << 20,
+        timezone=zoneinfo.ZoneInfo("America/Los_Angeles"),
+    )
+    whole = po.ORCFile(path).read()
+    for row in range(0, 3000, 50):
+        found = parquet_bloom.read_table(path, f"n = {row}")
+        assert found["w"][0] == whole["w"][row], row
+
+
+def _file(footer: list[tuple[int, int, int | bytes]], before: bytes = b"ORC") -> bytes:
+    types = [(12, [(2, 0, 1), (3, 2, b"a")]), (4, [])]
+    described = [(4, 2, message_of([(1, 0, kind), *more])) for kind, more in types]
+    packed = message_of([*footer[:-1], *described, footer[-1], (8, 0, 1), (9, 0, 1)])
+    postscript = message_of([(1, 0, len(packed)), (2, 0, 0), (8000, 2, b"ORC")])
+    return before + packed + postscript + bytes([len(postscript)])
+
+
+def test_few_bytes_make_no_millions_of_row_groups(tmp_path: Path):
+    path = tmp_path / "a.orc"
+    stripe = message_of([(1, 0, 0), (2, 0, 1), (3, 0, 1), (4, 0, 1), (5, 0, 1 << 22)])
+    path.write_bytes(_file([(3, 2, stripe), (6, 0, 1 << 22)]))
+    begin = time.perf_counter()
+    with pytest.raises(MalformedOrcError, match="1 bytes for 4194304 row groups"):
+        orc.open(path)
+    assert time.perf_counter() - begin < 2
+
+
+def test_stripes_lie_behind_each_other(tmp_path: Path):
+    """The same packed bytes would be unpacked and held once for each stripe: gigabytes of 200 KB."""
+    path = tmp_path / "a.orc"
+    stripes = [(3, 2, message_of([(1, 0, 3), (2, 0, 9), (3, 0, 0), (4, 0, 9), (5, 0, 1)]))] * 2
+    path.write_bytes(_file([*stripes, (6, 0, 2)], b"ORC" + bytes(40)))
+    with pytest.raises(MalformedOrcError, match="inside another one"):
+        orc.open(path)
+
+
+def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
+    """pyarrow counts the values it was given, and writes 0 for some of them: a reader finds rows that nothing told of."""
+    inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])
+    outer = pa.struct([("a", pa.int64()), ("b", inner)])
+    rows = [{"a": 1, "b": None if at % 3 else {"c": 2.5, "id": 9}} for at in range(60)]
+    po.write_table(pa.table({"st": pa.array(rows, outer)}), tmp_path / "f.orc", batch_size=64, row_index_stride=10)
+    read = po.ORCFile(tmp_path / "f.orc").read()["st"].to_pylist()
+    values = {row["b"]["id"] for row in read if row["b"] is not None}
+    for value in values:
+        found = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
+        assert found.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
