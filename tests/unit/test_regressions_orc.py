@@ -119,14 +119,14 @@ def test_stripes_lie_behind_each_other(tmp_path: Path):
 
 
 def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
-    """pyarrow counts the values it was given, and writes 0 for some of them: a reader finds rows that nothing told of."""
+    """Pyarrow counts the values it was given, and writes 0 for some of them: a reader finds rows that nothing told of."""
     inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])
     outer = pa.struct([("a", pa.int64()), ("b", inner)])
     some = random.Random(1)
-    rows = [{"a": 7, "b": some.choice([None, {"c": 2.5, "id": 9}])} for _ in range(60)]
-    po.write_table(pa.table({"st": pa.array(rows, outer)}), tmp_path / "f.orc", batch_size=64, row_index_stride=10)
+    rows = [{"a": 7, "b": some.choice([None, {"c": 2.5, "id": 9}])} for _ in range(16_000)]
+    table = pa.table({"st": pa.array(rows, outer)})
+    po.write_table(table, tmp_path / "f.orc", batch_size=1024, row_index_stride=10, bloom_filter_columns=[4, 5])
     read = po.ORCFile(tmp_path / "f.orc").read()["st"].to_pylist()
-    values = {row["b"]["id"] for row in read if row["b"] is not None}
-    for value in values:
+    for value in {row["b"]["id"] for row in read if row["b"] is not None}:
         found = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
         assert found.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
