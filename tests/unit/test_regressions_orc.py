@@ -119,7 +119,7 @@ def test_stripes_lie_behind_each_other(tmp_path: Path):
 
 
 def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
-    """What pyarrow counts are the values it was given; it writes 0 for some, and readers find rows that nothing told of."""
+    """Pyarrow counts the values it was given and writes 0 for some of them; readers find rows that nothing told of."""
     inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])
     outer = pa.struct([("a", pa.int64()), ("b", inner)])
     some = random.Random(1)
