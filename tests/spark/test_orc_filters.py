@@ -31,7 +31,8 @@ COLUMNS = {
     "text": "if(id % 9 = 0, null, concat('é', id))",
     "blob": "cast(concat('b', id) as binary)",
     "day": "date_add(date'1960-01-01', cast(id * 11 as int))",
-    "moment": "timestamp_micros(id * 1234567890123)",
+    # From 2001 to 2030: in a zone other than UTC filters of other years by Java are not asked.
+    "moment": "timestamp_micros(978307200000000 + id * 400000000123)",
     "ntz": "cast(timestamp_micros(id * 1234567890123 - 6000000000000001) as timestamp_ntz)",
     "decimal": "cast(id * 1.25 - 100 as decimal(10, 2))",
     "wide": "cast(id * 1.25 - 100 as decimal(38, 10))",
