@@ -24,7 +24,7 @@ import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.file import pages
-from parquet_bloom.file.stamps import still_same
+from parquet_bloom.file.stamps import NONE, still_same
 from parquet_bloom.predicate import parse
 from parquet_bloom.prune import row_group, zoned
 from parquet_bloom.prune.page_choice import in_both
@@ -451,6 +451,23 @@ def test_files_with_the_same_values_keep_their_zones(
     del given
     gc.collect()
     assert not zoned._VERIFIED
+
+
+def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was written just now is read each time it is asked for: a further change would not show."""
+    calls = []
+
+    def unsettled(entry: Any, *others: Any) -> tuple[bool, bytes]:
+        calls.append(entry.path)
+        return still_same(entry, *others)[0], NONE
+
+    monkeypatch.setattr(zoned, "still_same", unsettled)
+    with zones.open(build(file)) as given:
+        tick()
+        os.utime(file)
+        for _ in range(2):
+            assert left(parquet_bloom.prune(file, f"id = {IDS[137]}", zones=given)) == {1: (zone(137),)}
+    assert calls == [str(file)] * 2
 
 
 def rewrite(path: Path) -> None:
