@@ -11,10 +11,13 @@ from ..metadata.footer import Leaf
 
 
 class Named(Protocol):
-    """A leaf of a schema of whichever format; `name` is its dotted path."""
+    """A leaf of a schema of whichever format; `name` is its dotted `path`."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def path(self) -> tuple[str, ...]: ...
 
 
 AnyLeaf = TypeVar("AnyLeaf", bound=Named)
@@ -36,7 +39,7 @@ def spellings(leaves: Sequence[Named], name: str) -> list[str]:
     return list(dict.fromkeys(leaf.name[: len(name)] for leaf in find_leaves(leaves, name, ignore_case=True)))
 
 
-def find_leaf(leaves: Sequence[Leaf], name: str, path: str | None = None) -> Leaf:
+def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> AnyLeaf:
     """The one leaf that a name means; a list or struct with a single leaf may be called by its own name.
 
     Raises

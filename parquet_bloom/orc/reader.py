@@ -8,7 +8,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MalformedOrcError, ParquetBloomError, UnknownColumnError
+from ..errors import MalformedOrcError, ParquetBloomError
+from ..file.columns import find_leaf
 from ..metadata.protobuf import read_spans
 from ..predicate.evidence import Evidence
 from ..storage import Source, file_system, open_source
@@ -76,13 +77,7 @@ class OrcFile:
         ------
         UnknownColumnError
         """
-        exact = [leaf for leaf in self.leaves if leaf.name == column]
-        found = exact or [leaf for leaf in self.leaves if leaf.name.startswith(column + ".")]
-        if len(found) == 1:
-            return found[0]
-        names = ", ".join(leaf.name for leaf in (found or self.leaves)[:8])
-        problem = f"the name stands for several columns: {names}" if found else f"no such column; there are: {names}"
-        raise UnknownColumnError(problem, path=self.path, column=column)
+        return find_leaf(self.leaves, column, self.path)
 
     def filters(self, columns: Iterable[str] | None = None) -> Iterator[OrcFilter]:
         """The filters of the file (of some columns), by stripe, column and row group, both kinds where there are."""

@@ -6,11 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.orc
-
 from ..core.distinct import HashSet
-from ..errors import ParquetBloomError, UnreadableColumnError
+from ..errors import ParquetBloomError
 from ..file.engines import CLICKHOUSE, SPARK
 from ..file.survey import BOUND_BYTES, Chunk, ColumnSurvey, FileSurvey, Sample, Sizing, sample_of, spread
 from ..hashing.arrays import hash_values
@@ -21,6 +18,7 @@ from .schema import OrcLeaf
 from .sizing import STRIDE, StrideSizing
 from .stripes import BLOOM_FILTER_UTF8, OrcRowGroup
 from .trust import fault_of
+from .values import StripeValues
 
 # Seen of ClickHouse 26.9 and Spark 4.3: how many rows they read of a file with filters, and without.
 _BOTH = (CLICKHOUSE, SPARK)
@@ -170,31 +168,9 @@ def _filter_fpp(file: OrcFile, leaf: OrcLeaf, evidence: Sequence[Evidence]) -> f
 
 def _samples(file: OrcFile, leaf: OrcLeaf, read: Sequence[OrcRowGroup]) -> Iterator[Sample]:
     """Some row groups' values; a stripe is read once."""
-    if not read:
-        return
-    by_stripe = defaultdict(list)
+    values = StripeValues(file)
     for group in read:
-        by_stripe[group.stripe].append(group)
-    try:
-        with file.source.arrow_file() as opened:
-            reader = pyarrow.orc.ORCFile(opened)
-            for stripe, groups in by_stripe.items():
-                array = _values(reader.read_stripe(stripe, columns=[leaf.name]), leaf)
-                for group in groups:
-                    values = array.slice(group.first_row - file.stripes[stripe].first_row, group.num_rows)
-                    distinct = HashSet()
-                    distinct.add(hash_values(values))
-                    yield sample_of(distinct, len(values) - values.null_count)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if isinstance(error, ParquetBloomError):
-            raise
-        problem = f"pyarrow cannot read it: {error}"
-        raise UnreadableColumnError(problem, path=file.path, column=leaf.name) from error
-
-
-def _values(batch: pa.RecordBatch, leaf: OrcLeaf) -> pa.Array:
-    array = batch.column(0)
-    for name in leaf.path[1:]:
-        fields = [field.name for field in array.type]
-        array = array.flatten()[fields.index(name)]
-    return array
+        found = values.of(leaf, group.stripe, group.first_row - file.stripes[group.stripe].first_row, group.num_rows)
+        distinct = HashSet()
+        distinct.add(hash_values(found))
+        yield sample_of(distinct, len(found) - found.null_count)

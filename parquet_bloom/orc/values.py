@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnreadableColumnError
+from ..predicate.evidence import Evidence
 from .reader import OrcFile
 from .schema import OrcLeaf
+
+_MOST_NANOS = (1 << 63) - 1
 
 
 class StripeValues:
@@ -78,3 +81,12 @@ def _below(array: pa.Array, path: Sequence[str]) -> pa.Array:
         else:
             raise pa.ArrowNotImplementedError(f"values of {array.type} cannot be taken apart")
     return array
+
+
+def in_nanoseconds(known: Evidence) -> bool:
+    """Whether timestamps of which something is known are sure to be such as pyarrow reads: nanoseconds of 64 bits."""
+    if known.has_values is False:
+        return True
+    if not isinstance(known.low, int) or not isinstance(known.high, int):
+        return False
+    return known.low >= -_MOST_NANOS and known.high <= _MOST_NANOS

@@ -8,14 +8,11 @@ from typing import Any
 from ..errors import FilterTypeError, ParquetBloomError
 from ..file.embed import Progress
 from ..file.verify import ChunkVerdict, VerifyReport
-from ..predicate.evidence import Evidence
 from .filters import OrcFilter
 from .keys import probes_of
 from .reader import OrcFile, open
 from .stripes import OrcRowGroup
-from .values import StripeValues
-
-_MOST_NANOS = (1 << 63) - 1
+from .values import StripeValues, in_nanoseconds
 
 
 def verify(
@@ -83,7 +80,7 @@ def _probe_all(
 ) -> None:
     leaf = found.leaf
     known = file.row_group_evidence([leaf], [found.stripe])[found.stripe, leaf.column_id][found.row_group]
-    if leaf.column_type.physical == "INT96" and not _in_nanoseconds(known):
+    if leaf.column_type.physical == "INT96" and not in_nanoseconds(known):
         verdict.note = verdict.note or "not probed: pyarrow reads timestamps of the years 1678 to 2262 alone"
         return
     array = values.of(leaf, found.stripe, place.first_row - file.stripes[found.stripe].first_row, place.num_rows)
@@ -99,12 +96,3 @@ def _probe_all(
         verdict.problem = (
             f"the filter denies {verdict.num_missing:,} of the column's {verdict.num_values:,} values{why}"
         )
-
-
-def _in_nanoseconds(known: Evidence) -> bool:
-    """Whether a row group's timestamps are sure to be such as nanoseconds of 64 bits reach."""
-    if known.has_values is False:
-        return True
-    if not isinstance(known.low, int) or not isinstance(known.high, int):
-        return False
-    return known.low >= -_MOST_NANOS and known.high <= _MOST_NANOS

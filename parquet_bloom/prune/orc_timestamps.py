@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from ..hashing.physical import Kind
+from ..orc.values import in_nanoseconds
 
 if TYPE_CHECKING:
     from ..orc import OrcFile
     from ..orc.schema import OrcLeaf
-
-_LIMIT = 1 << 63
 
 
 @cache
@@ -36,10 +35,4 @@ def out_of_range(file: OrcFile, leaf: OrcLeaf, stripe: int) -> bool:
     """Whether a stripe may hold a timestamp that nanoseconds of 64 bits cannot count."""
     if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.column_type.physical != "INT96":
         return False
-    found = file.stripe_statistics(leaf)[stripe]
-    if found.has_values is False:
-        return False
-    low, high = found.low, found.high
-    if not isinstance(low, int) or not isinstance(high, int):
-        return True
-    return low < -_LIMIT or high >= _LIMIT
+    return not in_nanoseconds(file.stripe_statistics(leaf)[stripe])
