@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from ..file.advise import SAMPLE, AdviceReport, Question, ask, conclude
 from ..file.reader import BloomFile
 from ..file.survey import FileSurvey
 from ..storage import file_system, list_files, open_source
+from ..storage.listing import several_paths
 from ..threads import in_order, processors
 from .formats import recognized
 
@@ -77,8 +77,7 @@ def advise(
     UnknownColumnError
         No file has one of the columns.
     """
-    alone = isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable)
-    several = [paths] if alone else list(paths)
+    several = several_paths(paths)
     places = file_system(filesystem, storage_options)
     files = list_files(several, places)
     question, options = ask(files, columns, sample, fpp, filesystem=places, look=survey)

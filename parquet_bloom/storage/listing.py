@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
@@ -62,12 +62,16 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
     return [entry.path for entry in list_entries(paths, filesystem, alone)]
 
 
+def several_paths(paths: _Paths) -> list[Any]:
+    """Paths as callers give them, one or several, as a list; what is no path and cannot be iterated over, as one."""
+    if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
+        return [paths]
+    return [*paths]
+
+
 def list_entries(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[Entry]:
     """The same with what is known of each file besides, which saves opening it a request."""
-    # What is no path and nothing to iterate over is refused as a path.
-    if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
-        paths = [paths]
-    several = [*paths]
+    several = several_paths(paths)
     found: dict[str, Entry] = {}
     for entry in chain.from_iterable(_all_entries(several, filesystem, len(several) == 1 if alone is None else alone)):
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.

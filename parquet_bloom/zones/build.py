@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import ParquetBloomError
 from ..storage import create, file_system, list_entries
 from ..storage.hidden import hidden
+from ..storage.listing import several_paths
 from ..storage.names import name_of
 from ..storage.scratch import Run, Scratch
 from ..threads import processors
@@ -69,10 +70,10 @@ def build(
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads must be a number from 1 on, not {threads!r}")
     filesystem = file_system(filesystem, storage_options)
-    paths = paths if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable) else [*paths]
-    entries = list_entries(paths, filesystem)
+    several = several_paths(paths)
+    entries = list_entries(several, filesystem)
     named = {entry.path for entry in entries}
-    require_outside(place, [text for text in _texts(paths) if text not in named], filesystem)
+    require_outside(place, [text for text in map(os.fsdecode, several) if text not in named], filesystem)
     if any(name_of(path, filesystem) == name_of(place, filesystem) for path in named):
         raise ParquetBloomError("it is one of the files that the zones are of", path=place)
     report = ZoneBuildReport(place, column, filter_bytes=filter_bytes)
@@ -109,11 +110,6 @@ def _container(target: str, container: str | None) -> str:
     if container not in ("parquet", "arrow"):
         raise ValueError(f"a container is 'parquet' or 'arrow', not {container!r}")
     return container
-
-
-def _texts(paths: Any) -> list[str]:
-    alone = isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable)
-    return [os.fsdecode(path) for path in ([paths] if alone else paths)]
 
 
 def require_outside(target: str, folders: Iterable[str], filesystem: object | None = None) -> None:
