@@ -1,14 +1,15 @@
-"""Single rows out of data pages, without decoding the pages: a page of its own that has these rows alone.
+"""Single rows out of data pages, without decoding the pages.
 
-A page is decompressed, but of its values only those wanted are looked at. They are copied as they are stored into a
-plain page, which pyarrow decodes, so that what they mean is left to it.
+A page is decompressed, but of its values only those wanted are looked at, and copied as they are stored: what they mean
+is left to `plain_values`, or in a page that has them alone to pyarrow.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,9 @@ from ..errors import MalformedFooterError
 from ..metadata.compact import I32, STRUCT, write_struct
 from ..metadata.footer import Leaf
 from ..metadata.page_index import PLAIN, RLE, PageHeader, read_page_header
-from ..metadata.page_values import find_values, take_byte_arrays, take_hybrid
+from ..metadata.page_values import find_equal, find_values, take_byte_arrays, take_hybrid
+
+T = TypeVar("T")
 
 MOST_BYTES = 64 << 20
 """Of a page when decompressed: larger ones are left to pyarrow."""
@@ -46,8 +49,30 @@ class RowsOfPage(NamedTuple):
     rows: NDArray[np.int64]
 
 
-def plain_page(leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Sequence[RowsOfPage]) -> bytes:
-    """A plain, uncompressed data page of the rows wanted.
+class PlainRows(NamedTuple):
+    """The values of some rows.
+
+    Attributes
+    ----------
+    values : plain-encoded, of the rows that have one.
+    valid : whether a row has one.
+    """
+
+    values: bytes
+    valid: NDArray[np.bool_]
+
+    def page(self, leaf: Leaf) -> bytes:
+        """They alone in a data page that is plain and not compressed."""
+        levels = b""
+        if not leaf.required:
+            bits = np.packbits(self.valid, bitorder="little").tobytes()
+            runs = _varint(len(bits) << 1 | 1) + bits
+            levels = struct.pack("<I", len(runs)) + runs
+        return _page(levels + self.values, len(self.valid), PLAIN, RLE)
+
+
+def plain_rows(leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Sequence[RowsOfPage]) -> PlainRows:
+    """Some rows out of pages.
 
     Parameters
     ----------
@@ -60,17 +85,38 @@ def plain_page(leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Seq
     Unsupported
         The pages have to be decoded by pyarrow.
     """
-    try:
-        values, valid = zip(*(_of_page(leaf, codec, dictionary, *page) for page in pages), strict=True)
-    except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
-        raise Unsupported(str(error)) from error  # pyarrow tells what is wrong with it, if anything is
-    num_rows = sum(map(len, valid))
-    levels = b""
-    if not leaf.required:
-        bits = np.packbits(np.concatenate(valid), bitorder="little").tobytes()
-        runs = _varint(len(bits) << 1 | 1) + bits
-        levels = struct.pack("<I", len(runs)) + runs
-    return _page(b"".join([levels, *values]), num_rows, PLAIN, RLE)
+    found = _of_pages(leaf, codec, dictionary, pages, partial(_taken, leaf))
+    if len(found) == 1:
+        return PlainRows(*found[0])
+    values, valid = zip(*found, strict=True)
+    return PlainRows(b"".join(values), np.concatenate(valid))
+
+
+def equal_rows(
+    leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Sequence[RowsOfPage], wanted: list[bytes]
+) -> tuple[NDArray[np.int64], list[bytes]]:
+    """Those rows of pages whose value is, byte for byte, one of some others.
+
+    Parameters
+    ----------
+    leaf, codec, dictionary, pages : as in `plain_rows`.
+    wanted : values as they are stored, without length.
+
+    Returns
+    -------
+    (places, values) : the places of these rows among those of all pages, ascending; and the value of each.
+
+    Raises
+    ------
+    Unsupported
+        As in `plain_rows`.
+    """
+    places, values, before = [], [], 0
+    for (found, which), valid in _of_pages(leaf, codec, dictionary, pages, partial(_equal, leaf, wanted)):
+        places.append((found if valid.all() else np.flatnonzero(valid)[found]) + before)
+        values += [wanted[number] for number in which.tolist()]
+        before += len(valid)
+    return np.concatenate(places), values
 
 
 def unpacked_page(page: memoryview, codec: int | None) -> bytes:
@@ -110,16 +156,41 @@ def _varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
+def _of_pages(
+    leaf: Leaf,
+    codec: int | None,
+    dictionary: memoryview,
+    pages: Sequence[RowsOfPage],
+    take: Callable[[memoryview, NDArray[np.int64]], T],
+) -> list[tuple[T, NDArray[np.bool_]]]:
+    """What is made of the values of each page's rows, and which of the rows have one.
+
+    Parameters
+    ----------
+    take : is given plain-encoded values and numbers of those that the rows have.
+    """
+    try:
+        return [_of_page(leaf, codec, dictionary, page, rows, take) for page, rows in pages]
+    except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
+        raise Unsupported(str(error)) from error  # pyarrow tells what is wrong with it, if anything is
+
+
 def _of_page(
-    leaf: Leaf, codec: int | None, dictionary: memoryview, page: memoryview, rows: NDArray[np.int64]
-) -> tuple[bytes, NDArray[np.bool_]]:
-    """The values of some rows, plain-encoded, and which of the rows have one."""
+    leaf: Leaf,
+    codec: int | None,
+    dictionary: memoryview,
+    page: memoryview,
+    rows: NDArray[np.int64],
+    take: Callable[[memoryview, NDArray[np.int64]], T],
+) -> tuple[T, NDArray[np.bool_]]:
     header = read_page_header(page)
     share = (int(rows[-1]) + 1) / header.num_values
     try:
-        return _of_front(leaf, codec, dictionary, page, header, rows, share)
+        values, numbers, valid = _of_front(leaf, codec, dictionary, page, header, rows, share)
+        return take(values, numbers), valid
     except (MalformedFooterError, ValueError, Unsupported):  # the values stand further behind than the rows
-        return _of_front(leaf, codec, dictionary, page, header, rows, 1)
+        values, numbers, valid = _of_front(leaf, codec, dictionary, page, header, rows, 1)
+        return take(values, numbers), valid
 
 
 def _of_front(
@@ -130,14 +201,14 @@ def _of_front(
     header: PageHeader,
     rows: NDArray[np.int64],
     share: float,
-) -> tuple[bytes, NDArray[np.bool_]]:
-    """The same, from the front of the page: a little more than a share of it."""
+) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_]]:
+    """Values of the front of the page (a little more than a share of it), numbers of the rows', which rows have one."""
     levels, values = _parts(page, header, codec, leaf.required, share)
     valid, numbers = np.ones(len(rows), bool), rows
     if not leaf.required:
         valid, numbers = find_values(levels, header.num_values, rows)
     if not len(numbers):
-        return b"", valid
+        return values[:0], numbers, valid
     if header.needs_dictionary:
         if not len(values):
             raise Unsupported("a page of dictionary numbers is empty")
@@ -148,7 +219,7 @@ def _of_front(
         values = _unpacked(dictionary[described.header_bytes :], codec, described.unpacked_bytes)
     elif header.encoding != PLAIN:
         raise Unsupported(f"encoding {header.encoding}")
-    return _taken(leaf, values, numbers), valid
+    return values, numbers, valid
 
 
 def _parts(
@@ -186,13 +257,30 @@ def _unpacked(data: memoryview, codec: int | None, size: int, share: float = 1) 
     raise Unsupported(f"codec {codec}")
 
 
+def _width(leaf: Leaf) -> int:
+    """Bytes of a value; 0 of byte arrays."""
+    width = _WIDTHS.get(leaf.physical, leaf.length or 0)
+    if not width and leaf.physical != "BYTE_ARRAY":
+        raise Unsupported(leaf.physical)
+    return width
+
+
 def _taken(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
     """Some of the plain-encoded values."""
-    if leaf.physical == "BYTE_ARRAY":
-        return take_byte_arrays(values, numbers)
-    width = _WIDTHS.get(leaf.physical, leaf.length or 0)
+    width = _width(leaf)
     if not width:
-        raise Unsupported(leaf.physical)
+        return take_byte_arrays(values, numbers)
+    if not len(numbers):
+        return b""
     if (int(numbers.max()) + 1) * width > len(values):
         raise Unsupported("values are missing")
     return np.frombuffer(values, f"V{width}", len(values) // width)[numbers].tobytes()
+
+
+def _equal(
+    leaf: Leaf, wanted: list[bytes], values: memoryview, numbers: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places in `numbers` of values that are one of those wanted, and which one."""
+    if (np.diff(numbers) < 0).any():  # those of a dictionary
+        values, numbers = memoryview(_taken(leaf, values, numbers)), np.arange(len(numbers))
+    return find_equal(values, _width(leaf), numbers, wanted)

@@ -1,8 +1,8 @@
 """Some pages of a column chunk instead of all: found by its page index, decoded by pyarrow.
 
 pyarrow reads whole column chunks. So the dictionary page and the data pages that hold the rows wanted are fetched, and
-put into a Parquet file in memory that has nothing else; where few rows of them are wanted, new pages that hold these
-alone. Whatever is odd about a column is no error here: it is left to be read whole.
+put into a Parquet file in memory that has nothing else; where few rows of them are wanted, these alone are taken out
+of the pages. Whatever is odd about a column is no error here: it is left to be read whole.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from ..metadata.footer import ColumnPages, Leaf
 from ..metadata.page_index import KnownPages, OffsetIndex, read_page_header
 from . import page_lookup
 from .page_lookup import PageLookup
-from .page_rows import RowsOfPage, Unsupported, plain_page, unpacked_page
+from .page_rows import RowsOfPage, Unsupported, equal_rows, plain_rows, unpacked_page
+from .plain_values import array_of, arrow_array, is_same
 from .reader import BloomFile
 
 FEW = 16
 """If no more than one in so many of the pages' rows is wanted, these rows are taken out before anything is decoded."""
+
+SHORT = 1 << 15
+"""Rows of pages that may be taken out even if all of them are wanted: of types that Arrow has as the file has them."""
 
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages of no more bytes are fetched with the data pages, larger ones only if these make use of them."""
@@ -176,7 +180,7 @@ class RowGroupPages:
         fetched = self._fetch([plan for plan in plans if plan is not None])
         is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
         share = len(rows) * (FEW // _RUN if is_run else FEW)
-        found = self._few([one for one in fetched if share <= one.plan.num_rows], rows)
+        found = self._few([one for one in fetched if share <= one.plan.num_rows or self._is_short(one.plan)], rows)
         for one in fetched:
             plan = one.plan
             if plan.leaf.path[0] not in found:
@@ -185,6 +189,37 @@ class RowGroupPages:
                     column = {name: take_rows(values, plan.positions(rows)) for name, values in column.items()}
                 found |= column
         return found
+
+    def read_equal(self, name: str, rows: Rows, wanted: list[bytes]) -> tuple[Rows, pa.ChunkedArray] | None:
+        """The rows whose value is one of some others, and these values; None where that cannot be seen from the bytes.
+
+        Parameters
+        ----------
+        name, rows : as in `read`.
+        wanted : values as they are stored; of columns whose equal values are stored alike.
+
+        Raises
+        ------
+        StorageError, TruncatedFileError
+        """
+        leaf = self._flat.get(name)
+        if leaf is None or not len(rows) or not is_same(leaf, self._schema.field(name).type):
+            return None
+        known = self._lookup.find([leaf]).get(leaf.index)
+        plan = None if known is None else self._plan(leaf, known, rows)
+        if plan is None or plan.num_rows > SHORT:
+            return None
+        for one in self._fetch([plan]):
+            try:
+                places, values = equal_rows(*self._rows_of(one, rows), wanted)
+            except Unsupported:
+                return None
+            return rows[places], pa.chunked_array([array_of(self._schema.field(name).type, values)])
+        return None
+
+    def _is_short(self, plan: _Plan) -> bool:
+        """Whether the values of whole pages are had sooner by taking them out than in a file for pyarrow."""
+        return plan.num_rows <= SHORT and is_same(plan.leaf, self._schema.field(plan.leaf.path[0]).type)
 
     def _plan(self, leaf: Leaf, known: KnownPages, rows: Rows) -> _Plan | None:
         index = known.index
@@ -237,17 +272,27 @@ class RowGroupPages:
         return [one for one in fetched if _is_dictionary(one.dictionary)]
 
     def _few(self, fetched: list[_Fetched], rows: Rows) -> dict[str, pa.ChunkedArray]:
-        """Columns made of pages that have nothing but the rows wanted, as far as that can be had."""
-        columns = []
+        """The rows wanted alone, taken out of their pages, as far as that can be had."""
+        found, others = {}, []
         for one in fetched:
-            plan = one.plan
-            parts = map(RowsOfPage, plan.split(one.pages), plan.by_page(rows))
+            leaf = one.plan.leaf
+            arrow = self._schema.field(leaf.path[0]).type
             try:
-                page = plain_page(plan.leaf, plan.known.codec, one.dictionary, list(parts))
-            except Unsupported:
+                taken = plain_rows(*self._rows_of(one, rows))
+                if is_same(leaf, arrow):
+                    found[leaf.path[0]] = pa.chunked_array([arrow_array(arrow, *taken)])
+                else:
+                    others.append(ColumnPages(leaf, b"", taken.page(leaf), plain=True))
+            except (Unsupported, MalformedFooterError, ValueError):  # pyarrow tells what is wrong, if anything is
                 continue
-            columns.append(ColumnPages(plan.leaf, b"", page, plain=True))
-        return self._decode(columns, len(rows)) if columns else {}
+        return found | self._decode(others, len(rows)) if others else found
+
+    @staticmethod
+    def _rows_of(fetched: _Fetched, rows: Rows) -> tuple[Leaf, int | None, memoryview, list[RowsOfPage]]:
+        """The arguments of `plain_rows`."""
+        plan = fetched.plan
+        parts = map(RowsOfPage, plan.split(fetched.pages), plan.by_page(rows))
+        return plan.leaf, plan.known.codec, fetched.dictionary, list(parts)
 
     @staticmethod
     def _whole(fetched: _Fetched) -> ColumnPages:

@@ -6,8 +6,8 @@ Nothing here trusts the bytes: what a page lacks ends in MalformedFooterError.
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcmp, memcpy
 
 import numpy as np
 
@@ -203,27 +203,33 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
     MalformedFooterError
         There are not as many.
     """
-    cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i, value = 0
+    cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i, at, value = 0
     cdef int64_t[::1] order
+    cdef const int64_t* sorted_by = NULL  # where the numbers are not ascending already
     cdef int64_t[::1] starts = np.empty(numbers.shape[0], np.int64)
     cdef int64_t[::1] lengths = np.empty(numbers.shape[0], np.int64)
     cdef uint32_t length = 0
     cdef uint8_t[::1] out
-    order = np.argsort(numbers, kind="stable")
+    for i in range(1, numbers.shape[0]):
+        if numbers[i] < numbers[i - 1]:
+            order = np.argsort(numbers, kind="stable")
+            sorted_by = &order[0]
+            break
     for i in range(numbers.shape[0]):
-        if numbers[order[i]] < value and not (i and numbers[order[i]] == numbers[order[i - 1]]):
-            fail(f"there is no value {numbers[order[i]]}")
-        while value <= numbers[order[i]]:
+        at = i if sorted_by == NULL else sorted_by[i]
+        if numbers[at] < value and not (i and numbers[at] == value - 1):
+            fail(f"there is no value {numbers[at]}")
+        while value <= numbers[at]:
             if end - pos < 4:
-                fail(f"there are {value} values, not {numbers[order[i]] + 1}")
+                fail(f"there are {value} values, not {numbers[at] + 1}")
             memcpy(&length, &data[pos], 4)  # little-endian, as the processor is
             if length > <uint64_t>(end - pos - 4):
                 fail(f"value {value} is cut off")
             pos += 4 + <Py_ssize_t>length
             value += 1
-        starts[order[i]] = pos - 4 - length
-        lengths[order[i]] = 4 + <int64_t>length
-        total += lengths[order[i]]
+        starts[at] = pos - 4 - length
+        lengths[at] = 4 + <int64_t>length
+        total += lengths[at]
     found = np.empty(total, np.uint8)
     if total:
         out = found
@@ -232,3 +238,102 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
             memcpy(&out[pos], &data[starts[i]], lengths[i])
             pos += lengths[i]
     return found.tobytes()
+
+
+def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid not None):
+    """Byte arrays that stand each behind its length, as Arrow has them: offsets, and the bytes alone.
+
+    Parameters
+    ----------
+    valid : 1 for each entry that has a value, 0 for each that has none.
+
+    Returns
+    -------
+    (offsets, data) : int32 of one more entry than `valid`, uint8.
+
+    Raises
+    ------
+    MalformedFooterError
+        There are not as many, there are more, or they are of more bytes than int32 counts.
+    """
+    cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i
+    cdef uint32_t length = 0
+    cdef uint8_t[::1] out
+    cdef int32_t[::1] places
+    if end > INT32_MAX:
+        fail(f"{end} bytes of values")
+    offsets, found = np.empty(valid.shape[0] + 1, np.int32), np.empty(end, np.uint8)
+    places, out = offsets, found
+    places[0] = 0
+    for i in range(valid.shape[0]):
+        if valid[i]:
+            if end - pos < 4:
+                fail(f"value {i} is missing")
+            memcpy(&length, &data[pos], 4)
+            if length > <uint64_t>(end - pos - 4):
+                fail(f"value {i} is cut off")
+            if length:
+                memcpy(&out[total], &data[pos + 4], length)
+            pos += 4 + <Py_ssize_t>length
+            total += length
+        places[i + 1] = <int32_t>total
+    if pos != end:
+        fail(f"{end - pos} bytes are of no value")
+    return offsets, found[:total]
+
+
+def find_equal(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None, list wanted not None):
+    """Where some of the plain-encoded values of a page are, byte for byte, one of some others.
+
+    Parameters
+    ----------
+    width : bytes of a value; 0 for byte arrays, each of which stands behind its length.
+    numbers : which values are compared, counted from 0, ascending.
+    wanted : bytes objects.
+
+    Returns
+    -------
+    (places, which) : int64 arrays: places in `numbers` of those that are one of them, ascending; which one it is.
+
+    Raises
+    ------
+    MalformedFooterError
+        There are not as many values.
+    """
+    cdef Py_ssize_t pos = 0, end = data.shape[0], i, length = width, count = 0, value = 0
+    cdef Py_ssize_t num_wanted = len(wanted), one
+    cdef uint32_t prefix
+    cdef const uint8_t* start = NULL
+    cdef int64_t[::1] places, which
+    cdef bytes text
+    addresses, sizes = np.empty(num_wanted, np.uintp), np.empty(num_wanted, np.int64)
+    cdef uintptr_t[::1] texts = addresses
+    cdef int64_t[::1] lengths = sizes
+    for one in range(num_wanted):
+        text = wanted[one]
+        texts[one] = <uintptr_t><const char*>text
+        lengths[one] = len(text)
+    found, of_which = np.empty(numbers.shape[0], np.int64), np.empty(numbers.shape[0], np.int64)
+    places, which = found, of_which
+    require_ascending(numbers, MOST_VALUES)
+    for i in range(numbers.shape[0]):
+        if width:
+            if numbers[i] >= end // width:
+                fail(f"there are {end // width} values, not {numbers[i] + 1}")
+            start = &data[0] + numbers[i] * width
+        while width == 0 and value <= numbers[i]:
+            if end - pos < 4:
+                fail(f"there are {value} values, not {numbers[i] + 1}")
+            memcpy(&prefix, &data[pos], 4)  # little-endian, as the processor is
+            if prefix > <uint64_t>(end - pos - 4):
+                fail(f"value {value} is cut off")
+            length = prefix
+            start = &data[0] + pos + 4
+            pos += 4 + length
+            value += 1
+        for one in range(num_wanted):
+            if lengths[one] == length and memcmp(start, <const void*>texts[one], length) == 0:
+                places[count], which[count] = i, one
+                count += 1
+                break
+    return found[:count], of_which[:count]

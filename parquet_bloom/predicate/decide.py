@@ -285,10 +285,10 @@ class Decider:
                 continue
             wanted = self._coerced(leaf, column)
             base = len(wanted.values) + 1
-            spans, members = np.unique(first[asked] * base + last[asked], return_inverse=True)
-            for number, code in enumerate(spans.tolist()):
+            spans = first[asked] * base + last[asked]
+            for code in np.unique(spans).tolist() if (spans != spans[0]).any() else [int(spans[0])]:
                 begin, end = wanted.first_hash[code // base], wanted.first_hash[code % base]
-                of_span = asked if len(spans) == 1 else asked[members == number]
+                of_span = asked[spans == code]
                 questions.append((leaf, Question(leaf.column, of_span, wanted.hashes[begin:end])))
         return questions
 

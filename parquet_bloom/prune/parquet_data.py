@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import UnreadableColumnError
-from ..file.columns import find_leaves
+from ..file.columns import find_leaves, type_of
 from ..file.pages import RowGroupPages
 from ..file.reader import BloomFile
 from ..file.values import ColumnReader, in_nanoseconds
+from ..hashing.literal_lists import coerce_all
+from ..hashing.literals import stored_forms
+from ..hashing.physical import Kind
 from ..metadata.footer import Leaf
 from ..predicate import tree
 from ..predicate.decide import Decider
@@ -26,6 +29,10 @@ from .schemas import chosen, reader_of, reading, schema_in
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+_FEW_LITERALS = 8  # that are compared with each value
+_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values are the same bytes
 
 
 class ParquetData:
@@ -85,7 +92,8 @@ class ParquetData:
                     rows = self._rows(row_group, question, zoned)
                     if not rows.num_left:
                         continue
-                    table = rows.matching(self._mask(rows, question), wanted.names, wanted.schema)
+                    true = None if self._keep_equal(rows, question) else self._mask(rows, question)
+                    table = rows.matching(true, wanted.names, wanted.schema)
             if table.num_rows:
                 yield table
 
@@ -111,6 +119,19 @@ class ParquetData:
     def _rows(self, row_group: int, question: Question, zoned: Spans | None = None) -> RowGroupRows:
         assert isinstance(question.decider, Decider)
         return RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, question.decider, zoned)
+
+    def _keep_equal(self, rows: RowGroupRows, question: Question) -> bool:
+        """Keep only the rows that match, if the predicate is one equality and stored bytes tell; whether they do."""
+        assert isinstance(question.decider, Decider)
+        node = question.decider.node
+        if not isinstance(node, tree.Equal | tree.In) or len(node.literals) > _FEW_LITERALS or None in node.literals:
+            return False
+        found = find_leaves(self.leaves, node.column)
+        column_type = type_of(found[0]) if len(found) == 1 else None
+        if column_type is None or column_type.kind not in _STORED_ALIKE:
+            return False
+        values, unknown = coerce_all(list(node.literals), column_type, question.timezone)
+        return unknown is None and rows.keep_equal(node.column, stored_forms(values, column_type))
 
     def _mask(self, rows: RowGroupRows, question: Question) -> pa.ChunkedArray:
         """Which of the rows of a row group that can match do."""

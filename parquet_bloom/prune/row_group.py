@@ -61,6 +61,22 @@ class RowGroupRows:
         """How many rows the pages leave."""
         return self._num_rows if self._rows is None else len(self._rows)
 
+    def keep_equal(self, name: str, wanted: list[bytes]) -> bool:
+        """Leave out rows whose value is none of some, where few rows are left and that can be seen from stored bytes.
+
+        Whether that was done: all rows that are left have one of the values then.
+
+        Parameters
+        ----------
+        name : a column whose equal values are stored alike.
+        wanted : values as they are stored.
+        """
+        found = None if self._rows is None else self._pages.read_equal(name, self._rows, wanted)
+        if found is None:
+            return False
+        self._rows, self._held[name] = found
+        return True
+
     def of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Of a column that was read whole, the rows that are left."""
         return column if self._rows is None else self._some_of(column, self._rows, self._num_rows)
@@ -76,9 +92,8 @@ class RowGroupRows:
         if self._rows is None:
             table = self._reader().read_row_group(self.row_group, list(names))
         else:
-            found = self._pages.read(names, self._rows)
-            others = [name for name in names if name not in found]
-            columns = dict(found)
+            columns = self._pages.read(names, self._rows)
+            others = [name for name in names if name not in columns]
             if others:
                 whole = self._reader().read_row_group(self.row_group, others)
                 whole = self._some_of(whole, self._rows, self._num_rows)
@@ -87,26 +102,29 @@ class RowGroupRows:
         self._held = {name: table.column(name) for name in names if self._pages.is_flat(name)}
         return table
 
-    def matching(self, mask: pa.ChunkedArray, names: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
+    def matching(self, mask: pa.ChunkedArray | None, names: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
         """The rows for which a predicate is true.
 
         Parameters
         ----------
-        mask : its truth for each of the rows that are left.
+        mask : its truth for each of the rows that are left; None if it is true for all.
         names : what `pyarrow.parquet` is to read; None for all columns.
         schema : of the result, as `pyarrow.parquet` gives it for these names.
         """
-        chosen = true_rows(mask)
-        if not len(chosen):  # the other columns need not be read
+        found = {name: column for name, column in self._held.items() if name in schema.names}
+        rows, num_read = self._rows, self.num_left
+        if mask is not None or rows is None:
+            chosen = np.arange(num_read) if mask is None else true_rows(mask)
+            rows = chosen if rows is None else rows[chosen]
+            found = {name: take_rows(column, chosen) for name, column in found.items()}
+        if not len(rows):  # the other columns need not be read
             return schema.empty_table()
-        rows = chosen if self._rows is None else self._rows[chosen]
-        found = {name: take_rows(column, chosen) for name, column in self._held.items() if name in schema.names}
         found |= self._pages.read([name for name in schema.names if name not in found], rows)
         others = [name for name in schema.names if name not in found]
         if not others:
             return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
         asked = others if names is None else [name for name in names if name not in found]
-        num_rows = len(mask) if self._rows is None else self._num_rows
+        num_rows = num_read if self._rows is None else self._num_rows
         whole = self._reader().read_row_group(self.row_group, asked)
         if whole.schema.names != others:  # a name stands for more than its own column
             whole = self._reader().read_row_group(self.row_group, None if names is None else list(names))

@@ -2,12 +2,13 @@
 
 import random
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata.page_values import find_values, take_byte_arrays, take_hybrid
+from parquet_bloom.metadata.page_values import find_equal, find_values, split_byte_arrays, take_byte_arrays, take_hybrid
 
 
 def varint(value):
@@ -128,6 +129,40 @@ def test_byte_arrays() -> None:
             take_byte_arrays(broken, np.array([number], np.int64))
 
 
+def test_byte_arrays_as_arrow_has_them() -> None:
+    rng = random.Random(8)
+    for _ in range(300):
+        valid = [rng.random() < 0.7 for _ in range(rng.randrange(20))]
+        values = [rng.randbytes(rng.choice([0, 1, 5, 300])) for here in valid if here]
+        offsets, data = split_byte_arrays(plain(values), np.array(valid, np.uint8))
+        ends, rest = offsets.tolist(), iter(values)
+        found = [data[begin:end].tobytes() for begin, end in pairwise(ends)]
+        assert found == [next(rest) if here else b"" for here in valid]
+    for broken, valid in [(b"", [1]), (b"\1\0\0", [1]), (b"\2\0\0\0a", [1]), (plain([b"a"]), [0]), (b"\xff" * 9, [1])]:
+        with pytest.raises(MalformedFooterError):
+            split_byte_arrays(broken, np.array(valid, np.uint8))
+
+
+@pytest.mark.parametrize("width", [0, 1, 4, 16])
+def test_values_that_are_one_of_some(width) -> None:
+    rng = random.Random(width)
+    for _ in range(300):
+        kinds = [rng.randbytes(width or rng.randrange(9)) for _ in range(6)]
+        values = rng.choices(kinds, k=rng.randint(1, 60))
+        data = b"".join(values) if width else plain(values)
+        numbers = some(rng, len(values))
+        wanted = [*dict.fromkeys(rng.sample(kinds, 3)), b"of no value here"]
+        places, which = find_equal(data, width, numbers, wanted)
+        expected = [(at, wanted.index(values[i])) for at, i in enumerate(numbers) if values[i] in wanted]
+        assert list(zip(places.tolist(), which.tolist(), strict=True)) == expected
+        for cut in (data[:-1], b""):
+            with pytest.raises(MalformedFooterError):
+                find_equal(cut, width, np.array([len(values) - 1]), wanted)
+        for bad in ([-1], [len(values)], [1 << 60], [1, 0]):
+            with pytest.raises(MalformedFooterError):
+                find_equal(data, width, np.array(bad), wanted)
+
+
 def test_broken_bytes_end_in_the_named_error_or_in_numbers() -> None:
     rng = random.Random(7)
     refused = 0
@@ -140,6 +175,7 @@ def test_broken_bytes_end_in_the_named_error_or_in_numbers() -> None:
             assert all(0 <= number < 1 << width for number in take_hybrid(bytes(data), width, some(rng, count)))
             find_values(bytes(data), count, some(rng, count))
             take_byte_arrays(bytes(data), some(rng, count))
+            find_equal(bytes(data), rng.choice([0, 3]), some(rng, count), [b"a"])
         except MalformedFooterError:
             refused += 1
     assert refused > 1000

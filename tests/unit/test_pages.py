@@ -1,6 +1,8 @@
 """Pages read one by one hold what the whole row group holds, and what cannot be had so is read whole."""
 
 import random
+import struct
+from datetime import date
 
 import datafusion
 import numpy as np
@@ -27,6 +29,7 @@ ROWS = 1000
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; by rows taken out of pages, or whole pages."""
     monkeypatch.setattr(pages, "FEW", request.param)
+    monkeypatch.setattr(pages, "SHORT", 0 if request.param else pages.SHORT)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
 
@@ -123,7 +126,8 @@ def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
     # Long ones first: a share of a page's rows is no such share of its bytes.
     texts = [None if i % 11 == 0 else f"{rng.getrandbits(3000 if i % 100 < 10 else 50):x}" for i in range(count)]
     few = [None if 3000 < i < 9000 else f"v{i % 40}" for i in range(count)]
-    table = pa.table({"n": range(count), "text": texts, "few": few})
+    prices = pa.array([None if i % 7 == 0 else i for i in range(count)]).cast(pa.decimal128(30, 2))
+    table = pa.table({"n": range(count), "text": texts, "few": few, "price": prices})
     decoded = []
     original = RowGroupPages._decode
 
@@ -143,8 +147,8 @@ def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
         for rows in ([0], [count - 1], [2999, 3001, 8999, 9001], [4011], sorted(rng.sample(range(count), 60))):
             found = by_page(path, table.schema.names, rows)
             assert {name: column.to_pylist() for name, column in found.items()} == table.take(rows).to_pydict()
-            # Pages of version 1, plain or of dictionary numbers: of no page more is decoded.
-            assert decoded == [(["n", "text", "few"], len(rows))]
+            # Pages of version 1, plain or of dictionary numbers: of no page more is decoded, nor what Arrow has alike.
+            assert decoded == [(["price"], len(rows))]
             decoded.clear()
 
 
@@ -184,20 +188,20 @@ def test_only_the_pages_wanted_are_read(tmp_path, monkeypatch) -> None:
         taken = file.source.bytes_read - before
     assert taken < 0.15 * path.stat().st_size
     read = []
-    original = RowGroupPages._decode
+    original = RowGroupPages._fetch
 
-    def noted(self, columns, num_rows):
-        read.append(([column.leaf.name for column in columns], num_rows))
-        return original(self, columns, num_rows)
+    def noted(self, plans):
+        read.extend((plan.leaf.name, plan.num_rows) for plan in plans)
+        return original(self, plans)
 
-    monkeypatch.setattr(RowGroupPages, "_decode", noted)
-    found = parquet_bloom.read_table(path, "key = 12345")
-    assert found.equals(table.slice(12_345, 1))
-    (first, rows), second = read
-    assert first == ["key"]
-    assert rows < 1500
-    assert second[0] == ["text"]
-    assert second[1] == 1 if pages.FEW == 0 else second[1] < 1500
+    monkeypatch.setattr(RowGroupPages, "_fetch", noted)
+    for where in ("key = 12345", "key > 12344 AND key < 12346"):
+        found = parquet_bloom.read_table(path, where)
+        assert found.equals(table.slice(12_345, 1))
+        (first, rows), (second, others) = read
+        assert (first, second) == ("key", "text")
+        assert max(rows, others) < 1500
+        read.clear()
 
 
 def test_most_of_a_chunk_and_small_ones_are_read_whole(tmp_path, monkeypatch) -> None:
@@ -378,3 +382,40 @@ def test_files_that_are_not_local(tmp_path) -> None:
         # Each page's header would have to be asked for: nothing is read by pages.
         assert RowGroupPages(file, schema, 0).read(["a", "b"], np.array([7, 555])) == {}
     assert parquet_bloom.read_table("a.parquet", "b = 1665", filesystem=files).equals(table.slice(555, 1))
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_rows_of_a_value_by_their_bytes(tmp_path, monkeypatch, version, dictionary) -> None:
+    monkeypatch.setattr(pages, "SHORT", 1 << 15)
+    count = 3000
+    rng = random.Random(5)
+    columns = {
+        "i32": pa.array([None if i % 5 == 0 else i % 300 - 150 for i in range(count)], pa.int32()),
+        "u64": pa.array([(1 << 64) - 1 - i % 299 for i in range(count)], pa.uint64()),
+        "text": pa.array([None if i % 11 == 0 else rng.choice(["", "a", "ab", "é" * 40]) for i in range(count)]),
+        "bin": pa.array([bytes([i % 7]) * (i % 4) for i in range(count)]),
+        "fixed": pa.array([bytes([i % 9]) * 16 for i in range(count)], pa.binary(16)),
+        "day": pa.array([i % 99 for i in range(count)], pa.date32()),
+        "price": pa.array(range(count)).cast(pa.decimal128(30, 0)),
+    }
+    table = pa.table(columns)
+    path = write(
+        tmp_path / "a.parquet", table, max_rows_per_page=200, use_dictionary=dictionary, data_page_version=version
+    )
+    stored = {"i32": lambda v: struct.pack("<i", v), "u64": lambda v: struct.pack("<Q", v), "text": str.encode}
+    stored |= {"bin": bytes, "fixed": bytes, "day": lambda v: struct.pack("<i", (v - date(1970, 1, 1)).days)}
+    with parquet_bloom.open(path) as file:
+        group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
+        for name, form in stored.items():
+            for rows in (range(390, 640), range(7), [0, 7, 333, 334, 599, 998, 999, 2999]):
+                values = table.column(name).take(list(rows)).to_pylist()
+                wanted = [value for value in rng.sample(values, min(3, len(values))) if value is not None]
+                found, array = group.read_equal(name, np.array(rows), [*map(form, wanted), b"of another length"])
+                expected = [(row, value) for row, value in zip(rows, values, strict=True) if value in wanted]
+                assert list(zip(found.tolist(), array.to_pylist(), strict=True)) == expected
+                assert array.type == table.schema.field(name).type
+            nothing, array = group.read_equal(name, np.arange(390, 640), [])
+            assert (len(nothing), len(array)) == (0, 0)
+        assert group.read_equal("price", np.arange(8), [b"1"]) is None  # Arrow has decimals otherwise
+        assert group.read_equal("u64", np.arange(0), [b"1"]) is None
