@@ -20,6 +20,7 @@ PACKAGE = "parquet_bloom"
 LAYERS = {
     "errors": 0,
     "core": 1,
+    "logs": 1,
     "progress": 1,
     "threads": 1,
     "metadata": 2,

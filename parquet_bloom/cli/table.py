@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -106,7 +106,11 @@ def lay_out(
     color : whether headings and values are styled.
     heads : whether the first column may stand above the rows that share it.
     """
-    columns = [column for column in columns if not (column.rare and all(map(column.rare, rows)))]
+    columns = [
+        replace(column, title=printable(column.title))  # which may be a file's own column
+        for column in columns
+        if not (column.rare and all(map(column.rare, rows)))
+    ]
     under = _texts([column for column in columns if column.below], rows)
     columns = [column for column in columns if not column.below]
     table = _Table(columns, _texts(columns, rows))

@@ -7,13 +7,13 @@ same.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError, ParquetBloomError
+from ..logs import logger
 from ..metadata.footer import Leaf
 from ..metadata.page_index import MAX_INDEX_BYTES, KnownPages, read_column_index, read_offset_index
 from ..storage import ranges
@@ -30,7 +30,7 @@ REQUEST_BYTES = 1 << 20
 
 _OBJECT_BYTES = 100  # of a bound, as Python holds it
 
-log = logging.getLogger("parquet_bloom.file")
+log = logger("parquet_bloom.file")
 
 Places = NDArray[np.int64]
 

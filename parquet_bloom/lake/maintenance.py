@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,9 @@ from .part import PartReader
 from .reports import CompactReport
 from .segment import Segment
 from .state import changing
+
+# What segments' files are called. Whatever else lies in the folder is somebody else's, and is not deleted.
+_OWN = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
 
 _TIER = 8
 """So many segments of about one size are merged, and sizes differ by this factor: a value is merged once a size."""
@@ -250,8 +254,7 @@ def swept(folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECOND
                 doomed.append(manifests.name_of(number))
         orphaned = 0.0 if is_local(folder.filesystem, [folder.path]) else _ORPHANED_SECONDS
         for name, (_, modified_ns) in files.items():
-            ours = name.endswith((".files", f".{layouts.POSTINGS}", f".{layouts.CUCKOO}"))
-            if ours and name not in needed and (name in known or now - modified_ns / 1e9 >= orphaned):
+            if _OWN.fullmatch(name) and name not in needed and (name in known or now - modified_ns / 1e9 >= orphaned):
                 doomed.append(name)
         # Manifests last: one whose files are gone must not be left to be the newest of a copy.
         doomed.sort(key=lambda name: name.startswith("manifest-"))

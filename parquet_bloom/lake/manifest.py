@@ -25,6 +25,7 @@ from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, P
 from ..hashing.physical import ColumnType, Kind
 from ..predicate.evidence import Holds
 from ..storage import Folder
+from .manifest_types import require_types
 from .part import PartInfo
 
 FORMAT = 1
@@ -207,6 +208,7 @@ def read(folder: Folder, number: int) -> Manifest:
             raise BrokenIndexError(f"it is an index of format {found['format']!r}; this version knows {FORMAT}")
         if found["number"] != number:
             raise BrokenIndexError(f"the manifest says that its number is {found['number']}")
+        require_types(found)
         return Manifest(
             number,
             tuple(found["columns"]),
@@ -220,7 +222,7 @@ def read(folder: Folder, number: int) -> Manifest:
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BrokenIndexError(f"the manifest cannot be understood: {error}", path=folder.path_of(name)) from error
 
 

@@ -57,7 +57,7 @@ class OpenPart:
         found: list[PartReader] = []
         try:
             for each in self.info.slices:
-                path = self._folder.path_of(each.name)
+                path = self._folder.to_read(each.name)
                 found.append(layouts.reader(self._layout, path, self._folder.filesystem, each))
         except BaseException:
             for reader in found:

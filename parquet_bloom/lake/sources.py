@@ -15,6 +15,9 @@ from ..storage.names import name_of as name_of
 from .hashed import FindLeaf
 from .tables import TableFiles, delta_files, iceberg_files
 
+OUTSIDE = "outside"
+"""Said of a table's files: they may lie outside of its folder."""
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -59,7 +62,7 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     Parameters
     ----------
     lake : what `storage.list_files` takes; a `TableFiles`; or, as manifests have it, {"paths": [...]},
-        {"delta": path} or {"iceberg": path}.
+        {"delta": path} or {"iceberg": path}, with "outside": True where the table's files may lie elsewhere.
 
     Raises
     ------
@@ -72,22 +75,23 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     """
     if isinstance(lake, Mapping):
         if "delta" in lake:
-            lake = delta_files(lake["delta"], storage_options=storage_options)
+            lake = delta_files(lake["delta"], storage_options=storage_options, outside=lake.get(OUTSIDE) is True)
         elif "iceberg" in lake:
-            lake = iceberg_files(lake["iceberg"])
+            lake = iceberg_files(lake["iceberg"], outside=lake.get(OUTSIDE) is True)
         elif not lake.keys() <= {"paths"}:
             raise ParquetBloomError("a lake is paths, a table's file list, {'delta': path} or {'iceberg': path}")
         else:
             return list_lake(lake.get("paths", []), filesystem)
     if isinstance(lake, TableFiles):
-        return Listing([Entry(file.path) for file in lake.files], {lake.kind: lake.root}, table=lake)
+        roots: dict[str, Any] = {lake.kind: lake.root} | ({OUTSIDE: True} if lake.outside else {})
+        return Listing([Entry(file.path) for file in lake.files], roots, table=lake)
     alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
     paths = [lake] if alone else list(lake)
     entries = list_entries(paths, filesystem)
     files = {entry.path for entry in entries}
     texts = [os.fsdecode(path) for path in paths]
-    roots = [_root(text, filesystem) for text in texts if text not in files]
-    return Listing(entries, {"paths": roots} if roots else {}, frozenset(files.intersection(texts)))
+    folders = [_root(text, filesystem) for text in texts if text not in files]
+    return Listing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
 
 
 def roots_of(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -19,7 +19,9 @@ import pyarrow as pa
 from ..errors import ParquetBloomError, StorageError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
+from .iceberg_metadata import static_table
 from .table_columns import delta_columns, iceberg_names, names_of
+from .table_places import require_inside
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
@@ -51,6 +53,7 @@ class TableFiles:
     ids : {name in the table: field id that the column has in the files}; see `leaf_of`.
     unnumbered : whether files without any field ids are read by the columns' names.
     partitions : names of columns that files need not have, as their folders or the table's books tell their values.
+    outside : whether files were taken that lie outside of the root.
     """
 
     kind: str
@@ -62,6 +65,7 @@ class TableFiles:
     ids: Mapping[str, int] = field(default_factory=dict)
     unnumbered: bool = False
     partitions: tuple[str, ...] = ()
+    outside: bool = False
 
     def leaf_of(self, column: str, leaves: Sequence[Leaf], path: str | None = None) -> Leaf:
         """The leaf of one of the table's files that is a column of the table.
@@ -92,7 +96,11 @@ class TableFiles:
 
 
 def delta_files(
-    path: str | os.PathLike[str], version: int | None = None, storage_options: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    version: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    outside: bool = False,
 ) -> TableFiles:
     """The files of a Delta table.
 
@@ -101,13 +109,15 @@ def delta_files(
     path : the table's folder, or its URL.
     version : which version; None for the last one.
     storage_options : settings of the store, as obstore and deltalake call them.
+    outside : whether files may lie outside of the table's folder, as those of a shallow clone do: its log may name any
+        file, and whoever writes the log chooses which.
 
     Raises
     ------
     StorageError
         There is no such table or version, or deltalake cannot read it.
     ParquetBloomError
-        deltalake is missing, or the table says something that is not understood.
+        deltalake is missing, the table says something that is not understood, or has a file outside of its folder.
     """
     try:
         from deltalake import DeltaTable
@@ -125,6 +135,8 @@ def delta_files(
     try:
         root = _delta_place(uri.rstrip("/") or "/", None)
         files = sorted(TableFile(_delta_place(name, root), int(size)) for name, size in found)
+        if not outside:
+            require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
             raise ParquetBloomError(f"its column mapping is '{mode}', which is not known here")
@@ -135,13 +147,16 @@ def delta_files(
         error.path = error.path or os.fsdecode(path)
         raise
     partitions = tuple(metadata.partition_columns)
-    return TableFiles(
-        "delta", str(metadata.id), number, root, files, columns, ids if mode == "id" else {}, False, partitions
-    )
+    ids = ids if mode == "id" else {}
+    return TableFiles("delta", str(metadata.id), number, root, files, columns, ids, False, partitions, outside)
 
 
 def iceberg_files(
-    table: Any, snapshot_id: int | None = None, properties: Mapping[str, Any] | None = None
+    table: Any,
+    snapshot_id: int | None = None,
+    properties: Mapping[str, Any] | None = None,
+    *,
+    outside: bool = False,
 ) -> TableFiles:
     """The files of an Iceberg table.
 
@@ -150,25 +165,27 @@ def iceberg_files(
     table : a `pyiceberg.table.Table`, as a catalog gives it; or the path of one of its `*.metadata.json`, or of its
         folder if a `version-hint.text` there says which of them is the last.
     snapshot_id : which snapshot, columns by its schema; None for the current one, columns by the table's schema of now.
-    properties : pyiceberg's settings of the store, where a path is given.
+    properties : pyiceberg's settings of the store, where a path is given; those in the table's metadata do not count.
+    outside : whether files may lie outside of the table's location, as those that were added where they lay.
 
     Raises
     ------
     StorageError
         There is no such table, or pyiceberg cannot read it.
     ParquetBloomError
-        pyiceberg is missing, there is no such snapshot, or the table says something that is not understood.
+        pyiceberg is missing, there is no such snapshot, the table says something that is not understood, or has a file
+        outside of its location.
     """
     name = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
     try:
-        from pyiceberg.table import StaticTable, Table
+        from pyiceberg.table import Table
     except ImportError:
         raise _missing("Iceberg", "pyiceberg", "iceberg", name) from None
     if name is None and not isinstance(table, Table):
         raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
     try:
         if name is not None:
-            table = StaticTable.from_metadata(name.rstrip("/"), dict(properties or {}))
+            table = static_table(name.rstrip("/"), properties or {})
         name = name or ".".join(table.name())
         snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
         schemas = table.schemas()
@@ -177,6 +194,8 @@ def iceberg_files(
             schema = schemas.get(snapshot.schema_id, schema)
         mapping = table.name_mapping()
         tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+    except ParquetBloomError:
+        raise
     except Exception as error:  # of many kinds: pyarrow's, pydantic's, its own
         raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
     if snapshot_id is not None and snapshot is None:
@@ -191,9 +210,10 @@ def iceberg_files(
     root = _iceberg_place(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
     found = sorted(TableFile(*item) for item in files.items())
-    return TableFiles(
-        "iceberg", str(table.metadata.table_uuid), version, root, found, columns, ids, mapping is not None
-    )
+    if not outside:
+        require_inside(files, root)
+    number, unnumbered = str(table.metadata.table_uuid), mapping is not None
+    return TableFiles("iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside)
 
 
 def _without_ids(leaves: Sequence[Leaf]) -> bool:
@@ -224,7 +244,8 @@ def _delta_place(name: str, root: str | None) -> str:
         return url[1] + unquote(url[2] or "", errors="strict")
     # Of an absolute path without a scheme nothing says which store's it is.
     known = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
-    if not known or _SCHEME.match(name) or any(part in ("", ".", "..") for part in path.removeprefix("/").split("/")):
+    leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
+    if not known or _SCHEME.match(name) or leads_on:
         raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood")
     return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 

@@ -21,6 +21,7 @@ from .refusals import Refused
 _FILE_URL = re.compile(r"file:(//(localhost)?(?=/))?(?=/)", re.IGNORECASE)
 _HIDING = re.compile(r"%2e|%2f|%5c|[?#\\]", re.IGNORECASE)
 _ANY_DEPTH = "**"
+_MOST_DEPTHS = 2  # in a pattern: each goes through all folders again for every one that those before it have found
 
 
 class Places:
@@ -65,6 +66,8 @@ class Places:
             if ".." in path.split("/"):
                 raise _outside(path)
             base, pattern = _split(path)
+            if pattern.count(_ANY_DEPTH) > _MOST_DEPTHS:
+                raise Refused(422, f"files: {path[:200]!r} has more than {_MOST_DEPTHS} times {_ANY_DEPTH}")
             real = _parts(os.path.realpath(base))
             if not any(real[: len(root)] == root for root, _ in self._local):
                 raise _outside(path)
@@ -107,7 +110,8 @@ def roots_of(lake: Mapping[str, Any]) -> list[str]:
     """The folders and patterns that an index's manifest says its lake is in."""
     found: list[str] = []
     for value in lake.values():
-        found += [value] if isinstance(value, str) else map(str, value)
+        if not isinstance(value, bool):  # a setting
+            found += [value] if isinstance(value, str) else map(str, value)
     return found
 
 

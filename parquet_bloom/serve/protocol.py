@@ -12,6 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from .refusals import encoded, shortened
 from .settings import Settings
 
+_LEAST_TAKEN = 1 << 16  # bytes of an answer
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}
 
 
@@ -20,6 +21,7 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
 
     class Bounded(H11Protocol):
         _head: asyncio.TimerHandle | None = None
+        _taking: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -28,29 +30,56 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
             if len(self.connections) > settings.max_connections:
                 self._refuse(429, "too many connections are open")
             else:
-                self._await_head()
+                self._await_head(settings.head_seconds)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.conn.their_state is not h11.IDLE:
+            if self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE:
+                # It is answered already, and what still comes is dropped. Nothing else ends it any more.
+                self._await_head(settings.body_seconds)
+            elif self.conn.their_state is not h11.IDLE:
                 self._head_is_there()
-            elif self._head is None and self.timeout_keep_alive_task is None:
-                self._await_head()
+            elif self.timeout_keep_alive_task is None:
+                self._await_head(settings.head_seconds)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._await_taking()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._await_taking()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._head_is_there()
+            if self._taking is not None:
+                self._taking.cancel()
             super().connection_lost(exc)
 
         def send_400_response(self, msg: str) -> None:
             self._refuse(400, msg)
 
-        def _await_head(self) -> None:
-            self._head = self.loop.call_later(settings.head_seconds, self._late)
+        def _await_head(self, seconds: float) -> None:
+            if self._head is None:
+                self._head = self.loop.call_later(seconds, self._late)
 
         def _head_is_there(self) -> None:
             if self._head is not None:
                 self._head.cancel()
                 self._head = None
+
+        def _await_taking(self) -> None:
+            """See to it that the client takes its answer: to close waits until all is sent."""
+            left = self.transport.get_write_buffer_size()
+            if left and self._taking is None:
+                self._taking = self.loop.call_later(settings.answer_seconds, self._taken, left)
+
+        def _taken(self, before: int) -> None:
+            self._taking = None
+            if self.transport.get_write_buffer_size() > before - _LEAST_TAKEN:
+                self.transport.abort()
+            else:
+                self._await_taking()
 
         def _late(self) -> None:
             self._head = None

@@ -62,13 +62,25 @@ def problem(status: int, text: str, headers: Mapping[str, str] | None = None) ->
     return answer({"error": shortened(text)}, status, headers)
 
 
-def refused_lookup(error: ParquetBloomError) -> Refused:
-    """What a lookup failed with."""
+def from_index(text: str, index: str) -> str:
+    """What is said of a file, or of the index's own without the folder that it is in: that is no client's business.
+
+    Parameters
+    ----------
+    index : path of the index.
+    """
+    folder = printable(index.rstrip("/"))
+    return "index" + text[len(folder) :] if folder and text.startswith((f"{folder}/", f"{folder}:")) else text
+
+
+def refused_lookup(error: ParquetBloomError, index: str) -> Refused:
+    """What a lookup failed with, in the index of a path."""
+    text = from_index(str(error), index)
     if isinstance(error, UnknownColumnError):
-        return Refused(404, str(error))
+        return Refused(404, text)
     if isinstance(error, (StorageError, BrokenIndexError)):
-        return Refused(500, str(error))
-    return Refused(422, str(error))
+        return Refused(500, text)
+    return Refused(422, text)
 
 
 def refused_change(error: ParquetBloomError, index: str) -> Refused:
@@ -78,14 +90,15 @@ def refused_change(error: ParquetBloomError, index: str) -> Refused:
     ----------
     index : path of the index; what is wrong in there is no client's fault.
     """
+    text = from_index(str(error), index)
     if isinstance(error, IndexInUseError):
-        return Refused(409, str(error), headers={"retry-after": "1"})
+        return Refused(409, text, headers={"retry-after": "1"})
     own = error.path is None or error.path == index or error.path.startswith(index.rstrip("/") + "/")
     if isinstance(error, BrokenIndexError) or (own and isinstance(error, StorageError)):
-        return Refused(500, str(error))
+        return Refused(500, text)
     if isinstance(error, StorageError) and error.errno in _MISSING:
-        return Refused(404, str(error))
-    return Refused(422, str(error))
+        return Refused(404, text)
+    return Refused(422, text)
 
 
 def validation_problem(errors: Sequence[Any]) -> str:

@@ -16,7 +16,7 @@ from ..lake.index import LakeIndex
 from .bodies import Budget, parsed
 from .lanes import Lane
 from .places import Places, roots_of
-from .refusals import Refused, encoded, refused_change, refused_lookup
+from .refusals import Refused, encoded, from_index, refused_change, refused_lookup
 from .settings import Settings
 from .values import check_zone, literal_of_text, literals_of
 
@@ -105,7 +105,8 @@ class Service:
         if sum(len(one["candidates"]) for one in results) > most:
             raise _too_many(most)
         number = state.manifest.number
-        return encoded({"version": number, "column": column, "results": results, "doubts": list(doubts)})
+        told = [from_index(doubt, self.index.path) for doubt in doubts]
+        return encoded({"version": number, "column": column, "results": results, "doubts": told})
 
     async def stats(self) -> dict[str, Any]:
         found = await self._ask(self.index.stats)
@@ -130,7 +131,7 @@ class Service:
             try:
                 return function()
             except ParquetBloomError as error:
-                raise refused_lookup(error) from error
+                raise refused_lookup(error, self.index.path) from error
 
         seconds = self.settings.lookup_seconds
         return await self._lookups.run(asked, seconds, lambda: _late(seconds))
@@ -169,7 +170,7 @@ class Service:
             try:
                 self.index.refresh(self._progress())
             except ParquetBloomError as error:
-                self._problem = str(error)
+                self._problem = from_index(str(error), self.index.path)
                 raise
             self._is_fresh()
             state = self.index.state

@@ -23,6 +23,7 @@ class Settings:
     lookup_seconds, change_seconds : how long they may take; a change also waits so long for its turn.
     body_seconds : until a body has come.
     head_seconds : until the head of a request has come.
+    answer_seconds : in which a client takes 64 KiB of its answer, or is left.
     max_connections : that are open at once.
     """
 
@@ -39,4 +40,5 @@ class Settings:
     change_seconds: float = 600.0
     body_seconds: float = 30.0
     head_seconds: float = 10.0
+    answer_seconds: float = 10.0
     max_connections: int = 512

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
+from ..logs import logger
 
-log = logging.getLogger("parquet_bloom.spark")
+log = logger("parquet_bloom.spark")
 
 
 def first_line(error: Exception) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from ..errors import StorageError
 from . import atomic, temporary
 from .copying import PIECE, write_at
 
@@ -121,16 +122,16 @@ class Sidecar:
 
     def prepare(self, old: Checksums | None, prefix: int, descriptor: int, size: int) -> None:
         """Write the new checksums to a temporary file; none if there is no old one to renew."""
-        if old is None or not os.path.isfile(self.path):
+        if old is None or os.path.islink(self.path) or not os.path.isfile(self.path):
             return
         data = renewed(old, prefix, descriptor, size).to_bytes()
         target, self._new = temporary.make(self.path, 0o600)
         try:
-            temporary.keep_attributes(self.path, target)
+            temporary.keep_attributes(self.path, target, self.path)
             write_at(target, data, 0)
             os.fsync(target)
-        except FileNotFoundError:
-            self.discard()  # the old one has just been removed
+        except (FileNotFoundError, StorageError):
+            self.discard()  # the old one has just been removed, or is another user's
         finally:
             os.close(target)
 

@@ -82,8 +82,23 @@ class Folder:
         return {name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_ours(name)}
 
     def open(self, name: str) -> Source:
-        """Open a file for reading; see `open_source`."""
-        return open_source(self.path_of(name), self.filesystem)
+        """Open a file for reading; see `open_source` and `to_read`."""
+        return open_source(self.to_read(name), self.filesystem)
+
+    def to_read(self, name: str) -> str:
+        """A file's path, as of `path_of`, where that is no link which leads out of the folder.
+
+        Raises
+        ------
+        StorageError
+            It is one, or no name of a file.
+        """
+        path = self.path_of(name)
+        if self._place() is None and self._remote() is None and os.path.islink(path):
+            inside = os.path.join(os.path.realpath(self.path), "")
+            if not os.path.realpath(path).startswith(inside):
+                raise StorageError("it is a link that leads out of its folder", path=path, errno=errno.ELOOP)
+        return path
 
     def create(self, name: str, new: bool = False) -> Rewrite:
         """Write a file; if `new`, only if there is none. See `create` of this package."""

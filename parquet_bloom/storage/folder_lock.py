@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -48,8 +49,11 @@ def locked(folder: str, path: str) -> Iterator[None]:
 def _taken(folder: str, path: str) -> int:
     """The descriptor of the lock's file, locked."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        # What holds the lock is written into it: that must not be a file from elsewhere, by a link of either kind.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o666)
         try:
+            _require_own(descriptor, path)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _stands(descriptor, path):
                 return descriptor
@@ -61,6 +65,13 @@ def _taken(folder: str, path: str) -> int:
                 raise IndexInUseError(problem, path=folder) from None
             raise
         os.close(descriptor)  # of a file that was deleted before it was locked
+
+
+def _require_own(descriptor: int, path: str) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        problem = "it is no file of the index's own, and is not written to"
+        raise StorageError(problem, path=path, errno=errno.EINVAL)
 
 
 def _stands(descriptor: int, path: str) -> bool:

@@ -20,7 +20,9 @@ class LocalRewrite(Rewrite):
     whether it is the one that was read. Where names cannot be exchanged, the target is looked at just before
     it is replaced; a writer who replaces it between these two system calls is not noticed and loses.
 
-    Symbolic links are followed: the file that they lead to is replaced. Other hard links keep the old file.
+    Symbolic links are followed: the file that they lead to is replaced. Other hard links keep the old file. Owner,
+    group, mode, access list and extended attributes are the old file's; where this user may not give the new one its
+    owner or group nothing is changed.
 
     With `new` nothing is replaced or followed: the name is taken if it is free.
     """
@@ -57,7 +59,7 @@ class LocalRewrite(Rewrite):
         self._descriptor, self._temporary = temporary.make(self._real, mode)
         self._ours = _inode(self._descriptor)
         if old is not None:
-            temporary.keep_attributes(old, self._descriptor)
+            temporary.keep_attributes(old, self._descriptor, self.path)
 
     def _old_target(self) -> int | str | None:
         """The file to be replaced: its descriptor or its path."""

@@ -6,7 +6,6 @@ takes away at most what it was writing. What a record says must be checked by wh
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import stat
@@ -16,11 +15,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from ..logs import logger
 from . import system
 
 T = TypeVar("T")
 
-log = logging.getLogger("parquet_bloom.storage")
+log = logger("parquet_bloom.storage")
 
 _WAIT = 0.5  # seconds for others; what cannot be written until then is left out
 _WAITS = 4  # in vain, one after the other: then the file is given up

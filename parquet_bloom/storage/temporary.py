@@ -7,7 +7,9 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from ..errors import StorageError
 from . import location
@@ -45,27 +47,65 @@ def make(path: str, mode: int) -> tuple[int, str]:
     return descriptor, name
 
 
-def keep_attributes(old: int | str, descriptor: int) -> None:
-    """Give a new file the owner, mode and extended attributes of the old one, as far as this user may."""
-    status = os.stat(old)
+def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
+    """Give a new file, which is still its writer's alone, the owner, group, mode and attributes of the old one.
+
+    Rights come last, and access lists before the mode: under a list the mode's middle bits are those of all that it
+    names, and would for a moment let the group do what the list denies it. A list that the new file has from its
+    folder, and the old one has not, goes.
+
+    Parameters
+    ----------
+    old : its descriptor, or the path of a file, of which a link is not followed.
+    name : of the file, for errors.
+
+    Raises
+    ------
+    StorageError
+        This user may not give it the owner or the group: who is let in by it would change.
+    OSError
+        Its mode, access list or `user` attributes cannot be kept, or it is no regular file. Other attributes, such as
+        labels that a policy sets, are kept as far as this user may.
+    """
+    follow: dict[str, Any] = {} if isinstance(old, int) else {"follow_symlinks": False}
+    status, own = os.stat(old, **follow), os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file any more")
+    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+        try:
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+        except PermissionError:
+            what = (
+                f"its owner, user {status.st_uid}," if own.st_uid != status.st_uid else f"its group, {status.st_gid},"
+            )
+            text = f"{what} cannot be kept by this user; run as its owner or as root, or write the result elsewhere"
+            raise StorageError(text, path=name, errno=errno.EPERM) from None
+    _keep_extended(old, descriptor, follow)
     mode = stat.S_IMODE(status.st_mode)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+        os.fchmod(descriptor, mode)
+
+
+def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, Any]) -> None:
     try:
-        os.fchown(descriptor, status.st_uid, status.st_gid)
-    except PermissionError:
-        mode &= 0o777  # set-user-id and the like mean another thing under another owner
-        with suppress(PermissionError):
-            os.fchown(descriptor, -1, status.st_gid)
-    os.fchmod(descriptor, mode)
-    try:
-        names = os.listxattr(old) if hasattr(os, "listxattr") else []
+        names = os.listxattr(old, **follow) if hasattr(os, "listxattr") else []
+        own = os.listxattr(descriptor) if hasattr(os, "listxattr") else []
     except OSError:  # none on this file system
-        names = []
+        return
     for name in names:
         try:
-            os.setxattr(descriptor, name, os.getxattr(old, name))
+            os.setxattr(descriptor, name, os.getxattr(old, name, **follow))
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODATA):
+            if error.errno == errno.ENODATA:  # it was taken away meanwhile
+                continue
+            if name == _ACCESS_LIST or name.startswith("user.") or error.errno not in _NOT_OURS:
                 raise
+    if _ACCESS_LIST in own and _ACCESS_LIST not in names:
+        os.removexattr(descriptor, _ACCESS_LIST)
+
+
+_ACCESS_LIST = "system.posix_acl_access"
+_NOT_OURS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL})
 
 
 def leftovers(folder: str | os.PathLike[str]) -> list[str]:

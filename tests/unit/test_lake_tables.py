@@ -180,7 +180,11 @@ def test_places_in_a_delta_log(tmp_path: Path, delta: Any) -> None:
         {"path": "s3://bucket/k%20y%2525.parquet"},
         {"path": "/abso/lute.parquet"},
     ]
-    found = delta_files(by_hand(tmp_path / "a", [field("id", "long", "c-1", 1)], adds))
+    root = by_hand(tmp_path / "a", [field("id", "long", "c-1", 1)], adds)
+    with pytest.raises(ParquetBloomError, match=r"its file .* is outside of the table's folder; outside=True"):
+        delta_files(root)
+    found = delta_files(root, outside=True)
+    assert found.outside
     assert set(found.files) == {
         (f"{tmp_path}/a/p=a b/x y.parquet", 100),
         ("/else where/ä.parquet", 100),
@@ -403,7 +407,9 @@ def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -
     table = catalog.create_table("n.t", schema=rows(0).schema)
     pq.write_table(rows(0), tmp_path / "x y%20.parquet")
     table.add_files([f"file://{tmp_path}/x y%20.parquet"])
-    found = iceberg_files(table)
+    with pytest.raises(ParquetBloomError, match=r"x y%20\.parquet is outside of the table's folder"):
+        iceberg_files(table)
+    found = iceberg_files(table, outside=True)
     assert [path for path, _ in found.files] == [f"{tmp_path}/x y%20.parquet"]
     assert ids_in(found) == [*range(12)]
     assert leaves(found, found.files[0].path) == {"id": "id", "p": "p"}
@@ -415,7 +421,7 @@ def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -
     with table.transaction() as change:
         mapping = '[{"field-id": 1, "names": ["id", "key"]}, {"field-id": 2, "names": ["p"]}]'
         change.set_properties({"schema.name-mapping.default": mapping})
-    assert iceberg_files(table).columns == {"p": "p"}
+    assert iceberg_files(table, outside=True).columns == {"p": "p"}
 
 
 def test_files_that_are_no_parquet(catalog: Any, monkeypatch: Any) -> None:
@@ -428,9 +434,9 @@ def test_files_that_are_no_parquet(catalog: Any, monkeypatch: Any) -> None:
         monkeypatch.setattr(scan, "plan_files", lambda self: [SimpleNamespace(file=file)])
 
     plan("s3://b/k y%20.parquet", "parquet")
-    assert iceberg_files(table).files == [("s3://b/k y%20.parquet", 5)]
+    assert iceberg_files(table, outside=True).files == [("s3://b/k y%20.parquet", 5)]
     plan("file:/one/x%20.parquet", "PARQUET")
-    assert iceberg_files(table).files == [("/one/x%20.parquet", 5)]
+    assert iceberg_files(table, outside=True).files == [("/one/x%20.parquet", 5)]
     for place, kind in (("/a.orc", "ORC"), ("a.parquet", "PARQUET"), ("file://host/a", "PARQUET"), ("", "PARQUET")):
         plan(place, kind)
         with pytest.raises(ParquetBloomError, match=r"n\.t: it has a file|n\.t: its file"):

@@ -424,10 +424,9 @@ def test_a_file_that_somebody_else_let_us_write(open_folder: Path, nobody: Calla
     path.write_bytes(OLD)
     path.chmod(0o4666)
     nobody()
-    run(path)
-    assert path.read_bytes() == NEW
-    assert path.stat().st_mode & 0o7777 == 0o666  # not set-user-id for its new owner
-    assert path.stat().st_uid == 65534
+    # It would be another user's then.
+    refused(path, "its owner, user 0, cannot be kept by this user", errno.EPERM)
+    assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o4666, 0)
 
 
 def test_a_file_that_nobody_may_write(path: Path) -> None:

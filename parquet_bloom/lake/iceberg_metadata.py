@@ -1,0 +1,58 @@
+"""An Iceberg table by one of its metadata files, without a catalog.
+
+pyiceberg's own `StaticTable.from_metadata` makes what reads the table's files by the properties that stand in the
+table's metadata, and one of those (`py-io-impl`) names any callable of any module, which is then imported and called.
+So whoever writes a metadata file could have anything run. Here the caller's properties alone count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ParquetBloomError
+
+_SUFFIX = ".metadata.json"
+
+
+def static_table(place: str, properties: Mapping[str, Any]) -> Any:
+    """The table, as a `pyiceberg.table.Table`.
+
+    Parameters
+    ----------
+    place : its metadata file; or its folder, where `metadata/version-hint.text` names that.
+    properties : pyiceberg's settings of the store.
+
+    Raises
+    ------
+    ParquetBloomError
+        The hint names something else than a file beside it.
+    Exception
+        Of many kinds, pyiceberg's: the file cannot be read, or is none.
+    """
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.io import load_file_io
+    from pyiceberg.serializers import FromInputFile
+    from pyiceberg.table import StaticTable
+
+    if not place.endswith(_SUFFIX):
+        folder = f"{place}/metadata"
+        hint = f"{folder}/version-hint.text"
+        with load_file_io(dict(properties), location=hint).new_input(hint).open() as stream:
+            place = f"{folder}/{_hinted(stream.read(_LONGEST_HINT), hint)}"
+    io = load_file_io(dict(properties), location=place)
+    metadata = FromInputFile.table_metadata(io.new_input(place))
+    return StaticTable(("static-table", place), metadata, place, io, NoopCatalog("static-table"))
+
+
+_LONGEST_HINT = 4096
+
+
+def _hinted(content: bytes, hint: str) -> str:
+    """The name of the metadata file that a hint means: its number, or its name with or without what it ends in."""
+    text = content.decode("utf-8").strip()
+    if not text or "/" in text or "\0" in text:
+        raise ParquetBloomError(f"it names {text[:100]!r}, which is no file beside it", path=hint)
+    if text.endswith(_SUFFIX):
+        return text
+    return f"v{text}{_SUFFIX}" if text.isnumeric() else f"{text}{_SUFFIX}"

@@ -1,0 +1,165 @@
+"""Small files and answers that mean to become large: what comes out is bounded by what was said before."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from web_server import Page, WebServer
+
+MIB = 1 << 20
+BOMB = 384 * MIB
+MOST = 300  # MiB that a process may take, with pyarrow in it; a bomb is of 384 and what it is read into
+
+I32, I64, TEXT, LIST, STRUCT = 5, 6, 8, 9, 12
+CODECS = {"snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4_raw": 7}
+
+
+def varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(found) + bytes([number])
+
+
+def thrift(*fields: tuple[int, int, Any]) -> bytes:
+    """A struct of (id, type, value) in the compact protocol; of lists the value is (type, items)."""
+    found, before = b"", 0
+    for number, kind, value in fields:
+        found += bytes([(number - before) << 4 | kind]) + item(kind, value)
+        before = number
+    return found + b"\0"
+
+
+def item(kind: int, value: Any) -> bytes:
+    if kind in (I32, I64):
+        return varint(value << 1)
+    if kind == TEXT:
+        return varint(len(value)) + value
+    if kind == LIST:
+        of, items = value
+        return bytes([len(items) << 4 | of]) + b"".join(item(of, one) for one in items)
+    return bytes(value)
+
+
+def parquet(path: Path, codec: str, packed: bytes, said: int, count: int = 1) -> Path:
+    """A file of one column `id` (INT64, required) with one page, which says that it becomes `said` bytes."""
+    page = thrift(
+        (1, I32, 0),
+        (2, I32, said),
+        (3, I32, len(packed)),
+        (5, STRUCT, thrift((1, I32, count), (2, I32, 0), (3, I32, 3), (4, I32, 3))),
+    )
+    chunk = page + packed
+    metadata = thrift(
+        (1, I32, 2), (2, LIST, (I32, [0])), (3, LIST, (TEXT, [b"id"])), (4, I32, CODECS[codec]), (5, I64, count),
+        (6, I64, len(page) + said), (7, I64, len(chunk)), (9, I64, 4),
+    )  # fmt: skip
+    group = thrift(
+        (1, LIST, (STRUCT, [thrift((2, I64, 4), (3, STRUCT, metadata))])), (2, I64, len(page) + said), (3, I64, count)
+    )
+    schema = [thrift((4, TEXT, b"schema"), (5, I32, 1)), thrift((1, I32, 2), (3, I32, 0), (4, TEXT, b"id"))]
+    footer = thrift((1, I32, 1), (2, LIST, (STRUCT, schema)), (3, I64, count), (4, LIST, (STRUCT, [group])))
+    path.write_bytes(b"PAR1" + chunk + footer + struct.pack("<I", len(footer)) + b"PAR1")
+    return path
+
+
+def packed_zeros(codec: str) -> bytes:
+    """Very many zeros."""
+    if codec == "gzip":
+        packer = zlib.compressobj(1, wbits=31)
+        return b"".join([*(packer.compress(bytes(MIB)) for _ in range(BOMB // MIB)), packer.flush()])
+    if codec == "lz4_raw":  # made by hand: a literal, and a copy of it that goes on and on
+        return b"\x1f\0\x01\0" + b"\xff" * (BOMB // 255) + b"\0" + b"\x50" + bytes(5)
+    if codec == "snappy":  # the same: copies of 64 bytes from one byte back
+        return varint(BOMB) + b"\0\0" + b"\xfe\x01\0" * (BOMB // 64) + b"\0\0"
+    return pa.Codec(codec).compress(bytes(BOMB), asbytes=True)
+
+
+PROGRAM = """
+import resource, sys
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
+def tried(what):
+    try:
+        what()
+        print("ok")
+    except ParquetBloomError as error:
+        print("refused", error)
+for path in sys.argv[1:]:
+    tried(lambda: parquet_bloom.embed(path, columns=["id"], output=path + ".new"))
+    tried(lambda: parquet_bloom.read_table(path, "id = 7"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def tried(*paths: Path) -> tuple[list[str], int]:
+    """What comes of embedding and reading each file, and MiB that it took."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *paths], capture_output=True, text=True, timeout=300)
+    *said, peak = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    return said, int(peak)
+
+
+@pytest.mark.slow  # it packs and unpacks a few GiB
+def test_pages_become_no_more_than_they_say(tmp_path: Path) -> None:
+    codecs = [codec for codec in CODECS if codec in ("snappy", "gzip") or pa.Codec.is_available(codec)]
+    files = [parquet(tmp_path / f"{codec}.parquet", codec, packed_zeros(codec), 8) for codec in codecs]
+    files.append(parquet(tmp_path / "good.parquet", "gzip", gzip.compress(struct.pack("<3q", 7, 8, 9)), 24, 3))
+    said, peak = tried(*files)
+    assert said[-2:] == ["ok", "ok"]
+    # A writer is strict, whatever a reader makes of the page's front.
+    assert all(text.startswith("refused") for text in said[:-2:2]), said
+    assert peak < MOST, said
+
+
+LISTING = """<?xml version="1.0"?>
+<!DOCTYPE l [<!ENTITY a0 "x">{entities}<!ENTITY file SYSTEM "file:///etc/passwd"><!ENTITY net SYSTEM "{url}/fetched">]>
+<ListBucketResult><Name>b</Name><KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>
+<Contents><Key>lake/&{entity};.parquet</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag>
+<Size>9</Size><StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>"""
+LISTS = """
+import json, resource, sys
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.storage import file_system, list_files
+options = {"aws_endpoint": sys.argv[1], "aws_allow_http": "true", "aws_region": "x", "aws_skip_signature": "true",
+           "aws_virtual_hosted_style_request": "false"}
+try:
+    said = list_files("s3://b/lake/", file_system(None, options))
+except ParquetBloomError as error:
+    said = str(error)
+print(json.dumps(said))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("entity", ["a9", *(pytest.param(name, marks=pytest.mark.slow) for name in ("file", "net"))])
+def test_a_store_s_answer_expands_nothing(entity: str) -> None:
+    """Entities that double thirty times over, or lead to a file or another server."""
+    pytest.importorskip("obstore")
+    server = WebServer()
+    try:
+        entities = "".join(f'<!ENTITY a{level} "{f"&a{level - 1};" * 10}">' for level in range(1, 10))
+        text = LISTING.format(entities=entities, entity=entity, url=server.url)
+        places = ("/b?list-type=2&prefix=lake%2F", "/b?list-type=2&prefix=lake/", "/b/?list-type=2&prefix=lake%2F")
+        more = [f"{place}&delimiter=%2F" for place in places] + ["/b?delimiter=%2F&list-type=2&prefix=lake%2F"]
+        server.pages = {place: Page(text.encode()) for place in (*places, *more)}
+        done = subprocess.run([sys.executable, "-c", LISTS, server.url], capture_output=True, text=True, timeout=300)
+        said, peak = done.stdout.splitlines()
+        assert done.returncode == 0, done.stderr
+        assert any(place in server.pages for _, place, _ in server.asked), server.asked
+        assert not any("fetched" in place for _, place, _ in server.asked)
+        assert "root:" not in said
+        assert len(json.loads(said)) < 2_000
+        assert int(peak) < MOST
+    finally:
+        server.close()

@@ -1,0 +1,284 @@
+"""Nothing that comes from a file or a request is run: no pickle, no eval, no module that data names.
+
+The sources are read, functions and all, so that what is imported only when it is needed counts too. Whatever could run
+code stands in `ALLOWED` with the reason why it cannot be reached by data.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import re
+import uuid
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import zones
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.lake.index import LakeIndex
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "parquet_bloom"
+
+# Modules that run what they are given, parse what can hold more than data, or reach around Python.
+MODULES = {
+    "cloudpickle", "code", "codeop", "commands", "copyreg", "ctypes", "dill", "imp", "importlib", "jinja2", "joblib",
+    "marshal", "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "pydoc", "runpy", "shelve", "subprocess",
+    "webbrowser", "xml", "yaml", "zipimport", "pyspark.cloudpickle", "lxml",
+}  # fmt: skip
+# Calls, by the end of their dotted name, whatever the module is called where they stand.
+CALLS = {
+    "__import__", "allow_pickle", "compile", "eval", "exec", "execfile", "find_spec", "import_module", "load_module",
+    "mktemp", "popen", "read_pickle", "register_extension_type", "set_auto_load", "spawn", "startfile", "system",
+    "unpickle", "urlopen",
+}  # fmt: skip
+
+PICKLERS = {"pickle", "cloudpickle", "load", "loads"}
+DRIVER = "what executors send the driver, made by this package's own tasks; what is in files comes as Arrow"
+ALLOWED = {
+    ("__init__.py", "importlib.import_module"): "names of this package's modules, from a table in it",
+    ("__init__.py", "import_module"): "names of this package's modules, from a table in it",
+    ("cli/group.py", "importlib.import_module"): "a command's module: a name in the table of commands",
+    ("cli/group.py", "import_module"): "a command's module: a name in the table of commands",
+    ("core/dispatch.py", "importlib.import_module"): "kernels: names in a list, chosen by the processor",
+    ("core/dispatch.py", "import_module"): "kernels: names in a list, chosen by the processor",
+    ("core/dispatch.py", "importlib.util.find_spec"): "whether such a module was built",
+    ("core/dispatch.py", "find_spec"): "whether such a module was built",
+    ("predicate/arrow_expression.py", "ctypes"): "metadata of an expression that is in memory, by Arrow's C interface",
+    ("prune/picture/page.py", "pkgutil"): "style and script of the page, from this package",
+    ("spark/closure.py", "importlib.metadata"): "which distributions go into the archive",
+    ("spark/closure.py", "importlib.machinery.EXTENSION_SUFFIXES"): "what compiled modules end in",
+    ("spark/index_job.py", "pickle"): DRIVER,
+    ("spark/index_tasks.py", "pickle"): "written only: the other end of index_job.py",
+    ("spark/jobs.py", "pickle"): DRIVER,
+    ("spark/jobs.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
+    ("storage/atomic.py", "ctypes"): "renameat2",
+    ("storage/copying.py", "ctypes"): "sync_file_range",
+    ("storage/system.py", "ctypes"): "functions of the C library by constant names",
+    ("zones/lance_index.py", "importlib.import_module"): "'lance' and 'lance.file'",
+    ("zones/lance_index.py", "import_module"): "'lance' and 'lance.file'",
+}
+
+
+@cache
+def nodes_of(source: str) -> list[ast.AST]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Call, ast.Import, ast.ImportFrom))]
+
+
+def found_in(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name of all that could run code in a Python source."""
+    for node in nodes_of(source):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if _is_module(alias.name))
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if _is_module(whole):
+                    yield (
+                        node.lineno,
+                        whole
+                        if node.module in ("importlib", "importlib.util", "importlib.machinery") or (whole in MODULES)
+                        else str(node.module),
+                    )
+        elif isinstance(node, ast.Call):
+            last = _called(node)
+            if last in CALLS and not (last == "compile" and ast.unparse(node.func) == "re.compile"):
+                yield node.lineno, last
+            for keyword in node.keywords:
+                value = keyword.value
+                if keyword.arg in ("shell", "allow_pickle") and not (
+                    isinstance(value, ast.Constant) and not value.value
+                ):
+                    yield node.lineno, str(keyword.arg)
+
+
+def _called(node: ast.Call) -> str:
+    """The last part of a called name."""
+    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+
+
+def _is_module(name: str) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in MODULES)
+
+
+def test_nothing_in_the_package_runs_what_it_is_given() -> None:
+    seen = set()
+    wrong = []
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        place = path.relative_to(ROOT / PACKAGE).as_posix()
+        for line, name in found_in(path.read_text("utf-8")):
+            seen.add((place, name))
+            if (place, name) not in ALLOWED:
+                wrong.append(f"{place}:{line}: {name}")
+    assert wrong == []
+    assert seen == set(ALLOWED), "reasons for what is not there"
+    for path in (ROOT / PACKAGE).rglob("*.py[xd]*"):
+        text = re.sub(r"#.*", "", path.read_text("utf-8")) if path.suffix in (".pyx", ".pxd") else ""
+        assert not re.search(r"\b(pickle|marshal|eval|exec|system|popen)\b\s*[(.]", text), path
+
+
+def test_what_is_pickled_is_loaded_in_two_places_alone() -> None:
+    """Both load what `collected` gives: rows of a frame that this package's own tasks have filled."""
+    loads = []
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        for node in nodes_of(path.read_text("utf-8")):
+            if isinstance(node, ast.Call) and _called(node) in ("load", "loads", "Unpickler"):
+                if _called(node) != "Unpickler" and ast.unparse(node.func).partition(".")[0] not in PICKLERS:
+                    continue
+                loads.append((path.name, ast.unparse(node.args[0])))
+    assert loads == [("index_job.py", "bytes(row['data'])"), ("jobs.py", "found[number]")]
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("import pickle", "pickle"),
+        ("def f():\n    from yaml import load", "yaml"),
+        ("import xml.etree.ElementTree as e", "xml.etree.ElementTree"),
+        ("x = eval(y)", "eval"),
+        ("run(['ls'], shell=flag)", "shell"),
+        ("np.load(f, allow_pickle=True)", "allow_pickle"),
+        ("tempfile.mktemp()", "mktemp"),
+        ("os.system('ls')", "system"),
+        ("importer = __import__(name)", "__import__"),
+    ],
+)
+def test_the_test_sees(source: str, name: str) -> None:
+    assert [found for _, found in found_in(source)] == [name]
+
+
+def test_what_the_test_allows() -> None:
+    assert not [*found_in("import re\nre.compile('x')\nrun(['ls'], shell=False)\nfrom .pickle import x")]
+
+
+# -------------------------------------------------------------------------------------------- data that would run code
+
+
+class Bomb:
+    """Unpickled, it makes a folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.path,)
+
+
+def test_the_bomb_goes_off(tmp_path: Path) -> None:
+    pickle.loads(pickle.dumps(Bomb(str(tmp_path / "mark"))))
+    assert (tmp_path / "mark").is_dir()
+
+
+@pytest.mark.parametrize("name", ["arrow.py_extension_type", "arrow.PyExtensionType", "nobody.knows"])
+def test_types_that_files_bring_along_are_not_unpickled(tmp_path: Path, name: str) -> None:
+    """In the Arrow schema that Parquet files carry, in an Arrow file, and in the schema of a zone index."""
+    mark = tmp_path / "mark"
+    told = {"ARROW:extension:name": name, "ARROW:extension:metadata": pickle.dumps(Bomb(str(mark)))}
+    schema = pa.schema([pa.field("id", pa.int64(), metadata=told), pa.field("t", pa.string(), metadata=told)], told)
+    table = pa.table([pa.array([1, 2, 3]), pa.array(["a", "b", "c"])], schema=schema)
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    path = lake / "a.parquet"
+    pq.write_table(table, path)
+    parquet_bloom.embed(path, columns=["id", "t"])
+    assert parquet_bloom.verify(path).ok
+    assert parquet_bloom.read_table(path, "id = 2").num_rows == 1
+    parquet_bloom.prune(path, "id = 2").to_html(check=True)
+    with LakeIndex.create(tmp_path / "index", ["id", "t"], lake=str(lake)) as index:
+        index.append()
+        assert len(index.lookup("t", ["b"])[0]) == 1
+    for kind in ("parquet", "arrow"):
+        zones.build(path, "id", tmp_path / f"zones.{kind}")
+        with zones.open(tmp_path / f"zones.{kind}") as made:
+            whole = made.to_table()
+        fields = [field.with_metadata(told) for field in whole.schema]
+        told_too = whole.cast(pa.schema(fields, whole.schema.metadata))
+        if kind == "arrow":
+            with pa.ipc.new_file(tmp_path / "told.arrow", told_too.schema) as writer:
+                writer.write_table(told_too)
+        else:
+            pq.write_table(told_too, tmp_path / "told.parquet")
+        try:
+            with zones.open(tmp_path / f"told.{kind}") as opened:
+                opened.equals(2)
+        except ParquetBloomError:
+            pass  # such columns are not a zone index's
+    assert not mark.exists()
+
+
+def iceberg_metadata(folder: Path, properties: dict[str, str]) -> Path:
+    (folder / "metadata").mkdir(parents=True)
+    path = folder / "metadata" / "v1.metadata.json"
+    schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+    told = {
+        "format-version": 2, "table-uuid": str(uuid.uuid4()), "location": f"file://{folder}", "last-sequence-number": 0,
+        "last-updated-ms": 1, "last-column-id": 1, "current-schema-id": 0, "schemas": [schema], "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}], "last-partition-id": 999, "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}], "properties": properties, "snapshots": [],
+    }  # fmt: skip
+    path.write_text(json.dumps(told))
+    return path
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"/bin/mkdir": "", "{}": "", "py-io-impl": "subprocess.Popen"},
+        {"py-io-impl": "antigravity.fly"},
+        {"s3.retry-strategy-impl": "subprocess.Popen", "write.py-location-provider.impl": "subprocess.Popen"},
+    ],
+)
+def test_an_iceberg_table_names_no_code(tmp_path: Path, properties: dict[str, str]) -> None:
+    """It imports and calls what a table's own properties name, where pyiceberg opens it by its metadata."""
+    pytest.importorskip("pyiceberg")
+    from parquet_bloom.lake.tables import iceberg_files
+
+    mark = tmp_path / "mark"
+    path = iceberg_metadata(tmp_path / "t", {key.format(mark): value for key, value in properties.items()})
+    (tmp_path / "t" / "metadata" / "version-hint.text").write_text("1\n")
+    assert iceberg_files(path).files == iceberg_files(tmp_path / "t").files == []
+    with LakeIndex.create(tmp_path / "index", ["id"], lake=iceberg_files(path)):
+        pass
+    with LakeIndex.open(tmp_path / "index") as index:  # which the manifest leads to the table again
+        assert index.unindexed == []
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("hint", ["../../other/v1", "/etc/passwd", "..", "a/b.metadata.json", "", "\0"])
+def test_an_iceberg_hint_leads_nowhere_else(tmp_path: Path, hint: str) -> None:
+    pytest.importorskip("pyiceberg")
+    from parquet_bloom.lake.tables import iceberg_files
+
+    iceberg_metadata(tmp_path / "other", {})
+    iceberg_metadata(tmp_path / "t", {})
+    (tmp_path / "t" / "metadata" / "version-hint.text").write_text(hint)
+    with pytest.raises(ParquetBloomError) as caught:
+        iceberg_files(tmp_path / "t")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_index_and_a_part_hold_json_and_numbers_alone(tmp_path: Path) -> None:
+    """A pickle in place of any file of an index is a broken file."""
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.parquet")
+    with LakeIndex.create(tmp_path / "index", ["id"]) as index:
+        index.append([str(tmp_path / "a.parquet")])
+    for path in (tmp_path / "index").iterdir():
+        data = path.read_bytes()
+        path.write_bytes(pickle.dumps(Bomb(str(tmp_path / "mark"))))
+        try:
+            with LakeIndex.open(tmp_path / "index", live=False) as index:
+                index.lookup("id", [2])
+                index.check(1)
+        except ParquetBloomError:
+            pass
+        path.write_bytes(data)
+    assert not (tmp_path / "mark").exists()

@@ -1,0 +1,335 @@
+"""Whose a file is, and who may read it, is after a rewrite what it was before; and nobody is lent a hand meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from parquet_bloom.storage import local, temporary
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
+NOBODY, ALICE, LAKE, OTHERS = 65534, 12345, 23456, 23457  # users and groups
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that other users can reach."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        os.chmod(made, 0o777)
+        yield Path(made)
+        subprocess.run(["chattr", "-R", "-i", "-a", made], capture_output=True)
+
+
+@pytest.fixture
+def path(folder: Path) -> Path:
+    pq.write_table(pa.table({"id": [1, 2, 3]}), folder / "a.parquet")
+    (folder / "a.parquet").chmod(0o644)
+    return folder / "a.parquet"
+
+
+@pytest.fixture
+def become() -> Iterator[Callable[..., None]]:
+    """Become another user, in some groups, for the rest of the test."""
+    groups = os.getgroups()
+
+    def become(user: int, group: int = NOBODY, *more: int) -> None:
+        os.setgroups([*more])
+        os.setegid(group)
+        os.seteuid(user)
+
+    yield become
+    os.seteuid(0)
+    os.setegid(0)
+    os.setgroups(groups)
+
+
+def access_list(path: Path) -> str:
+    return subprocess.run(["getfacl", "-nc", path], capture_output=True, text=True, check=True).stdout
+
+
+def set_access(path: Path, *arguments: str) -> None:
+    if not shutil.which("setfacl") or subprocess.run(["setfacl", *arguments, path], capture_output=True).returncode:
+        pytest.skip("no access lists here")
+
+
+def refused(path: Path, reason: str) -> None:
+    """What cannot be done is said on one line, and nothing is changed or left behind."""
+    before, names = path.read_bytes(), sorted(os.listdir(path.parent))
+    status = path.stat()
+    with pytest.raises(ParquetBloomError, match=reason) as caught:
+        parquet_bloom.embed(path, columns=["id"])
+    assert str(caught.value).startswith(f"{path}: ")
+    assert path.read_bytes() == before
+    assert sorted(os.listdir(path.parent)) == names
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (status.st_uid, status.st_gid, status.st_mode)
+
+
+# ------------------------------------------------------------------------------------------------------- what is kept
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o777, 0o4755, 0o2664, 0o1644, 0o7777, 0o2200])
+def test_owner_group_and_mode_are_kept(path: Path, mode: int) -> None:
+    os.chown(path, ALICE, LAKE)
+    path.chmod(mode)
+    for change in (lambda: parquet_bloom.embed(path, columns=["id"]), lambda: parquet_bloom.drop(path)):
+        inode = path.stat().st_ino
+        assert change().changed
+        status = path.stat()
+        assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (ALICE, LAKE, mode)
+        assert status.st_ino != inode
+
+
+def test_attributes_are_kept(path: Path) -> None:
+    told = {"user.origin": b"spark", "user.empty": b"", "user.long": b"x" * 1000, "user.\u00fc": b"\0\xff"}
+    if os.geteuid() == 0:
+        told |= {"trusted.mark": b"1", "security.mark": b"2"}
+    try:
+        for name, value in told.items():
+            os.setxattr(path, name, value)
+    except OSError:
+        pytest.skip("no extended attributes here")
+    parquet_bloom.embed(path, columns=["id"])
+    assert {name: os.getxattr(path, name) for name in told} == told
+
+
+def test_an_access_list_is_kept(path: Path) -> None:
+    set_access(path, "-m", f"u:{ALICE}:rw,g:{LAKE}:r,g::-,o::-")
+    before = access_list(path)
+    parquet_bloom.embed(path, columns=["id"])
+    assert access_list(path) == before
+    assert f"user:{ALICE}:rw-" in before
+
+
+def test_a_folder_s_default_list_lets_nobody_in(path: Path) -> None:
+    """New files of the folder get it; the file that is rewritten is no new one."""
+    path.chmod(0o640)
+    before = access_list(path) if shutil.which("getfacl") else ""
+    set_access(path.parent, "-d", "-m", f"u:{ALICE}:rwx")
+    parquet_bloom.embed(path, columns=["id"])
+    assert access_list(path) == before
+    parquet_bloom.embed(path, columns=["id"], output=path.parent / "new.parquet")
+    assert f"user:{ALICE}:rwx" in access_list(path.parent / "new.parquet")
+
+
+def test_nobody_gets_in_before_the_list_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list's mask is the mode's middle: without the list it would be the group's rights, which this one has not."""
+    set_access(path, "-m", f"u:{ALICE}:rw,g::-,m::rw")
+    seen = []
+    genuine_mode, genuine_list = os.fchmod, os.setxattr
+
+    def fchmod(descriptor: int, mode: int) -> None:
+        seen.append(
+            ("mode", stat.S_IMODE(os.fstat(descriptor).st_mode), "system.posix_acl_access" in os.listxattr(descriptor))
+        )
+        genuine_mode(descriptor, mode)
+
+    def setxattr(descriptor: Any, name: str, value: bytes, **more: Any) -> None:
+        seen.append((name, stat.S_IMODE(os.fstat(descriptor).st_mode), False))
+        genuine_list(descriptor, name, value, **more)
+
+    monkeypatch.setattr(os, "fchmod", fchmod)
+    monkeypatch.setattr(os, "setxattr", setxattr)
+    parquet_bloom.embed(path, columns=["id"])
+    assert seen[0] == ("system.posix_acl_access", 0o600, False)
+    assert all(listed for what, _, listed in seen if what == "mode")
+
+
+def test_a_new_file_is_no_more_open_than_its_source(path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        path.chmod(0o4600)
+        parquet_bloom.embed(path, columns=["id"], output=path.parent / "new.parquet")
+        assert stat.S_IMODE((path.parent / "new.parquet").stat().st_mode) == 0o600
+    finally:
+        os.umask(old)
+
+
+def test_times_are_those_of_the_change(path: Path) -> None:
+    """Who keeps something about a file goes by them: caches, indexes, backups."""
+    os.utime(path, (1, 1))
+    parquet_bloom.embed(path, columns=["id"])
+    assert path.stat().st_mtime > 1_000_000
+
+
+# --------------------------------------------------------------------------------------------------------- other users
+
+
+@as_root
+def test_whose_file_it_is_does_not_change(path: Path, become: Callable[..., None]) -> None:
+    os.chown(path, ALICE, LAKE)
+    path.chmod(0o666)
+    become(NOBODY)
+    refused(path, f"its owner, user {ALICE}, cannot be kept")
+    parquet_bloom.embed(path, columns=["id"], output=path.parent / "own.parquet")
+    assert (path.parent / "own.parquet").stat().st_uid == NOBODY
+
+
+@as_root
+def test_whose_group_it_is_does_not_change(path: Path, become: Callable[..., None]) -> None:
+    os.chown(path, ALICE, LAKE)
+    path.chmod(0o660)
+    become(ALICE, OTHERS)
+    refused(path, f"its group, {LAKE}, cannot be kept")
+    os.seteuid(0)
+    become(ALICE, OTHERS, LAKE)
+    parquet_bloom.embed(path, columns=["id"])
+    assert (path.stat().st_uid, path.stat().st_gid, stat.S_IMODE(path.stat().st_mode)) == (ALICE, LAKE, 0o660)
+
+
+@as_root
+def test_a_folder_that_gives_its_group(path: Path, become: Callable[..., None]) -> None:
+    os.chown(path, ALICE, LAKE)
+    os.chown(path.parent, 0, LAKE)
+    path.parent.chmod(0o2777)
+    become(ALICE, OTHERS)
+    parquet_bloom.embed(path, columns=["id"])
+    assert (path.stat().st_uid, path.stat().st_gid) == (ALICE, LAKE)
+
+
+@as_root
+def test_a_sticky_folder(path: Path, become: Callable[..., None]) -> None:
+    """As /tmp: one's own file is replaced, another's is not, however writable."""
+    path.parent.chmod(0o1777)
+    os.chown(path, ALICE, NOBODY)
+    path.chmod(0o666)
+    become(NOBODY)
+    refused(path, "cannot be kept")
+    os.seteuid(0)
+    become(ALICE)
+    parquet_bloom.embed(path, columns=["id"])
+    assert path.stat().st_uid == ALICE
+
+
+@as_root
+@pytest.mark.parametrize("flag", ["i", "a"])
+def test_a_file_that_is_locked_down(path: Path, flag: str) -> None:
+    if not shutil.which("chattr") or subprocess.run(["chattr", f"+{flag}", path], capture_output=True).returncode:
+        pytest.skip("no such flags here")
+    refused(path, "not permitted|no write permission")
+    subprocess.run(["chattr", f"-{flag}", path], check=True)
+    subprocess.run(["chattr", f"+{flag}", path.parent], check=True)
+    try:
+        if flag == "i":
+            refused(path, "not permitted|no write permission")
+            return
+        # A folder to which may only be added takes the new file, but not its new name, nor gives it back.
+        before = path.read_bytes()
+        with pytest.raises(StorageError):
+            parquet_bloom.embed(path, columns=["id"])
+        assert path.read_bytes() == before
+    finally:
+        subprocess.run(["chattr", f"-{flag}", path.parent], check=True)
+
+
+# --------------------------------------------------------------------------------------------------------------- links
+
+
+def test_a_link_stays_and_its_file_is_rewritten(path: Path) -> None:
+    (path.parent / "deep").mkdir()
+    link, folder = path.parent / "deep" / "link.parquet", path.parent / "folder"
+    link.symlink_to("../a.parquet")
+    folder.symlink_to("deep")
+    assert parquet_bloom.embed(folder / "link.parquet", columns=["id"]).changed
+    assert os.readlink(link) == "../a.parquet"
+    assert os.readlink(folder) == "deep"
+    assert parquet_bloom.verify(path).ok
+    assert sorted(os.listdir(path.parent)) == ["a.parquet", "deep", "folder"]
+    assert os.listdir(path.parent / "deep") == ["link.parquet"]
+
+
+def test_another_hard_link_keeps_the_old_file(path: Path) -> None:
+    before = path.read_bytes()
+    os.link(path, path.parent / "other")
+    parquet_bloom.embed(path, columns=["id"])
+    assert (path.parent / "other").read_bytes() == before
+    assert (path.stat().st_nlink, (path.parent / "other").stat().st_nlink) == (1, 1)
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_a_file_that_becomes_a_link_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, exchanged: bool) -> None:
+    """What the link leads to is left alone, however late it came."""
+    victim = path.parent / "victim"
+    victim.write_text("precious")
+    genuine = local.LocalRewrite._check_source
+
+    def swapped(self: Any) -> None:
+        if not path.is_symlink():
+            path.unlink()
+            path.symlink_to(victim)
+        if not exchanged:
+            genuine(self)
+
+    monkeypatch.setattr(local.LocalRewrite, "_check_source", swapped)
+    with pytest.raises(ConcurrentChangeError):
+        parquet_bloom.embed(path, columns=["id"])
+    assert victim.read_text() == "precious"
+    assert os.readlink(path) == str(victim)
+    assert sorted(os.listdir(path.parent)) == ["a.parquet", "victim"]
+
+
+def test_a_target_that_becomes_a_link_lends_no_rights(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mode and owner of what it leads to, set-user-id perhaps, are not those of the new file."""
+    target, victim = path.parent / "target.parquet", path.parent / "victim"
+    shutil.copy(path, target)
+    victim.write_text("#!/bin/sh")
+    victim.chmod(0o6755)
+    genuine = temporary.keep_attributes
+
+    def late(old: Any, descriptor: int, name: str) -> None:
+        target.unlink()
+        target.symlink_to(victim)
+        genuine(old, descriptor, name)
+
+    monkeypatch.setattr(temporary, "keep_attributes", late)
+    with pytest.raises(StorageError, match="not a regular file any more"):
+        parquet_bloom.embed(path, columns=["id"], output=target)
+    assert victim.read_text() == "#!/bin/sh"
+    assert sorted(os.listdir(path.parent)) == ["a.parquet", "target.parquet", "victim"]
+
+
+def test_a_name_that_was_foreseen_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary file is made, never opened; its name holds 64 random bits."""
+    names = {temporary.name_beside(str(path)) for _ in range(100)}
+    assert len(names) == 100
+    assert all(temporary.is_ours(os.path.basename(name)) for name in names)
+    victim = path.parent / "victim"
+    victim.write_text("precious")
+    monkeypatch.setattr(temporary.secrets, "token_hex", lambda count: "0" * 2 * count)
+    planted = Path(temporary.name_beside(str(path)))
+    for plant in (
+        lambda: planted.symlink_to(victim),
+        lambda: os.link(victim, planted),
+        lambda: planted.symlink_to("no"),
+    ):
+        plant()
+        with pytest.raises(StorageError, match="File exists"):
+            parquet_bloom.embed(path, columns=["id"])
+        assert victim.read_text() == "precious"
+        planted.unlink()
+
+
+def test_hadoop_s_checksum_that_is_a_link(path: Path) -> None:
+    """Its target is left alone; the link, which would be stale, goes."""
+    victim = path.parent / "victim"
+    victim.write_bytes(b"crc\0\0\0\2\0" + b"\0" * 4 * -(-path.stat().st_size // 512))
+    victim.chmod(0o6755)
+    crc = path.parent / ".a.parquet.crc"
+    crc.symlink_to(victim)
+    before = victim.read_bytes()
+    parquet_bloom.embed(path, columns=["id"])
+    assert victim.read_bytes() == before
+    assert not os.path.lexists(crc)
