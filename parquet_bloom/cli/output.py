@@ -7,14 +7,14 @@ import shutil
 import sys
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ParquetBloomError, printable
+from ..errors import ParquetBloomError, PredicateError, printable
 from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows, ValueCsvRows, Write
 from .table import Column
 
@@ -65,6 +65,7 @@ class Output:
         self.format = format
         self.verbose = verbose
         self.failures: list[ParquetBloomError] = []
+        self._repeated: Counter[tuple[str | None, str]] = Counter()  # what is wrong with the predicate, by files
         self._color = color
         self._bar: Bar | None = None
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -158,6 +159,10 @@ class Output:
     def fail(self, error: ParquetBloomError) -> None:
         """Say what went wrong and keep in mind that something did, for the rest goes on."""
         self.failures.append(error)
+        if isinstance(error, PredicateError):  # the fault is not the file's, so every file has it: once is enough
+            self._repeated[error.column, error.problem] += 1
+            if self._repeated[error.column, error.problem] > 1:
+                return
         self.error(error)
 
     @contextmanager
@@ -177,6 +182,10 @@ class Output:
 
     def exit_code(self, otherwise: int = GOOD) -> int:
         """ERROR if anything failed, else what the command has found."""
+        for (column, problem), count in self._repeated.items():
+            if count > 1:
+                self.error(PredicateError(f"{problem} (the same in {count - 1:,} more files)", column=column))
+        self._repeated.clear()
         return ERROR if self.failures else otherwise
 
     def _say(self, text: str) -> None:

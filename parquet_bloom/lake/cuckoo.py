@@ -21,6 +21,7 @@ from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage.source import LocalSource
 from .cuckoo_build import KIND, ROWS, SLOTS, CuckooWriter, merge
 from .part import Found, PartReader, Sections
+from .sorted_runs import sort_once
 
 __all__ = ["CuckooReader", "CuckooWriter", "expected_false", "merge"]
 
@@ -128,7 +129,7 @@ class CuckooReader(PartReader):
         queries = np.repeat(np.arange(len(which)) % max(1, num_queries), counts)
         shifts = np.repeat(begins[which] - (np.cumsum(counts) - counts), counts)
         named = units[np.arange(len(shifts)) + shifts].astype(np.uint64)
-        both = np.unique((queries.astype(np.uint64) << np.uint64(32)) | named)
+        both = sort_once((queries.astype(np.uint64) << np.uint64(32)) | named)
         found.queries, found.units = (both >> np.uint64(32)).astype(np.intp), both.astype(np.uint32)
         if found.unknown:
             known = ~np.isin(found.queries, np.fromiter(found.unknown, np.intp))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .part import PartInfo
 from .postings_write import LAST_HASH, MEMORY_LIMIT, write_sorted
+from .sorted_runs import sort_once
 
 if TYPE_CHECKING:
     from .postings import PostingsReader
@@ -94,6 +95,6 @@ def _merged(streams: list[Iterator[NDArray[np.uint64]]], prefix_bits: int) -> It
             ready.append(keys[:cut])
             waiting[number] = keys[cut:]
         short = {number for number, end in ends.items() if end << shift == bound}
-        keys = np.unique(np.concatenate(ready))
+        keys = sort_once(np.concatenate(ready))
         if len(keys):
             yield keys

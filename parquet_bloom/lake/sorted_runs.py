@@ -16,6 +16,16 @@ _KEY_BYTES = 8
 _LEAST_KEYS = 1024
 
 
+def sort_once(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort keys where they stand; each of them once.
+
+    Not by `np.unique`: it hashes whole numbers by their lower bits, which keys that share a unit, or a value, have in
+    common, and then takes minutes for some million.
+    """
+    keys.sort()
+    return keys[: squeeze(keys)]
+
+
 class _SortedRun(NamedTuple):
     """Sorted keys on disk; `samples` is every so many-th of them, the first one included."""
 
@@ -68,10 +78,9 @@ class SortedRuns:
     def _sort_in_memory(self) -> NDArray[np.uint64]:
         if self._keys is None:
             return np.empty(0, np.uint64)
-        keys = self._keys[: self._count]
-        keys.sort()
-        self._count = squeeze(keys)
-        return keys[: self._count]
+        keys = sort_once(self._keys[: self._count])
+        self._count = len(keys)
+        return keys
 
     def _spill(self) -> None:
         """Put the sorted keys in memory aside."""
@@ -97,7 +106,7 @@ class SortedRuns:
         """Between two bounds lie few enough keys of all runs together, whatever they are: samples tell."""
         samples = np.sort(np.concatenate([run.samples for run in self._runs]))
         step = max(1, self._window // self._step)
-        bounds = np.unique(samples[step::step])
+        bounds = sort_once(samples[step::step].copy())
         del samples
         positions = [0] * len(self._runs)
         for bound in [*bounds, None]:
@@ -107,11 +116,10 @@ class SortedRuns:
             for run, first, end in zip(self._runs, positions, ends, strict=True):
                 keys[at : at + end - first] = self._get(run, first, end)
                 at += end - first
-            keys.sort()
             positions = ends
-            count = squeeze(keys)
-            if count:
-                yield keys[:count]
+            keys = sort_once(keys)
+            if len(keys):
+                yield keys
 
     def _count_below(self, run: _SortedRun, bound: np.uint64) -> int:
         """How many keys of a run are less than a bound."""

@@ -291,3 +291,17 @@ def test_rows_stream_in_bounded_memory(tmp_path):
     said, peak = result.stderr.splitlines()
     assert said.startswith("30,000 rows; ")
     assert int(peak) < 320_000  # kilobytes, of which some 150,000 are code
+
+
+def test_what_is_wrong_with_the_predicate_is_not_said_file_by_file(tmp_path, run):
+    for number in range(5):
+        pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
+    found = run("find", tmp_path, "--where", "name = 5")
+    assert found.code == 2
+    problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING"
+    assert found.errors == [
+        f"error: {tmp_path}/0.parquet: {problem}",
+        f"error: {problem} (the same in 4 more files)",
+    ]
+    rows = json.loads(run("find", tmp_path, "--where", "name = 5", "--format", "json").out)
+    assert len(rows["errors"]) == 5

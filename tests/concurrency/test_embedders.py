@@ -1,0 +1,150 @@
+"""Several that embed into one file at once: who is told that it was done finds its filters there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import churn
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError
+from parquet_bloom.storage import leftovers
+
+COLUMNS = ("a", "b", "c")
+PROGRAM = """
+import sys
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError
+path, column = sys.argv[1:]
+parquet_bloom.embed(path, [column], dry_run=True)
+for line in sys.stdin:
+    try:
+        if line == "drop\\n":
+            parquet_bloom.drop(path, [column])
+        else:
+            parquet_bloom.embed(path, [column], threads=1)
+        print("done", flush=True)
+    except ConcurrentChangeError as error:
+        print(error, flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    values = np.random.default_rng(2).integers(0, 1 << 60, (3, 2_000))
+    table = pa.table(dict(zip(COLUMNS, values, strict=True)))
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=500, use_dictionary=False)
+    return tmp_path / "a.parquet"
+
+
+def filtered(path: Path) -> set[str]:
+    """The columns that have filters, of which each row group has a good one."""
+    report = parquet_bloom.verify(path, data=True)
+    assert report.ok
+    columns = {chunk.column for chunk in report.chunks}
+    assert len(report.chunks) == 4 * len(columns)
+    return columns
+
+
+def assert_told(path: Path, said: str) -> None:
+    assert said.startswith(f"{path}: ")
+    assert "meanwhile" in said
+    assert "\n" not in said
+
+
+def test_processes(path: Path) -> None:
+    plain, table = path.read_bytes(), pq.read_table(path)
+    environment = {**os.environ, "PYTHONPATH": str(Path(churn.__file__).parents[1])}
+    children = {
+        column: subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(path), column],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )
+        for column in COLUMNS
+    }  # fmt: skip
+    lost = 0
+    for _ in range(8):
+        path.write_bytes(plain)
+        for child in children.values():
+            child.stdin.write("embed\n")
+            child.stdin.flush()
+        said = {column: child.stdout.readline().strip() for column, child in children.items()}
+        done = {column for column, line in said.items() if line == "done"}
+        for column in COLUMNS:
+            if column not in done:
+                assert_told(path, said[column])
+        assert done
+        assert filtered(path) == done
+        assert pq.read_table(path).equals(table)
+        lost += len(COLUMNS) - len(done)
+    for child in children.values():
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+    assert lost, "no two were ever at work at the same time"
+    assert [file.name for file in path.parent.iterdir()] == ["a.parquet"]
+
+
+def test_one_embeds_while_another_drops(path: Path) -> None:
+    """Filters of `a` come and go; those of `b` are there whenever that was said."""
+    stopped = threading.Event()
+
+    def drop_and_embed() -> None:
+        while not stopped.is_set():
+            try:
+                parquet_bloom.embed(path, ["a"], threads=1)
+                parquet_bloom.drop(path, ["a"])
+            except ConcurrentChangeError:
+                continue
+
+    other = threading.Thread(target=drop_and_embed)
+    other.start()
+    told = 0
+    try:
+        for _ in range(40):
+            try:
+                parquet_bloom.embed(path, ["b"], threads=1)
+                assert "b" in filtered(path)
+                parquet_bloom.drop(path, ["b"])
+                assert "b" not in filtered(path)
+            except ConcurrentChangeError as error:
+                told += 1
+                assert_told(path, str(error))
+    finally:
+        stopped.set()
+        other.join()
+    assert filtered(path) <= {"a", "b"}
+    assert leftovers(path.parent) == []
+
+
+def test_threads(path: Path) -> None:
+    plain = path.read_bytes()
+    start = threading.Barrier(len(COLUMNS))
+    for _ in range(15):
+        path.write_bytes(plain)
+        done, errors = set(), []
+
+        def embed(column: str, done: set[str] = done, errors: list[ConcurrentChangeError] = errors) -> None:
+            start.wait()
+            try:
+                parquet_bloom.embed(path, [column], threads=1)
+                done.add(column)
+            except ConcurrentChangeError as told:
+                errors.append(told)
+
+        threads = [threading.Thread(target=embed, args=(column,)) for column in COLUMNS]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for error in errors:
+            assert_told(path, str(error))
+        assert len(done) + len(errors) == len(COLUMNS)
+        assert filtered(path) == done

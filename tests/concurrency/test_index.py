@@ -1,0 +1,89 @@
+"""An index with several writers and readers in processes of their own: one writes, the others are told, none errs."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import churn
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parquet_bloom.errors import IndexInUseError
+from parquet_bloom.lake.index import LakeIndex
+
+pytestmark = pytest.mark.slow
+
+FILES, ROWS = 40, 50
+WRITER = """
+import random, sys
+sys.path.insert(0, sys.argv[3])
+import parquet_bloom
+from parquet_bloom.errors import IndexInUseError
+from parquet_bloom.file import stamps
+from parquet_bloom.lake.index import LakeIndex
+
+stamps.WAIT_SECONDS = 0
+lake, path, _, what = sys.argv[1:]
+refused = done = 0
+print("ready", flush=True)
+for number in range(6):
+    try:
+        with LakeIndex.open(path) as index:
+            if what == "compact":
+                index.compact(keep_seconds=0)
+            else:
+                numbers = range(int(what), 40, 2)
+                index.append([f"{lake}/{one:02}.parquet" for one in random.sample(numbers, 3)], threads=1)
+        done += 1
+    except IndexInUseError as error:
+        refused += 1
+        assert "\\n" not in str(error)
+print(done, refused, flush=True)
+"""
+
+
+def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
+    lake, path = tmp_path / "lake", tmp_path / "index"
+    lake.mkdir()
+    for number in range(FILES):
+        ids = pa.array(range(number * ROWS, (number + 1) * ROWS))
+        pq.write_table(pa.table({"id": ids}), lake / f"{number:02}.parquet")
+    LakeIndex.create(path, "id", lake=lake).close()
+    project = str(Path(churn.__file__).parents[1])
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(lake), str(path), project, what],
+            stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": project},
+        )
+        for what in ("0", "1", "compact")
+    ]  # fmt: skip
+    chance = random.Random(4)
+    long_open = LakeIndex.open(path)
+    looked = 0
+    while any(writer.poll() is None for writer in writers) or looked < 20:
+        with LakeIndex.open(path) as index:
+            for value in chance.sample(range(FILES * ROWS), 20):
+                for one in (index, long_open):
+                    found = {Path(each.path).name for each in one.lookup("id", [value])[0]}
+                    assert f"{value // ROWS:02}.parquet" in found
+        looked += 1
+        if looked % 5 == 0:
+            long_open.refresh()
+    said = [writer.communicate(timeout=60)[0].split() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert all(int(done) + int(refused) == 6 for _, done, refused in said)
+    assert sum(int(done) for _, done, _ in said) >= 3
+    long_open.close()
+    with LakeIndex.open(path) as index:
+        try:
+            index.append(lake)
+        except IndexInUseError:  # pragma: no cover
+            raise AssertionError("a lock outlived its process") from None
+        assert index.check(sample=5).problems == []
+        assert index.unindexed == []
+        assert [len(index.lookup("id", [value])[0]) for value in range(0, FILES * ROWS, 77)] == [1] * 26

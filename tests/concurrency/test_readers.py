@@ -1,0 +1,169 @@
+"""Readers of files whose filters are embedded, replaced and dropped meanwhile: no error, and no row too few."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from churn import FILES, GROUP_ROWS, ROWS, name_of, value_of
+from click.testing import CliRunner
+
+import parquet_bloom
+from parquet_bloom import zones
+from parquet_bloom.cli import tool
+from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.lake.index import LakeIndex
+
+REWRITES = 15  # of files, while a reader is at work, and at least so many
+ABSENT = 3  # no id is
+
+
+def names(table: pa.Table) -> list[str]:
+    return table["name"].to_pylist()
+
+
+def by_prune(lake: Any, value: int) -> list[str]:
+    report = parquet_bloom.prune(lake.folder, f"id = {value}")
+    assert not report.doubts
+    return names(report.to_dataset().to_table(filter=ds.field("id") == value))
+
+
+def by_prune_without_cache(lake: Any, value: int) -> list[str]:
+    report = parquet_bloom.prune(lake.folder, f"id = {value}", cache=None)
+    assert not report.doubts
+    return names(report.to_dataset().to_table(filter=ds.field("id") == value))
+
+
+def by_read_table(lake: Any, value: int) -> list[str]:
+    return names(parquet_bloom.read_table(lake.folder, f"id = {value} AND name = '{name_of(value)}'"))
+
+
+def by_iter_batches(lake: Any, value: int) -> list[str]:
+    return names(parquet_bloom.iter_batches(lake.folder, f"id = {value}", batch_size=7).read_all())
+
+
+def by_open(lake: Any, value: int) -> list[str]:
+    """Filters that are asked one by one: of the file that was opened, whatever stands under its name by now."""
+    holders = set()
+    for path in sorted(lake.folder.glob("*.parquet")):
+        with parquet_bloom.open(path) as file:
+            found = [file.chunk(row_group, "id") for row_group in file.row_groups]
+            assert len(found) == ROWS // GROUP_ROWS
+            if any(chunk is None or value in chunk.filter for chunk in found):
+                holders.add(int(path.stem))
+    number = value // 7 // ROWS
+    assert value == ABSENT or number in holders
+    return [] if value == ABSENT else [name_of(value)]
+
+
+def by_verify(lake: Any, value: int) -> list[str]:
+    for path in sorted(lake.folder.glob("*.parquet")):
+        assert parquet_bloom.verify(path, data=True).ok
+    return [] if value == ABSENT else [name_of(value)]
+
+
+def by_command(lake: Any, value: int) -> list[str]:
+    done = CliRunner().invoke(tool, ["find", str(lake.folder), "--where", f"id = {value}", "--format", "ndjson"])
+    assert done.exit_code in (0, 1), done.output
+    assert "error" not in done.stderr
+    return [name_of(value)] if name_of(value) in done.stdout else []
+
+
+def by_dataset(lake: Any, value: int) -> list[str]:
+    """Of pyarrow: it takes what is named as a temporary file for hidden, as Spark does."""
+    return names(ds.dataset(lake.folder).to_table(filter=ds.field("id") == value))
+
+
+@pytest.fixture(scope="module")
+def readers(lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[Any, int], list[str]]]:
+    """Those that keep something from one question to the next."""
+    folder = tmp_path_factory.mktemp("beside")
+    cache = FooterCache()
+    index = LakeIndex.create(folder / "index", "id", lake=lake.folder)
+    index.append(lake.folder)
+    opened = ds.dataset(lake.folder)
+
+    def by_cache(lake: Any, value: int) -> list[str]:
+        report = parquet_bloom.prune(lake.folder, f"id = {value}", cache=cache)
+        assert not report.doubts
+        return names(report.to_dataset().to_table(filter=ds.field("id") == value))
+
+    def by_index(lake: Any, value: int) -> list[str]:
+        return names(parquet_bloom.read_table(lake.folder, f"id = {value}", index=index))
+
+    def by_index_anew(lake: Any, value: int) -> list[str]:
+        with LakeIndex.open(folder / "index") as again:
+            number = value // 7 // ROWS
+            paths = [Path(found.path).stem for found in again.lookup("id", [value])[0]]
+            assert value == ABSENT or str(number) in paths
+        return names(parquet_bloom.read_table(None, f"id = {value}", index=str(folder / "index")))
+
+    def by_zones(lake: Any, value: int) -> list[str]:
+        place = folder / f"{value}.zones.parquet"
+        if not place.exists():
+            zones.build(lake.folder, "id", place, rows_per_zone=64)
+        return names(parquet_bloom.read_table(lake.folder, f"id = {value}", zones=str(place)))
+
+    def by_open_dataset(lake: Any, value: int) -> list[str]:
+        """Opened once: it goes on with the footers that it has, which pages that never move allow."""
+        return names(opened.to_table(filter=ds.field("id") == value))
+
+    return {
+        one.__name__: one for one in (by_cache, by_index, by_index_anew, by_zones, by_open_dataset)
+    }  # fmt: skip
+
+
+def ask(lake: Any, reader: Callable[[Any, int], list[str]]) -> None:
+    chance = random.Random(3)
+    until = lake.rewritten + REWRITES
+    while lake.rewritten < until:
+        value = value_of(chance.randrange(FILES), chance.randrange(ROWS))
+        assert reader(lake, value) == [name_of(value)]
+        assert reader(lake, ABSENT) == []
+
+
+OWN = [
+    by_prune,
+    by_prune_without_cache,
+    by_read_table,
+    by_iter_batches,
+    by_open,
+    by_verify,
+    by_command,
+    by_dataset,
+]
+
+
+@pytest.mark.parametrize("reader", OWN, ids=lambda reader: reader.__name__)
+def test_that_begin_anew(reader: Callable[[Any, int], list[str]], lake: Any) -> None:
+    ask(lake, reader)
+
+
+@pytest.mark.parametrize("name", ["by_cache", "by_index", "by_index_anew", "by_zones", "by_open_dataset"])
+def test_that_keep_something(name: str, lake: Any, readers: dict[str, Any]) -> None:
+    ask(lake, readers[name])
+
+
+SETTINGS = ["enable_object_cache", "parquet_metadata_cache", "enable_external_file_cache"]
+
+
+@pytest.mark.parametrize("setting", [None, *SETTINGS])
+def test_duckdb(setting: str | None, lake: Any) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        if setting is not None:
+            try:
+                connection.execute(f"SET {setting} = true")
+            except duckdb.Error:
+                pytest.skip(f"this DuckDB has no {setting}")
+
+        def asked(lake: Any, value: int) -> list[str]:
+            found = connection.execute(f"SELECT name FROM '{lake.folder}/*.parquet' WHERE id = {value}").fetchall()
+            return [name for (name,) in found]
+
+        ask(lake, asked)

@@ -1,0 +1,100 @@
+"""What `load.py` runs on: cases of steps, each step in a process of its own whose memory is held to a ceiling."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the data are: in full, or so small that a test can afford it."""
+
+    full: bool
+
+    def of(self, full: int, small: int) -> int:
+        return full if self.full else small
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that is done to the data.
+
+    Attributes
+    ----------
+    name : what is done.
+    ceiling : MiB of memory that its process may take at most, interpreter and imports included; 0 for the making of the
+        data, which is not held to any.
+    run : does it in the case's folder, and tells what came of it.
+    """
+
+    name: str
+    ceiling: int
+    run: Callable[[Path, Size], str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a step went: seconds, those of processors, MiB of memory, MiB written."""
+
+    seconds: float
+    busy: float
+    peak: float
+    written: float
+    note: str
+    failed: bool = False
+
+
+def measure(step: Step, folder: Path, size: Size) -> Measured:
+    """Run a step in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(step.run, folder, size, theirs))
+    child.start()
+    theirs.close()
+    try:
+        return Measured(*ours.recv())
+    except EOFError:
+        child.join()
+        return Measured(0.0, 0.0, 0.0, 0.0, f"died with exit code {child.exitcode}", failed=True)
+    finally:
+        child.join()
+
+
+def _child(run: Callable[[Path, Size], str], folder: Path, size: Size, pipe: Any) -> None:
+    started = time.perf_counter()
+    failed = False
+    try:
+        note = run(folder, size)
+    except Exception as error:
+        note, failed = f"{type(error).__name__}: {error}", True
+    seconds = time.perf_counter() - started
+    # A process that it started counts like itself.
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    busy = sum(usage.ru_utime + usage.ru_stime for usage in (own, children))
+    below = children.ru_maxrss / 1024
+    pipe.send((seconds, busy, max(high_water(), below), _written() / MIB, note, failed))
+    pipe.close()
+
+
+def high_water() -> float:
+    """MiB of memory that this process has had at most (`ru_maxrss` begins with that of the parent)."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def _written() -> int:
+    """Bytes that this process has had the file systems write."""
+    found = re.search(r"^write_bytes: (\d+)", Path("/proc/self/io").read_text(), re.MULTILINE)
+    return 0 if found is None else int(found[1])
