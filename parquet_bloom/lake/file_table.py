@@ -114,14 +114,42 @@ class FileTable:
             with pa.ipc.open_file(pa.BufferReader(body)) as reader:
                 table = reader.read_all()
             table.validate(full=True)
-            found = cls(table.replace_schema_metadata(), int(table.schema.metadata[b"num_units"]))
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            problem = f"the table of files cannot be read: {str(error).splitlines()[0]}"
+            told = (table.schema.metadata or {})[b"num_units"]
+            found = cls(table.replace_schema_metadata(), int(told[:20]))
+            found._require_sound()
+        except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError) as error:
+            problem = f"the table of files cannot be read: {(str(error).splitlines() or ['?'])[0]}"
             raise BrokenIndexError(problem, path=folder.path_of(name)) from error
         if (len(found), found.num_units) != (num_files, num_units):
             problem = f"it holds {len(found)} files of {found.num_units} units, not {num_files} of {num_units}"
             raise BrokenIndexError(problem, path=folder.path_of(name))
         return found
+
+    def _require_sound(self) -> None:
+        """Raise ValueError unless the columns are those that `FileRows` makes, and every unit is a file's."""
+        columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
+        wanted = FileRows(columns).table().table.schema
+        if self.table.schema != wanted:
+            raise ValueError("it has other columns than such a table")
+        for place, name in enumerate(wanted.names):
+            if not name.startswith("doubt ") and self.table.column(place).null_count:
+                raise ValueError(f"column {name} has nulls")
+        units = self.first_units
+        if (np.diff(units) < 0).any() or units[0] != 0:
+            raise ValueError("its files do not divide the units among them")
+
+    def problem_with(self, columns: Iterable[str], num_parts: int) -> str | None:
+        """Why it cannot be the table of a segment of these columns and so many parts; None if it can.
+
+        A file whose values are in no part, and are not said to be in none, would never be found.
+        """
+        for column in columns:
+            if _part(column) not in self.table.schema.names:
+                return f"it does not say where the values of column '{column}' are"
+            parts = self.parts(column)
+            if len(parts) and not (parts.min() >= NOT_COVERED and parts.max() < num_parts):
+                return f"values of column '{column}' are said to be in parts that there are none of"
+        return None
 
     # -------------------------------------------------------------------------------------------------- its columns
 

@@ -22,13 +22,18 @@ from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
-from ..hashing.physical import ColumnType, Kind
+from ..hashing.described import type_read, type_told
+from ..hashing.physical import ColumnType
 from ..predicate.evidence import Holds
 from ..storage import Folder
-from .manifest_types import require_types
+from . import strict
 from .part import PartInfo
 
 FORMAT = 1
+_SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
+"""Of each layout, and the most that each may be."""
+
+_MOST_UNITS = 2**32 - 2
 _NAME = re.compile(r"manifest-(\d{12})\.json")
 _MOMENT = 0.005  # seconds
 _CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
@@ -208,16 +213,17 @@ def read(folder: Folder, number: int) -> Manifest:
             raise BrokenIndexError(f"it is an index of format {found['format']!r}; this version knows {FORMAT}")
         if found["number"] != number:
             raise BrokenIndexError(f"the manifest says that its number is {found['number']}")
-        require_types(found)
+        columns = tuple(strict.text(column) for column in strict.items(found["columns"]))
+        layout = strict.one_of(found["layout"], tuple(_SETTINGS))
         return Manifest(
             number,
-            tuple(found["columns"]),
-            found["layout"],
-            found["granularity"],
-            found["settings"],
-            found["lake"],
-            found["snapshot"],
-            tuple(map(_segment, found["segments"])),
+            columns,
+            layout,
+            strict.one_of(found["granularity"], ("file", "row_group")),
+            {name: strict.number(found["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
+            _lake(strict.fields(found["lake"])),
+            strict.fields(found["snapshot"]),
+            tuple(_segment(segment, columns) for segment in strict.items(found["segments"])),
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -272,7 +278,7 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
         "parts": [
             {
                 "column": part.column,
-                "type": {**asdict(part.column_type), "kind": part.column_type.kind.value},
+                "type": type_told(part.column_type),
                 "holds": part.holds.value,
                 "meaning": part.meaning,
                 "slices": [asdict(each) for each in part.slices],
@@ -283,25 +289,45 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
+def _lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the live files are found by, as `sources.list_lake` takes it."""
+    places = {kind: where for kind, where in told.items() if kind != "outside"}
+    if len(places) > 1 or told.get("outside", True) is not True:
+        raise ValueError("a lake is one of paths, delta and iceberg")
+    for kind, where in places.items():
+        for place in strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]:
+            strict.text(place)
+    return told
+
+
+def _slice(told: Mapping[str, Any]) -> PartInfo:
+    numbers = (strict.number(told[name]) for name in ("num_bytes", "num_entries", "first", "last"))
+    return PartInfo(strict.text(told["name"]), *numbers)
+
+
 def _all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
     """The slices of a part, which follow each other and leave no hash out: one in a gap would be said to be nowhere."""
     ends = [-1, *(each.last for each in slices)]
-    if [each.first for each in slices] != [end + 1 for end in ends[:-1]] or ends[-1] != 2**64 - 1:
+    if [each.first for each in slices] != [end + 1 for end in ends[:-1]] or ends[-1] != strict.MOST_HASH:
         raise BrokenIndexError("the slices of a part do not cover all hashes")
     return slices
 
 
-def _segment(told: Mapping[str, Any]) -> SegmentInfo:
-    bitmap = b64decode(told["removed"], validate=True)
+def _segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
+    num_files = strict.number(told["num_files"], _MOST_UNITS)
+    num_units = strict.number(told["num_units"], _MOST_UNITS)
+    bitmap = b64decode(strict.text(told["removed"]), validate=True)
     removed = np.array(pyroaring.BitMap.deserialize(bitmap) if bitmap else (), np.int64)
+    if len(removed) and removed[-1] >= num_files:
+        raise BrokenIndexError(f"file {removed[-1]} of a segment of {num_files} files is said to be removed")
     parts = tuple(
         ColumnPart(
-            part["column"],
-            ColumnType(**{**part["type"], "kind": Kind(part["type"]["kind"])}),
+            strict.one_of(part["column"], columns),
+            type_read(strict.fields(part["type"])),
             Holds(part["holds"]),
-            part["meaning"],
-            _all_hashes(tuple(PartInfo(**each) for each in part["slices"])),
+            strict.text(part["meaning"]),
+            _all_hashes(tuple(map(_slice, strict.items(part["slices"])))),
         )
-        for part in told["parts"]
+        for part in strict.items(told["parts"])
     )
-    return SegmentInfo(told["name"], told["files"], told["num_files"], told["num_units"], parts, removed)
+    return SegmentInfo(strict.text(told["name"]), strict.text(told["files"]), num_files, num_units, parts, removed)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..core.xxh64 import hash_one
 from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage import Rewrite, Source, create, open_source
+from . import strict
 
 MAGIC = b"PBLAKE01"
 _TAIL = struct.Struct("<IQ8s")
@@ -32,6 +33,12 @@ class Section(NamedTuple):
     offset: int
     length: int
     checksum: int | None
+
+
+def _section(offset: Any, length: Any, checksum: Any) -> Section:
+    """A place as a footer tells it; ValueError if that is none."""
+    unchecked = checksum is None
+    return Section(strict.number(offset), strict.number(length), None if unchecked else strict.number(checksum))
 
 
 class SectionWriter:
@@ -109,12 +116,12 @@ class Sections:
             found = self._footer()
             if found["kind"] != kind:
                 raise BrokenIndexError(f"it is a {found['kind']!r} part, not a {kind!r} one")
-            self.meta: Mapping[str, Any] = found["meta"]
-            self._sections = {name: Section(*place) for name, place in found["sections"].items()}
+            self.meta: Mapping[str, Any] = strict.fields(found["meta"])
+            self._sections = {name: _section(*place) for name, place in found["sections"].items()}
             for name, place in self._sections.items():
                 if not (place.offset >= 0 and place.length >= 0 and place.offset + place.length <= self.source.size):
                     raise BrokenIndexError(f"section '{name}' is said to lie outside of the file")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self.source.close()
             if isinstance(error, ParquetBloomError):
                 error.path = error.path or path

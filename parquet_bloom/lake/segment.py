@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage import Folder
 from . import layouts
 from .file_table import NOT_COVERED, FileTable
@@ -126,7 +126,12 @@ class Segment:
     """
 
     def __init__(self, folder: Folder, manifest: Manifest, info: SegmentInfo, files: FileTable | None = None):
-        self.files = files or FileTable.read(folder, info.files, info.num_files, info.num_units)
+        if files is None:
+            files = FileTable.read(folder, info.files, info.num_files, info.num_units)
+            problem = files.problem_with(manifest.columns, len(info.parts))
+            if problem is not None:
+                raise BrokenIndexError(problem, path=folder.path_of(info.files))
+        self.files = files
         self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
         self._by_row_group = manifest.granularity == "row_group"
         self.info = info

@@ -321,6 +321,20 @@ class Footer:
                 found.append(error)
         return found
 
+    def require_even(self, row_group: int) -> None:
+        """Raise MalformedFooterError if columns have other than a value a row: which rows these are cannot be said.
+
+        pyarrow would read as many rows as the row group is said to have, and not tell of the others.
+        """
+        group = self.row_groups[row_group]
+        first, count = int(group["first_chunk"]), int(group["num_columns"])
+        chunks = self.chunks[first : first + count]
+        wrong = (chunks["num_values"] != group["num_rows"]) & (chunks["meta_start"] >= 0)  # but of encrypted ones
+        for at in np.flatnonzero(wrong[: len(self.leaves)]).tolist() if wrong.any() else ():
+            if not self.leaves[at].repeated:
+                problem = f"metadata: {chunks['num_values'][at]} values in {group['num_rows']} rows"
+                raise MalformedFooterError(problem, row_group=row_group, column=self.leaves[at].name)
+
     @cached_property
     def empty_row_groups(self) -> list[bool]:
         """Of each row group whether it has no rows, by all that the footer says of it."""

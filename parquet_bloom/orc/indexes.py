@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import EncryptedFileError, MalformedOrcError
@@ -12,6 +12,7 @@ from ..storage import Source
 from .chunks import LONGEST_FOOTER
 from .filters import OrcFilter, parse_filter
 from .messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
+from .positions import has_positions, needed
 from .schema import OrcLeaf
 from .statistics import evidence_of
 from .stripes import (
@@ -58,6 +59,27 @@ class Indexes:
         self._read_footers([stripe])
         footer = self._footers[stripe]
         return footer.timezone if isinstance(footer, StripeFooter) else ""
+
+    def problem_of(self, stripe: int) -> str | None:
+        """Why a stripe's footer cannot be read; None if it can."""
+        self._read_footers([stripe])
+        footer = self._footers[stripe]
+        return footer if isinstance(footer, str) else None
+
+    def seekable(self, stripe: int, columns: Mapping[int, str]) -> bool:
+        """Whether row indexes lead to every row group of a stripe, in columns by their numbers and kinds."""
+        self._read_footers([stripe])
+        footer = self._footers[stripe]
+        if not isinstance(footer, StripeFooter):
+            return False
+        streams = self._streams((stripe, ROW_INDEX, column) for column in columns)
+        compressed = self._tail.compression.name != "none"
+        for column, kind in columns.items():
+            stream, encoding = streams.get((stripe, ROW_INDEX, column)), footer.column_encodings.get(column, 0)
+            count = needed(kind, footer.data_streams.get(column, ()), encoding, compressed)
+            if not isinstance(stream, bytes) or not has_positions(stream, self.row_groups_in(stripe), count):
+                return False
+        return True
 
     def num_filters(self, leaves: Sequence[OrcLeaf]) -> int:
         """How many filters columns have, in all stripes, of both kinds."""

@@ -38,7 +38,7 @@ class CharKeying:
         return _first_hashes(forms.hashed_sets([forms.of_char(text, self.length) for text in texts]), len(values))
 
 
-_char_keying = lru_cache(maxsize=None)(CharKeying)
+_char_keying = lru_cache(maxsize=256)(CharKeying)
 
 
 def keying_of(leaf: OrcLeaf) -> Keying:

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MalformedOrcError, ParquetBloomError
+from ..errors import MalformedOrcError, ParquetBloomError, UnreadableColumnError
 from ..file.columns import find_leaf
 from ..metadata.protobuf import read_spans
 from ..predicate.evidence import Evidence
@@ -152,6 +152,21 @@ class OrcFile:
             list(filters) if filters is not None else [None] * self._indexes.row_groups_in(stripe)
             for filters, (_, stripe) in zip(found, places, strict=True)
         ]
+
+    def require_streams(self, stripe: int) -> None:
+        """Raise UnreadableColumnError unless a stripe's streams fill it, as its footer has them.
+
+        ORC's C++ library believes a footer: it reads what lies elsewhere as values, or memory that is not its own.
+        """
+        problem = self._indexes.problem_of(stripe)
+        if problem is not None:
+            raise UnreadableColumnError(problem, path=self.path)
+
+    def seekable(self, stripe: int, names: Iterable[str]) -> bool:
+        """Whether ORC's C++ library can be sent to single row groups of a stripe, to read flat columns by name."""
+        wanted = set(names)
+        columns = {leaf.column_id: leaf.kind for leaf in self.leaves if leaf.path[0] in wanted}
+        return self._indexes.seekable(stripe, {0: "STRUCT"} | columns)
 
     def is_in_utc(self, stripe: int) -> bool:
         """Whether a stripe's wall clocks were written in UTC."""

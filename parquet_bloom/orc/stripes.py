@@ -13,6 +13,7 @@ from .messages import STRIPE, STRIPE_FOOTER
 ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
 """Kinds of streams."""
 
+_OF_INDEX, _OF_DATA = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8), (0, 1, 2, 3, 5)
 FILTER_KINDS = {BLOOM_FILTER: "BLOOM_FILTER", BLOOM_FILTER_UTF8: "BLOOM_FILTER_UTF8"}
 
 _MOST_ROW_GROUPS = 1 << 22
@@ -112,11 +113,15 @@ class StripeFooter:
     streams : (kind, column id) -> offset in the file and length, of row indexes and filters.
     bloom_encodings : column id -> how its filters are encoded; 0 where that is not said.
     timezone : zone of the writer; "" if it does not say.
+    data_streams : column id -> kinds of its other streams.
+    column_encodings : column id -> how its values are encoded.
     """
 
     streams: dict[tuple[int, int], tuple[int, int]]
     bloom_encodings: dict[int, int]
     timezone: str
+    data_streams: dict[int, set[int]]
+    column_encodings: dict[int, int]
 
 
 def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
@@ -130,15 +135,30 @@ def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
     if "encryption" in found:
         raise EncryptedFileError(f"columns of stripe {stripe.number} are encrypted, which is not read")
     streams: dict[tuple[int, int], tuple[int, int]] = {}
-    offset, end = stripe.offset, stripe.offset + stripe.index_length + stripe.data_length
+    data_streams: dict[int, set[int]] = {}
+    first_data = stripe.offset + stripe.index_length
+    offset, end = stripe.offset, first_data + stripe.data_length
     for stream in found.get("streams", []):
         length, key = stream.get("length", 0), (stream.get("kind", 0), stream.get("column", 0))
+        if key[0] >> 31 or key[1] >> 32:  # who keeps 32 bits of them would take it for another stream
+            raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} of column {key[1]}")
         if length > end - offset:
             raise MalformedOrcError(f"the streams of stripe {stripe.number} are longer than the stripe")
-        if key[0] in (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8):
+        inside = offset + length <= first_data if key[0] in _OF_INDEX else offset >= first_data
+        if not inside and key[0] in (*_OF_INDEX, *_OF_DATA):
+            raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} where there are none of the kind")
+        if key[0] in _OF_INDEX:
             if key in streams:
                 raise MalformedOrcError(f"stripe {stripe.number} has two streams {key[0]} of column {key[1]}")
             streams[key] = offset, length
+        elif length:
+            data_streams.setdefault(key[1], set()).add(key[0])
         offset += length
+    if offset != end:
+        raise MalformedOrcError(
+            f"the streams of stripe {stripe.number} are {end - offset} bytes shorter than the stripe"
+        )
     encodings = {i: one.get("bloom_encoding", 0) for i, one in enumerate(found.get("encodings", []))}
-    return StripeFooter(streams, encodings, found.get("timezone", b"").decode("utf-8", "replace"))
+    of_columns = {i: one.get("kind", 0) for i, one in enumerate(found.get("encodings", []))}
+    timezone = found.get("timezone", b"").decode("utf-8", "replace")
+    return StripeFooter(streams, encodings, timezone, data_streams, of_columns)

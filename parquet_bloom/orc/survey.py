@@ -27,6 +27,7 @@ _ASKED_BY: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 _ASKED_BY |= {"BYTE": (SPARK,), "CHAR": (SPARK,), "VARCHAR": (SPARK,), "TIMESTAMP": (CLICKHOUSE,)}
 
+_LARGEST_STRIDE = 1 << 20  # of a file that says more, filters are sized as if it had said this
 _NEWEST = "99.0.0"
 _LOOKED_AT = 64  # filters of a column whose bits are counted
 
@@ -48,7 +49,7 @@ def survey(file: OrcFile, sample: int | None = None, columns: Collection[str] | 
         The file's tail cannot be read. Of a column that cannot, `problem` says why.
     """
     leaves = [leaf for leaf in file.leaves if columns is None or _asked(leaf, columns)]
-    stride = file.row_index_stride or STRIDE
+    stride = min(file.row_index_stride or STRIDE, _LARGEST_STRIDE)
     sizing = StrideSizing(stride)
     evidence, problem = _evidence(file, leaves)
     read = spread(list(range(len(file.row_groups))), sample or 0)

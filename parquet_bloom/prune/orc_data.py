@@ -163,6 +163,7 @@ class _Stripe:
         ranges = self._ranges()
         if wraps():
             self._require_countable(schema)
+        self._data.file.require_streams(self._stripe.number)
         if orc_seeking.pays(schema, ranges, self._stripe.num_rows):
             found = orc_seeking.read(self._data.file, self._stripe.number, ranges, self._data.schema, schema)
             if found is not None:

@@ -57,6 +57,8 @@ def read(
     zoned = any(pa.types.is_timestamp(field.type) and field.type.tz is None for field in schema)
     if zoned and not file.is_in_utc(stripe):  # releases of ORC's library differ by a second around 1970
         return None
+    if not file.seekable(stripe, schema.names):
+        return None
     try:
         return _read(pyorc, file, stripe, ranges, schema)
     except Exception:  # whatever it is, pyarrow says it better, or reads it

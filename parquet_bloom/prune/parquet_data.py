@@ -78,6 +78,7 @@ class ParquetData:
 
     def read(self, row_group: int, columns: Sequence[str], zoned: Spans | None = None) -> pa.Table:
         with reading(self.file):
+            self.file.footer.require_even(row_group)
             if zoned is not None:
                 rows = RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, None, zoned)
                 return rows.read(list(columns))
@@ -86,6 +87,7 @@ class ParquetData:
     def matching(self, left: Left, question: Question, wanted: OfFile) -> Iterator[pa.Table]:
         for row_group, zoned in left:
             with reading(self.file):
+                self.file.footer.require_even(row_group)
                 if question.decider is True:
                     table = self._reader().read_row_group(row_group, wanted.names)
                 else:
@@ -103,6 +105,7 @@ class ParquetData:
                 yield row_group, self.num_rows_of(row_group) if question.decider else 0
                 continue
             with reading(self.file):
+                self.file.footer.require_even(row_group)
                 rows = self._rows(row_group, question)
                 found = pc.sum(self._mask(rows, question), min_count=0).as_py() if rows.num_left else 0
             yield row_group, found

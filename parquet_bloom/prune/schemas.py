@@ -34,7 +34,9 @@ def reading(file: _Pathed) -> Iterator[None]:
         error.path = error.path or file.path
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UnreadableColumnError(f"cannot be read: {str(error).splitlines()[0]}", path=file.path) from error
+        raise UnreadableColumnError(
+            f"cannot be read: {(str(error).splitlines() or ['?'])[0]}", path=file.path
+        ) from error
 
 
 def metadata_of(file: BloomFile) -> pq.FileMetaData:

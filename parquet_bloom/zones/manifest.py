@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_one
 from ..errors import BrokenZonesError
-from ..hashing.physical import ColumnType, Kind
+from ..hashing.described import type_read, type_told
 from .native import HASHING
 from .reports import Fragment, ZonedFile
 from .schema import NUMBERS, ZONE
 
 VERSION = 1
 KEY, CHECKSUM_KEY = b"parquet_bloom.zones", b"parquet_bloom.zones.checksum"
-_PHYSICAL = {"INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}
-_UNITS = {None, "s", "ms", "us", "ns"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,7 @@ class Manifest:
             "column": self.column,
             "hashing": HASHING,
             "filter_bytes": self.filter_bytes,
-            "types": [_type_told(column_type) for column_type, _ in types],
+            "types": [type_told(column_type) for column_type, _ in types],
             "files": {
                 "path": [file.path for file in self.files],
                 "size": [file.size for file in self.files],
@@ -134,7 +132,7 @@ class Manifest:
     def _read(cls, told: dict[str, Any]) -> Manifest:
         if told["hashing"] != HASHING:
             raise ValueError(told["hashing"])
-        types = [_type_read(each) for each in told["types"]]
+        types = [type_read(each) for each in told["types"]]
         columns = told["files"]
         names = ("path", "size", "stamp", "footer", "data", "type", "row_groups")
         files = [
@@ -189,16 +187,3 @@ class Manifest:
 def _checksum(data: bytes, zones: NDArray[np.void]) -> bytes:
     columns = [np.ascontiguousarray(zones[name], ZONE[name]).tobytes() for name in NUMBERS]
     return b"%016x" % hash_one(b"".join([data, *columns]))
-
-
-def _type_told(column_type: ColumnType) -> dict[str, Any]:
-    return {**asdict(column_type), "kind": column_type.kind.value}
-
-
-def _type_read(told: dict[str, Any]) -> ColumnType:
-    found = ColumnType(**{**told, "kind": Kind(told["kind"])})
-    numbers = (found.length, found.bits, found.precision, found.scale)
-    fits = found.physical in _PHYSICAL and found.unit in _UNITS and isinstance(found.name, str)
-    if not fits or not all(number is None or type(number) is int for number in numbers):
-        raise ValueError("type")
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import shutil
 from contextlib import suppress
@@ -16,7 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.core.xxh64 import hash_one
+from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
+from parquet_bloom.hashing.described import type_read, type_told
+from parquet_bloom.hashing.physical import from_arrow
 from parquet_bloom.lake.index import LakeIndex
 
 
@@ -292,3 +296,134 @@ def test_merging_and_looking_up_hash_no_whole_numbers(layout: Any, tmp_path: Pat
         answers = index.lookup("id", range(3000))
     for value, answer in enumerate(answers):
         assert {f"f{number}" for number in range(4) if number <= value} <= {each.path for each in answer}
+
+
+# ------------------------------------------------------------------ words that no writer writes, checksums that fit
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    with LakeIndex.create(tmp_path / "index", "id", granularity="row_group", expected_values=10) as index:
+        index.append(put(tmp_path / "lake" / "a.parquet", 1, 2, 3))
+    return tmp_path / "index"
+
+
+def manifest_of(folder: Path) -> tuple[Path, Any]:
+    path = max(folder.glob("manifest-*"))
+    return path, json.loads(path.read_bytes()[:-18])
+
+
+def seal(path: Path, body: bytes) -> None:
+    path.write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("columns", 0), None),
+        (("columns",), "id"),
+        (("layout",), ["postings"]),
+        (("granularity",), "row"),
+        (("settings", "prefix_bits"), "12"),
+        (("settings", "prefix_bits"), 0),
+        (("lake",), {"paths": [3]}),
+        (("lake",), {"folder": "x"}),
+        (("snapshot",), []),
+        (("segments",), {}),
+        (("segments", 0, "num_units"), -1),
+        (("segments", 0, "num_files"), 1 << 62),
+        (("segments", 0, "files"), 7),
+        (("segments", 0, "name"), "\ud800"),
+        (("segments", 0, "removed"), "OjAAAAEAAAAAAAAAEAAAAAcA"),  # file 7
+        (("segments", 0, "removed"), "AAAA"),
+        (("segments", 0, "parts", 0, "column"), "other"),
+        (("segments", 0, "parts", 0, "type", "length"), [8]),
+        (("segments", 0, "parts", 0, "type", "bits"), 24),
+        (("segments", 0, "parts", 0, "type", "unit"), "us"),
+        (("segments", 0, "parts", 0, "type", "signed"), 1),
+        (("segments", 0, "parts", 0, "holds"), "all"),
+        (("segments", 0, "parts", 0, "slices", 0, "num_bytes"), 0.5),
+        (("segments", 0, "parts", 0, "slices", 0, "last"), 1 << 80),
+        (("segments", 0, "parts", 0, "slices", 0, "first"), "BIG"),
+        (("snapshot",), "NESTED"),
+    ],
+)
+def test_manifest_that_no_writer_wrote(whole: Path, where: tuple[Any, ...], value: Any):
+    path, told = manifest_of(whole)
+    inner = told
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = value
+    text = json.dumps(told).replace('"NESTED"', NESTED).replace('"BIG"', "1" + "0" * 5000)
+    seal(path, text.encode())
+    with pytest.raises(BrokenIndexError):
+        LakeIndex.open(whole)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("path", [None]),
+        ("part id", [-2]),  # said to be in no part, and not to be covered by none
+        ("part id", [1]),
+        ("part id", None),
+        ("first_unit", [1]),  # a unit that is no file's
+        ("first_unit", [None]),
+        ("size", ["x"]),
+        ("listed", [None]),
+    ],
+)
+def test_table_of_files_that_no_writer_wrote(whole: Path, column: str, values: list[Any] | None):
+    (path,) = whole.glob("*.files")
+    with pa.ipc.open_file(pa.BufferReader(path.read_bytes()[:-8])) as reader:
+        table = reader.read_all()
+    at = table.schema.get_field_index(column)
+    if values is None:
+        table = table.remove_column(at)
+    else:
+        kind = table.schema.field(at).type if not isinstance(values[0], str) else pa.string()
+        table = table.set_column(at, column, pa.array(values, kind))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    body = sink.getvalue().to_pybytes()
+    path.write_bytes(body + hash_one(body).to_bytes(8, "little"))
+    with pytest.raises(BrokenIndexError):
+        LakeIndex.open(whole)
+
+
+@pytest.mark.parametrize("damage", [slice(9, 60), slice(-40, -20), slice(200, 260)])
+def test_table_of_files_that_arrow_cannot_read(whole: Path, damage: slice):
+    (path,) = whole.glob("*.files")
+    body = bytearray(path.read_bytes()[:-8])
+    body[damage] = b"\xff" * len(body[damage])
+    path.write_bytes(bytes(body) + hash_one(bytes(body)).to_bytes(8, "little"))
+    with suppress(BrokenIndexError), LakeIndex.open(whole) as index:
+        index.lookup("id", [2])
+
+
+def test_a_part_whose_footer_is_nested_or_no_number(whole: Path):
+    (path,) = whole.glob("*.postings")
+    good = path.read_bytes()
+    length = int.from_bytes(good[-20:-16], "little")
+    start = len(good) - 20 - length
+    told = json.loads(good[start:-20])
+    for text in ('{"kind": ' + NESTED + "}", json.dumps(told | {"sections": {"blocks": [0.5, 1, None]}})):
+        footer = text.encode()
+        tail = len(footer).to_bytes(4, "little") + hash_one(footer).to_bytes(8, "little") + b"PBLAKE01"
+        path.write_bytes(good[:start] + footer + tail)
+        with LakeIndex.open(whole) as index:
+            answers = index.lookup("id", [2])
+            assert len(answers[0]) == 1
+            assert answers.doubts
+
+
+def test_types_come_back_from_json_as_they_were():
+    types = [pa.int8(), pa.uint64(), pa.string(), pa.binary(), pa.binary(5), pa.date32(), pa.time32("ms")]
+    types += [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.decimal128(9, 2), pa.float16(), pa.float64(), pa.uuid()]
+    for arrow_type in [*types, pa.bool_(), pa.null()]:
+        found = type_read(json.loads(json.dumps(type_told(from_arrow(arrow_type)))))
+        assert (found, found.name) == (from_arrow(arrow_type), from_arrow(arrow_type).name)

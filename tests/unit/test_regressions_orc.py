@@ -11,13 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
-from orc_files import message_of
+from orc_files import Parts, fields_of, message_of, with_fields, with_stripe_footer
 from orc_tables import by_pyorc
 
 import parquet_bloom
 from parquet_bloom import orc
-from parquet_bloom.errors import MalformedOrcError
+from parquet_bloom.errors import MalformedOrcError, UnreadableColumnError
 from parquet_bloom.orc.chunks import Compression
+from parquet_bloom.orc.positions import has_positions, needed
 from parquet_bloom.orc.schema import leaves_of
 from parquet_bloom.orc.statistics import evidence_of
 from parquet_bloom.orc.tail import Tail
@@ -130,3 +131,60 @@ def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
     for value in {row["b"]["id"] for row in read if row["b"] is not None}:
         found = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
         assert found.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
+
+
+@pytest.fixture
+def one_stripe(tmp_path: Path) -> Path:
+    """Forty rows in row groups of ten, not compressed."""
+    table = pa.table({"i": range(40), "t": [f"t{i}" for i in range(40)]})
+    options = {"row_index_stride": 10, "compression": "uncompressed", "bloom_filter_columns": [1, 2]}
+    po.write_table(table, tmp_path / "a.orc", **options)
+    return tmp_path / "a.orc"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(3, 0), (3, 7), (1, 1), (1, 1 << 40), (1, 1 << 63)],
+    ids=["no-length", "short", "kind-of-data", "kind-cut-to-32-bits", "negative-kind"],
+)
+def test_rows_are_not_read_where_a_stripe_footer_is_wrong(one_stripe: Path, tmp_path: Path, field: int, value: int):
+    """ORC's C++ library takes what lies beside a stream for values, or crashes."""
+
+    def change(footer: bytes) -> bytes:
+        fields = fields_of(footer)
+        fields[1] = 1, 2, with_fields(fields[1][2], {field: value})  # the row index of column 1
+        return message_of(fields)
+
+    path = with_stripe_footer(one_stripe, tmp_path / "b.orc", change)
+    report = parquet_bloom.prune(path, "i = 33")
+    assert 3 in report.selected[str(path)]
+    assert "footer of stripe 0 cannot be read" in str(report.files[0].row_groups[3].doubts)
+    with pytest.raises(UnreadableColumnError, match="stripe 0"):
+        parquet_bloom.read_table(path, "i = 33")
+    assert not orc.verify(path, data=True).problems  # no filter is there to be wrong
+
+
+@pytest.mark.parametrize("stride", [2, 9, 10**12])
+def test_another_stride_sends_nobody_behind_the_row_index(one_stripe: Path, tmp_path: Path, stride: int):
+    """To read few row groups, ORC's C++ library took an entry of the row index that there was none of, and crashed."""
+    parts = Parts(one_stripe.read_bytes())
+    path = tmp_path / "b.orc"
+    path.write_bytes(parts.together(with_fields(parts.footer, {8: stride})))
+    assert parquet_bloom.read_table(path, "i IN (33, 4)")["t"].to_pylist() == ["t4", "t33"]
+    if stride < 40:
+        with orc.open(path) as file:
+            assert not file.seekable(0, ["i"])
+    parquet_bloom.advise(path)  # a stride of no size that filters have
+
+
+def test_a_seek_needs_all_positions(one_stripe: Path):
+    with orc.open(one_stripe) as file:
+        assert file.seekable(0, ["i", "t"])
+    assert needed("LONG", (0, 1), 2, True) == 7
+    assert needed("STRING", (1, 2, 3), 3, True) == 3
+    assert needed("STRING", (0, 1, 2), 2, False) == 6
+    entries = message_of([(1, 2, message_of([(1, 2, bytes(count))])) for count in (5, 4)])
+    assert has_positions(entries, 2, 4)
+    assert not has_positions(entries, 2, 5)
+    assert not has_positions(entries, 3, 4)
+    assert not has_positions(b"\x0a\x7f", 1, 0)

@@ -75,3 +75,14 @@ def test_a_dictionary_in_some_files_only(tmp_path, turned):
     # Where all files have one, it stays one.
     (tmp_path / f"{2 if turned else 0}.parquet").unlink()
     assert pa.types.is_dictionary(parquet_bloom.read_table(str(tmp_path), "name = 'a'").schema.field("name").type)
+
+
+@pytest.mark.parametrize("rows", [0, 4, 11, 1 << 40])
+@pytest.mark.parametrize("where", ["id = 8", "id < 30"])
+def test_rows_of_a_row_group_that_is_said_to_have_others_are_not_passed_over(path, rows, where):
+    """Pyarrow reads as many rows of each column as the row group is said to have; the others were lost."""
+    surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, rows))
+    assert 0 in parquet_bloom.prune(path, where).selected[str(path)]
+    with pytest.raises(MalformedFooterError, match=f"column 'id': metadata: 10 values in {rows} rows"):
+        parquet_bloom.read_table(path, where)
+    assert parquet_bloom.read_table(path, "id = 13")["id"].to_pylist() == [13]

@@ -1,0 +1,172 @@
+"""Small ORC files, taken apart and put together again with other words in them, under every codec."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.orc as po
+from choices import Choices, damaged
+from orc_files import Field, Parts, fields_of, message_of, with_fields
+from scratch import folder
+from wire import changed_message
+
+ROWS, STRIPE, GROUP = 48, 24, 12
+CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd")
+ROW_INDEX, FILTERS = 6, (7, 8)
+
+
+def table() -> pa.Table:
+    """Values between extremes that every row group has."""
+    keys = [number for group in range(ROWS // GROUP) for number in (0, 10**6, *range(group * 50 + 1, group * 50 + 11))]
+    return pa.table(
+        {
+            "k": pa.array(keys, pa.int64()),
+            "s": [f"v{key:07}" for key in keys],
+            "n": pa.array([None if key % 7 == 3 else key for key in keys], pa.int32()),
+            "f": [key / 4 for key in keys],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """A stripe's streams as (kind, column, bytes), and the rest of its footer."""
+
+    info: bytes
+    streams: list[tuple[int, int, bytes]]
+    rest: list[Field]
+
+
+@dataclass(frozen=True)
+class Base:
+    """An ORC file taken apart: plain messages and streams."""
+
+    postscript: bytes
+    footer: list[Field]
+    metadata: bytes
+    stripes: list[Stripe]
+
+
+Place = tuple[str, int, int]
+"""What is written: "footer", "metadata", "postscript", "stripe", "info", or "stream"; the stripe's and the stream's
+number."""
+
+Change = Callable[[Place, bytes], bytes]
+
+
+@cache
+def base() -> Base:
+    place = folder() / "base.orc"
+    po.write_table(
+        table(), place, compression="uncompressed", row_index_stride=GROUP, stripe_size=1, batch_size=STRIPE,
+        bloom_filter_columns=[1, 2, 3, 4], bloom_filter_fpp=0.01,
+    )  # fmt: skip
+    parts = Parts(place.read_bytes())
+    fields, stripes = fields_of(parts.footer), []
+    for info in (value for number, _, value in fields if number == 3):
+        assert isinstance(info, bytes)
+        said = {number: value for number, _, value in fields_of(info)}
+        at = int(said.get(1, 0))
+        end = at + int(said[2]) + int(said[3])
+        streams, rest = [], []
+        for field in fields_of(parts.before[end : end + int(said[4])]):
+            if field[0] == 1:
+                of = {number: int(value) for number, _, value in fields_of(bytes(field[2]))}  # type: ignore[arg-type]
+                length = of.get(3, 0)
+                streams.append((of.get(1, 0), of.get(2, 0), parts.before[at : at + length]))
+                at += length
+            else:
+                rest.append(field)
+        assert at == end
+        stripes.append(Stripe(info, streams, rest))
+    metadata = parts.before[len(parts.before) - parts.metadata_length :]
+    return Base(parts.postscript, [field for field in fields if field[0] != 3], metadata, stripes)
+
+
+def packed(data: bytes, codec: str) -> bytes:
+    """A stream of one chunk, compressed if there is a codec at hand."""
+    if codec == "none" or not data:
+        return data
+    if codec == "zlib":
+        pressed = zlib.compressobj(wbits=-15)
+        chunk = pressed.compress(data) + pressed.flush()
+    elif codec == "lz4":
+        chunk = pa.Codec("lz4_raw").compress(data, asbytes=True)
+    elif codec == "lzo":
+        return (len(data) << 1 | 1).to_bytes(3, "little") + data
+    else:
+        chunk = pa.Codec(codec).compress(data, asbytes=True)
+    return (len(chunk) << 1).to_bytes(3, "little") + chunk
+
+
+def together(codec: str, change: Change, pack: Change = lambda place, data: data) -> bytes:
+    """The file under a codec.
+
+    Parameters
+    ----------
+    change : what becomes of each message and each stream before it is packed.
+    pack : the same when it is packed.
+    """
+    parts = base()
+
+    def written(place: Place, plain: bytes) -> bytes:
+        return pack(place, packed(change(place, plain), codec))
+
+    out = bytearray(b"ORC")
+    infos = []
+    for number, stripe in enumerate(parts.stripes):
+        start, lengths, told = len(out), [0, 0], []
+        for at, (kind, column, data) in enumerate(stripe.streams):
+            stream = written(("stream", number, at), data)
+            lengths[kind not in (ROW_INDEX, *FILTERS)] += len(stream)
+            told.append((1, 2, message_of([(1, 0, kind), (2, 0, column), (3, 0, len(stream))])))
+            out += stream
+        stripe_footer = written(("stripe", number, 0), message_of([*told, *stripe.rest]))
+        out += stripe_footer
+        places = {1: start, 2: lengths[0], 3: lengths[1], 4: len(stripe_footer)}
+        infos.append((3, 2, change(("info", number, 0), with_fields(stripe.info, dict(places)))))
+    metadata = written(("metadata", 0, 0), parts.metadata)
+    footer = written(("footer", 0, 0), message_of([*parts.footer, *infos]))
+    postscript = with_fields(
+        parts.postscript,
+        {1: len(footer), 2: CODECS.index(codec), 3: 65_536, 5: len(metadata)},
+    )
+    postscript = change(("postscript", 0, 0), postscript)[:255]
+    return bytes(out + metadata + footer + postscript + bytes([len(postscript)]))
+
+
+def places() -> list[Place]:
+    """All that can be changed; the messages several times, as there are many streams."""
+    stripes = base().stripes
+    found: list[Place] = [("footer", 0, 0), ("metadata", 0, 0), ("postscript", 0, 0)] * 3
+    for number, stripe in enumerate(stripes):
+        found += [("stripe", number, 0), ("info", number, 0)] * 2
+        found += [("stream", number, at) for at, (kind, *_) in enumerate(stripe.streams) if kind in (6, 7, 8)] * 2
+        found += [("stream", number, at) for at, (kind, *_) in enumerate(stripe.streams) if kind not in (6, 7, 8)]
+    return found
+
+
+def changed_file(choices: Choices) -> bytes:
+    """The file with something wrong in it, anywhere."""
+    codec, wanted, how = choices.pick(CODECS), choices.pick(places()), choices.below(4)
+
+    def change(place: Place, plain: bytes) -> bytes:
+        if place != wanted or how == 3:
+            return plain
+        return damaged(plain, choices) if how == 2 else changed_message(plain, choices)
+
+    def pack(place: Place, stream: bytes) -> bytes:
+        return damaged(stream, choices) if place == wanted and how == 3 else stream
+
+    return together(codec, change, pack)
+
+
+def changed_header(choices: Choices, stream: bytes) -> bytes:
+    """A packed stream whose chunk has another length, or says otherwise whether it is compressed."""
+    header = int.from_bytes(stream[:3], "little")
+    new = header ^ 1 if choices.below(4) == 0 else choices.odd_number(header >> 1) << 1 | header & 1
+    return (new & 0xFFFFFF).to_bytes(3, "little") + stream[3:]

@@ -1,0 +1,71 @@
+"""A filter's header and bitset, under each variant: `SplitBlockBloomFilter.from_bytes`, `read_header`, `read_any`.
+
+The first byte of an input chooses the variant and what is done to the rest.
+"""
+
+from __future__ import annotations
+
+from choices import Choices
+from oracle import filter_header
+from scratch import one_line
+from wire import Spelled
+
+from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom.core.variants import VARIANTS
+from parquet_bloom.errors import BrokenFilterError
+from parquet_bloom.metadata.filter_header import read_any, read_header, write_header
+
+ALLOWED = (BrokenFilterError,)
+SLICE = 400
+
+_VALUES = ["a", "bc", "def", ""]
+_GOOD = {}
+for _variant in VARIANTS:
+    _filter = SplitBlockBloomFilter(96 if _variant.block != "mask" else 64, variant=_variant)
+    _filter.insert(_VALUES)
+    _GOOD[_variant] = _filter.to_bytes(header=True)
+_HEADERS = [Spelled.of(filter_header(num_bytes)) for num_bytes in (32, 64, 96)]
+
+
+def seeds() -> list[bytes]:
+    made = [bytes([number]) + _GOOD[variant] for number, variant in enumerate(VARIANTS)]
+    return [*made, *(bytes([0x80 | number, 1, 2, 3, 4, 5, 6]) for number in range(len(VARIANTS)))]
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    first = choices.byte()
+    variant = VARIANTS[(first & 0x7F) % len(VARIANTS)]
+    if first & 0x80:
+        header = choices.pick(_HEADERS).changed(choices)
+        stored = header + bytes(choices.pick((0, 31, 32, 33, 64, 96)))
+    else:
+        stored = choices.rest
+    headers = []
+    for read in (read_any, lambda some: read_header(some, variant), read_header):
+        try:
+            headers.append(read(stored))
+        except BrokenFilterError as error:
+            one_line(error)
+    for header in headers:
+        assert 0 < header.header_bytes <= len(stored), header
+    try:
+        found = SplitBlockBloomFilter.from_bytes(stored, copy=bool(len(stored) & 1), variant=variant)
+    except BrokenFilterError as error:
+        one_line(error)
+        return
+    assert 32 <= found.num_bytes <= len(stored)
+    assert 0 <= found.fill <= 1
+    assert 0 <= found.fpp <= 1
+    assert found.ndv_estimate >= 0
+    bitset = stored[len(stored) - found.num_bytes :]
+    assert found.to_bytes() == bitset
+    whole = write_header(found.num_bytes, variant) + bitset
+    assert found.to_bytes(header=True) == whole
+    assert SplitBlockBloomFilter.from_bytes(whole, variant=variant) == found
+    if found.num_bytes % 32 == 0:
+        more = SplitBlockBloomFilter(found.num_bytes, variant=variant)
+        more.insert(_VALUES)
+        assert more.merge(found).check(_VALUES).all(), "a value that was inserted is gone"
+    if stored == _GOOD[variant]:
+        assert found.check(_VALUES).all(), "a good filter denies its values"

@@ -1,0 +1,56 @@
+"""Whole small ORC files with damage anywhere, under every codec: whatever they are, a named error or an answer.
+
+An input that begins with `ORC` is a file as it stands; any other is a recipe: what is done to a good file.
+"""
+
+from __future__ import annotations
+
+from choices import Choices
+from scratch import as_file, one_line
+from small_orc import CODECS, changed_file, together
+
+import parquet_bloom
+from parquet_bloom import orc
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.predicate import parse
+
+ALLOWED = (ParquetBloomError,)
+SLICE = 80
+
+_WHERE = parse("k = 53 AND s = 'v0000053'")
+_FEW = parse("k IN (3, 53) OR n IS NULL")
+
+
+def seeds() -> list[bytes]:
+    files = [together(codec, lambda place, plain: plain) for codec in CODECS]
+    return [
+        *files,
+        *(bytes([codec, place, how, 9]) for codec in range(6) for place in range(0, 60, 7) for how in range(4)),
+    ]
+
+
+def run(data: bytes) -> None:
+    whole = data if data.startswith(b"ORC") else changed_file(Choices(data))
+    step = sum(whole[-64:]) % 8
+    with as_file(whole, ".orc") as path:
+        try:
+            if step < 2:
+                with orc.open(path) as file:
+                    for leaf in file.leaves:
+                        file.stripe_statistics(leaf)
+                    file.row_group_evidence(file.leaves, range(len(file.stripes)))
+                    for found in file.filters():
+                        assert 0 <= found.fill <= 1
+                        assert found.check_hashes.__self__ is found
+            elif step == 2:
+                orc.verify(path)
+            elif step == 3:
+                orc.verify(path, data=True)
+            elif step in (4, 5):
+                parquet_bloom.prune(path, _WHERE if step == 4 else _FEW, cache=None)
+            elif step == 6:
+                parquet_bloom.read_table(path, _WHERE)
+            else:
+                parquet_bloom.advise(path)
+        except ParquetBloomError as error:
+            one_line(error)

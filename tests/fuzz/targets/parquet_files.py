@@ -1,0 +1,77 @@
+"""Whole small Parquet files with damage anywhere: whatever they are, a named error or an answer.
+
+An input that begins with `PAR1` is a file as it stands; any other is a recipe: what is done to which good file.
+"""
+
+from __future__ import annotations
+
+from choices import Choices, damaged
+from scratch import as_file, one_line
+from small_parquet import bases, header_changed, with_filter, with_index
+
+import parquet_bloom
+from parquet_bloom.cli.show import _rows
+from parquet_bloom.core.variants import VARIANTS
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.file.footer_cache import FOOTERS
+from parquet_bloom.predicate import parse
+
+ALLOWED = (ParquetBloomError,)
+SLICE = 80
+
+_WHERE = parse("k = 53 AND s = 'v0000053'")
+_FEW = parse("k IN (3, 53) OR n IS NULL")
+
+
+def seeds() -> list[bytes]:
+    return [base.data for base in bases()] + [bytes([number, how]) for number in range(4) for how in range(8)]
+
+
+def file_of(data: bytes) -> bytes:
+    """The file that an input means."""
+    if data.startswith(b"PAR1"):
+        return data
+    choices = Choices(data)
+    base, how = choices.pick(bases()), choices.below(8)
+    if how < 4 or (how == 4 and not base.indexes):
+        return base.with_footer(base.footer.changed(choices, 3))
+    if how == 4:
+        key = choices.pick(list(base.indexes))
+        return with_index(base, key, base.indexes[key].changed(choices, 2))
+    if how == 5:
+        key = choices.pick(list(base.filters))
+        header, bitset = header_changed(choices), base.filters[key][1]
+        return with_filter(base, key, header, bitset, choices.pick((None, 32, 0, 2**31 - 1)))
+    if how == 6:  # pages, dictionaries, filters, page indexes
+        return base.with_footer(base.footer.data)[:4] + damaged(base.data[4:], choices)
+    body = damaged(base.body[4:], choices)
+    return base.data[:4] + body + base.data[len(base.body) :]
+
+
+def run(data: bytes) -> None:
+    FOOTERS.clear()
+    whole = file_of(data)
+    # What is done with a file depends on its bytes, so that an input means one thing, and takes the time of one.
+    step = sum(whole[-64:]) % 10
+    with as_file(whole) as path:
+        try:
+            with parquet_bloom.open(path) as file:
+                file.columns  # noqa: B018
+                for chunk in file.chunks():
+                    chunk.problem  # noqa: B018
+                if step == 0:
+                    list(_rows(file, (), (), set()))
+            if step in (1, 2, 3):
+                parquet_bloom.prune(path, _WHERE if step == 1 else _FEW, cache=None)
+            elif step == 4:
+                parquet_bloom.verify(path, variant=VARIANTS[len(whole) % len(VARIANTS)].name)
+            elif step == 5:
+                parquet_bloom.verify(path, data=True, variant="detect")
+            elif step == 6:
+                parquet_bloom.verify(path, data=True)
+            elif step == 7:
+                parquet_bloom.advise(path)
+            else:
+                parquet_bloom.read_table(path, _WHERE if step == 8 else _FEW)
+        except ParquetBloomError as error:
+            one_line(error)
