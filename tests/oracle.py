@@ -326,7 +326,7 @@ class Struct(dict):
 class Many:
     """A list or set: the elements' type and the elements."""
 
-    type: str
+    type: str | None
     items: list[Any]
     long_form: bool = False  # spell out a length below 15, too
 
@@ -432,7 +432,8 @@ def _read_value(type_name: str, data: bytes, position: int) -> tuple[Any, int]:
     if type_name in (LIST, SET):
         head = data[position]
         position += 1
-        length, element, long_form = head >> 4, _NAMES[head & 15], False
+        # fastparquet gives empty lists no type.
+        length, element, long_form = head >> 4, _NAMES[head & 15] if head else None, False
         if length == 15:
             length, position = _read_varint(data, position)
             long_form = length < 15
@@ -473,7 +474,7 @@ def _write_value(type_name: str, value: Any) -> bytes:
     if type_name == BINARY:
         return varint(len(value)) + value
     if type_name in (LIST, SET):
-        code = 1 if value.type == BOOL else CODES[value.type]
+        code = 0 if value.type is None else 1 if value.type == BOOL else CODES[value.type]
         count = len(value.items)
         head = (
             bytes([count << 4 | code])

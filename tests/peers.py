@@ -7,7 +7,7 @@ file, so that tests compare filters with the values and never with a read-back.
 
 from __future__ import annotations
 
-import collections
+import contextlib
 import datetime
 import decimal
 import functools
@@ -29,6 +29,7 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
+import sql_engines
 from line_process import LineProcess
 
 UTC = datetime.UTC
@@ -300,7 +301,7 @@ class PeerFile:
         """The values of a chunk as Arrow data of the type that they were given in, nulls included."""
         top, *rest = leaf.split(".")
         arrow = self.types[top] if top in self.types else VALUES[top].arrow
-        return arrow_array(self.values(row_group, leaf), _leaf_type(arrow, rest))
+        return arrow_array(self.values(row_group, leaf), leaf_type(arrow, rest))
 
     def plain(self, row_group: int, leaf: str) -> set[bytes]:
         """The plain encodings of a chunk's values, each once."""
@@ -335,15 +336,15 @@ def leaf_values(value: Any, parts: list[str]) -> list[Any]:
     return [leaf for item in value for leaf in leaf_values(item, parts[2:])]
 
 
-def _leaf_type(arrow: pa.DataType, parts: list[str]) -> pa.DataType:
+def leaf_type(arrow: pa.DataType, parts: list[str]) -> pa.DataType:
     """The type at the end of a path below a column of a type."""
     if not parts:
         return arrow
     if pa.types.is_struct(arrow):
-        return _leaf_type(arrow.field(parts[0]).type, parts[1:])
+        return leaf_type(arrow.field(parts[0]).type, parts[1:])
     if pa.types.is_map(arrow):
-        return _leaf_type(arrow.key_type if parts[1] == "key" else arrow.item_type, parts[2:])
-    return _leaf_type(arrow.value_type, parts[2:])
+        return leaf_type(arrow.key_type if parts[1] == "key" else arrow.item_type, parts[2:])
+    return leaf_type(arrow.value_type, parts[2:])
 
 
 UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -619,9 +620,8 @@ def _by_duckdb(path: Path, column: str, value: Any, arrow: pa.DataType) -> int:
 
 def duckdb_count(path: Path, where: str) -> int:
     """The rows of a file that DuckDB finds by a condition."""
-    with duckdb.connect() as connection:
-        connection.execute("SET threads = 1; SET TimeZone = 'UTC'")
-        return connection.execute(f"SELECT count(*) FROM read_parquet('{path}') WHERE {where}").fetchone()[0]
+    with contextlib.closing(sql_engines.DuckDB()) as engine:
+        return engine.count(path, where)
 
 
 def _by_datafusion(path: Path, column: str, value: Any, arrow: pa.DataType) -> int:
@@ -630,9 +630,7 @@ def _by_datafusion(path: Path, column: str, value: Any, arrow: pa.DataType) -> i
 
 def datafusion_count(path: Path, where: str) -> int:
     """The rows of a file that DataFusion finds by a condition."""
-    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
-    context.register_parquet("given", str(path))
-    return context.sql(f"SELECT count(*) AS n FROM given WHERE {where}").to_pydict()["n"][0]
+    return sql_engines.DataFusion().count(path, where)
 
 
 def _by_spark(spark: Any, questions: list[Question]) -> list[int]:
@@ -644,28 +642,7 @@ def _by_spark(spark: Any, questions: list[Question]) -> list[int]:
             # Told what there is, Spark reads files with other columns that it cannot read.
             schemas[path] = ", ".join(f"{name} {spark_types[kind]}" for name, kind in asked.items())
     wheres = [(path, _equals("spark", *question)) for path, *question in questions]
-    return spark_counts(spark, wheres, schemas)
-
-
-def spark_counts(spark: Any, questions: list[tuple[Path, str]], schemas: dict[Path, str] | None = None) -> list[int]:
-    """The rows that Spark finds by each condition in a file, in one job.
-
-    A job of its own for each would take longer than all else in the suite. `schemas` are those of files that Spark
-    is not to look up.
-    """
-    frames: dict[Path, Any] = {}
-    answers = None
-    for number, (path, where) in enumerate(questions):
-        if path not in frames:
-            reader = spark.read.option("parquet.filter.dictionary.enabled", "false")
-            if schemas and path in schemas:
-                reader = reader.schema(schemas[path])
-            frames[path] = reader.parquet(str(path))
-        found = frames[path].where(where).selectExpr(f"{number} AS number")
-        answers = found if answers is None else answers.unionAll(found)
-    assert answers is not None
-    counts = collections.Counter(row.number for row in answers.collect())
-    return [counts[number] for number in range(len(questions))]
+    return sql_engines.spark_counts(spark, wheres, schemas)
 
 
 def _by_arrow(probe: Any, path: Path, column: str, value: Any, arrow: pa.DataType) -> int:
@@ -708,6 +685,24 @@ def literal(engine: str, value: Any, arrow: pa.DataType) -> str:
     if isinstance(value, datetime.time) or (isinstance(value, int) and pa.types.is_time(arrow)):
         return _time_literal(engine, value, arrow)
     return {"duckdb": _duckdb_literal, "datafusion": _datafusion_literal, "spark": _spark_literal}[engine](value, arrow)
+
+
+def nan(engine: str, arrow: pa.DataType) -> str:
+    """NaN as a literal of an engine's SQL."""
+    width = {16: "Float32", 32: "Float32", 64: "Float64"}[arrow.bit_width]
+    return {
+        "duckdb": f"'nan'::{'DOUBLE' if width == 'Float64' else 'FLOAT'}",
+        "datafusion": f"arrow_cast('NaN', 'Float{arrow.bit_width}')",
+        "clickhouse": f"CAST('nan' AS {width})",
+        "spark": f"CAST('NaN' AS {'DOUBLE' if width == 'Float64' else 'FLOAT'})",
+    }[engine]
+
+
+def as_literal(value: Any, arrow: pa.DataType) -> Any:
+    """A value as a predicate of ours takes it: moments of nanoseconds are integers here only."""
+    if isinstance(value, int) and pa.types.is_temporal(arrow):
+        return pa.scalar(value, pa.int64()).cast(arrow)
+    return value
 
 
 ARROW_UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
@@ -773,14 +768,21 @@ def _spark_literal(value: Any, arrow: pa.DataType) -> str:
 # ------------------------------------------------------------------------------------------------------------
 
 
-def with_zeroed_filters(path: Path, target: Path) -> Path:
-    """A copy whose filters have no bit set: an engine that asks them finds nothing any more."""
+def with_zeroed_filters(path: Path, target: Path, block: bytes = bytes(32)) -> Path:
+    """A copy whose filters have no bit set: an engine that asks them finds nothing any more.
+
+    `block` stands in place of each block: `NEVER` has bits, and denies all the same.
+    """
     data = bytearray(Path(path).read_bytes())
     for stored in oracle.filters(path).values():
-        start = stored.offset + stored.header_size
-        data[start : start + len(stored.bitset)] = bytes(len(stored.bitset))
+        start, size = stored.offset + stored.header_size, len(stored.bitset)
+        data[start : start + size] = (block * (size // len(block) + 1))[:size]
     target.write_bytes(data)
     return target
+
+
+# Careful readers doubt a filter without a bit. Every mask has a bit in each of the eight words, and this has not.
+NEVER = b"\x01" + bytes(31)
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ import oracle
 import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
+import sql_engines
 import surgery
 from clickhouse import ClickHouse, ClickHouseError
 from haystack import Haystack
@@ -53,7 +54,7 @@ def engine(name: str, helper: Any = None) -> Engine:
         return lambda questions: [one(question) for question in questions]
 
     if name == "spark":
-        return lambda questions: list(peers.spark_counts(helper, questions))
+        return lambda questions: list(sql_engines.spark_counts(helper, questions))
     if name == "clickhouse":
         return each(lambda path, where: clickhouse.count(helper, path, where), ClickHouseError)
     if name == "datafusion":
@@ -154,7 +155,7 @@ def ours_of_type(stack: Haystack, title: str, path: Path | None = None) -> str:
         groups = [set(stack.file.values(group, column)) for group in range(peers.GROUPS)]
         value, count, arrow = stack.needle(column)
         absent = absent_value(stack, column)
-        literals = [as_literal(item, arrow) for item in (value, absent)]
+        literals = [peers.as_literal(item, arrow) for item in (value, absent)]
         holding = {number for number, held in enumerate(groups) if value in held}
         for literal, wanted in zip(literals, (holding, set()), strict=True):
             if not all(skips(path, where, wanted) for where in forms(column, literal)):
@@ -180,12 +181,6 @@ def absent_value(stack: Haystack, column: str) -> Any:
             if value is not None and value not in held:
                 return value
     raise AssertionError(f"all values of {column} are held")
-
-
-def as_literal(value: Any, arrow: pa.DataType) -> Any:
-    if isinstance(value, int) and pa.types.is_temporal(arrow):
-        return pa.scalar(value, pa.int64()).cast(arrow)
-    return value
 
 
 def haystacks(folder: Path) -> dict[str, Haystack]:
@@ -254,7 +249,7 @@ def losses(folder: Path, engine: str, ask: Engine) -> dict[str, str]:
         pq.write_table(table, plain, **options)
         pq.write_table(table, theirs, bloom_filter_options={column: {"ndv": 50, "fpp": FPP}}, **options)
         for name, value in (("±0", 0.0), ("NaN", math.nan), ("rows", 1.5)):
-            where = f"{column} = {nan(engine, arrow)}" if value != value else sql(engine, column, value, arrow)
+            where = f"{column} = {peers.nan(engine, arrow)}" if value != value else sql(engine, column, value, arrow)
             questions += [(plain, where), (theirs, where)]
             places.append((title, name))
     answers = ask(questions)
@@ -266,16 +261,6 @@ def losses(folder: Path, engine: str, ask: Engine) -> dict[str, str]:
         title: "loses rows" if "rows" in lost else f"loses {' and '.join(sorted(lost))}"
         for title, lost in found.items()
     }
-
-
-def nan(engine: str, arrow: pa.DataType) -> str:
-    width = {16: "Float32", 32: "Float32", 64: "Float64"}[arrow.bit_width]
-    return {
-        "duckdb": f"'nan'::{'DOUBLE' if width == 'Float64' else 'FLOAT'}",
-        "datafusion": f"arrow_cast('NaN', 'Float{arrow.bit_width}')",
-        "clickhouse": f"CAST('nan' AS {width})",
-        "spark": f"CAST('NaN' AS {'DOUBLE' if width == 'Float64' else 'FLOAT'})",
-    }[engine]
 
 
 # ---------------------------------------------------------------------------------------------------- predicates

@@ -1,0 +1,169 @@
+"""Every value of every file asked of every reader, with and without filters: rows lost, and who asks the filters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
+
+from .columns import Asked
+from .files import Written
+
+NEEDLES = 2  # of each column, asked of the filters that deny everything
+
+
+@dataclass
+class Cell:
+    """What one reader does with one kind of file.
+
+    Attributes
+    ----------
+    writer, reader : their releases.
+    filters, length, power : as in `files.Variant`.
+    asked, lost, more : values asked for, rows that the filters lost, and rows that came from nowhere.
+    failed : values that the reader finds without filters, and fails at with them.
+    losing : {type: rows lost}.
+    probed : {type: whether a row vanished with filters that deny everything}.
+    """
+
+    writer: str
+    reader: str
+    filters: str
+    length: bool
+    power: bool
+    asked: int = 0
+    lost: int = 0
+    more: int = 0
+    failed: int = 0
+    losing: Counter[str] = field(default_factory=Counter)
+    probed: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        return self.writer, self.reader, self.filters, self.length, self.power
+
+
+@dataclass
+class Matrix:
+    """All cells, and what readers do not read at all.
+
+    Attributes
+    ----------
+    tried, read : {(reader, type)} asked of files without filters, and answered at least once.
+    checked : {file opened and verified by us: what was found, a line each}.
+    notes : what could not be done, a line each.
+    done : {(writer, file, reader)} that need not be asked again.
+    order : the releases, as the tables name them.
+    """
+
+    cells: dict[tuple[Any, ...], Cell] = field(default_factory=dict)
+    tried: set[tuple[str, str]] = field(default_factory=set)
+    read: set[tuple[str, str]] = field(default_factory=set)
+    checked: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    done: set[tuple[str, str, str]] = field(default_factory=set)
+    order: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        known = {name: getattr(self, name) for name in ("checked", "notes", "order")}
+        sets = {name: sorted(getattr(self, name)) for name in ("tried", "read", "done")}
+        return known | sets | {"cells": [dict(vars(cell)) for cell in self.cells.values()]}
+
+    @classmethod
+    def from_json(cls, known: dict[str, Any]) -> Matrix:
+        cells = [Cell(**cell | {"losing": Counter(cell["losing"])}) for cell in known.pop("cells")]
+        sets = {name: set(map(tuple, known.pop(name))) for name in ("tried", "read", "done")}
+        return cls({cell.place: cell for cell in cells}, **known, **sets)
+
+    def merge(self, other: Matrix) -> None:
+        """Take in the cells of another."""
+        self.tried |= other.tried
+        self.read |= other.read
+        for place, found in other.cells.items():
+            cell = self.cells.setdefault(place, Cell(*place))
+            for name in ("asked", "lost", "more", "failed"):
+                setattr(cell, name, getattr(cell, name) + getattr(found, name))
+            cell.losing += found.losing
+            for title, probed in found.probed.items():
+                cell.probed[title] = cell.probed.get(title, False) or probed
+
+    def sorted(self) -> list[Cell]:
+        """The cells in the order of their writers and readers."""
+
+        def place(title: str) -> int:
+            return self.order.index(title) if title in self.order else -1
+
+        return sorted(self.cells.values(), key=lambda cell: (place(cell.writer), place(cell.reader)))
+
+    @property
+    def unread(self) -> set[tuple[str, str]]:
+        """{(reader, type)} that a reader fails at in each file without filters."""
+        return self.tried - self.read
+
+    def add(self, title: str, written: Written, reader: Any) -> None:
+        """Ask a reader for every value of a writer's file; `title` is the writer's release."""
+        asked = [item for item in written.asked if item.title != "list element" or reader.engine == "parquet_bloom"]
+        before = dict(zip(asked, reader.count(written.plain, [(written.plain, item) for item in asked]), strict=True))
+        for item, rows in before.items():
+            self.tried.add((reader.title, item.title))
+            if rows is not None:
+                self.read.add((reader.title, item.title))
+        held = [item for item in asked if before[item]]
+        for variant in written.variants:
+            filtered = [item for item in held if item.column in variant.filtered]
+            place = (title, reader.title, variant.filters, variant.length, variant.power)
+            cell = self.cells.setdefault(place, Cell(*place))
+            found = reader.count(written.plain, [(variant.path, item) for item in filtered])
+            for item, rows in zip(filtered, found, strict=True):
+                _compare(cell, item, before[item] or 0, rows)
+            needles = list(_needles(filtered))
+            left = reader.count(written.plain, [(variant.planted, item) for item in needles])
+            for item, rows in zip(needles, left, strict=True):
+                vanished = rows is not None and rows < (before[item] or 0)
+                cell.probed[item.title] = cell.probed.get(item.title, False) or vanished
+
+    def check(self, title: str, written: Written) -> None:
+        """Open and verify each file of a writer: filters of any writer must fit their columns."""
+        for variant in written.variants:
+            self.checked[f"{title}, {variant.path.name}"] = problems(variant.path)
+
+    @property
+    def problems(self) -> list[str]:
+        """What `verify` of ours finds in the files."""
+        return [f"{name}: {problem}" for name, found in self.checked.items() for problem in found]
+
+
+def _compare(cell: Cell, item: Asked, before: int, rows: int | None) -> None:
+    cell.asked += 1
+    if rows is None:
+        cell.failed += 1
+    elif rows < before:
+        cell.lost += before - rows
+        cell.losing[item.title] += before - rows
+    else:
+        cell.more += rows - before
+
+
+def _needles(asked: Iterable[Asked]) -> Iterator[Asked]:
+    """A few values of each column that no statistics deny and every reader takes."""
+    taken: Counter[str] = Counter()
+    for item in asked:
+        if item.drawn and taken[item.column] < NEEDLES:
+            taken[item.column] += 1
+            yield item
+
+
+def problems(path: Path) -> list[str]:
+    """What we have against a file's filters."""
+    try:
+        with parquet_bloom.open(path) as file:
+            doubts = [str(chunk.problem) for chunk in file.chunks() if chunk.problem]
+        report = parquet_bloom.verify(path, data=True)
+    except ParquetBloomError as error:
+        return [str(error)]
+    return doubts + [f"{chunk.row_group}, {chunk.column}: {chunk.problem}" for chunk in report.problems]
