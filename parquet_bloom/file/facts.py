@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -152,6 +152,7 @@ class FileFacts:
     doubts : why columns that it has cannot be told apart.
     num_rows : of each row group; None for one without rows.
     layout : a number, the same for files that can be judged together: their columns are of the same types.
+    beside : what was made of them and of indexes beside the file, by who did (see `prune.zone_rows`).
     """
 
     columns: dict[str, ColumnFacts | None]
@@ -160,6 +161,7 @@ class FileFacts:
     doubts: tuple[str, ...]
     num_rows: tuple[int | None, ...]
     layout: int
+    beside: dict[Hashable, Any] = field(default_factory=dict)
 
 
 class Trust(Protocol):

@@ -46,6 +46,7 @@ class CachedFooter:
     views : {arguments of `facts_of`: facts} of what predicates looked at.
     pages : {(row group, leaf's number): what is known of its pages}; None where the page index cannot be used.
     schema : the Arrow schema, as pyarrow reads it, once it was asked for.
+    flat : a schema, and what `pages` made of it.
     stored_schemas : {columns: what the writer kept of their Arrow types, as key "ARROW:schema" has it}, of a few.
     """
 
@@ -55,6 +56,7 @@ class CachedFooter:
     views: dict[tuple[tuple[str, ...], bool, Trust | None], FileFacts] = field(default_factory=dict)
     pages: dict[tuple[int, int], KnownPages | None] = field(default_factory=dict)
     schema: pa.Schema | None = None
+    flat: Any = None
     stored_schemas: dict[tuple[str, ...], bytes] = field(default_factory=dict)
 
     @property

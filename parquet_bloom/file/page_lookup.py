@@ -8,9 +8,9 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError, ParquetBloomError
 from ..logs import logger
@@ -31,8 +31,6 @@ REQUEST_BYTES = 1 << 20
 _OBJECT_BYTES = 100  # of a bound, as Python holds it
 
 log = logger("parquet_bloom.file")
-
-Places = NDArray[np.int64]
 
 
 class PageLookup:
@@ -60,11 +58,12 @@ class PageLookup:
         leaves = list(leaves)
         known, row_group = self._file.known.pages, self._row_group
         new = [leaf for leaf in leaves if self._to_be_read(known.get((row_group, leaf.index), leaf), bounds)]
-        sizes = {leaf: self._chunk_bytes(leaf) for leaf in new}
-        new = [leaf for leaf, size in sizes.items() if size]
-        # To look for the index, and for a page, may cost more than the chunks do.
-        if new and self.price([(0, sum(sizes.values()))]) * WORTHWHILE >= 2 * self.price([(0, 1)]):
-            self._read(new, bounds)
+        if new:
+            sizes = {leaf: self._chunk_bytes(leaf) for leaf in new}
+            new = [leaf for leaf, size in sizes.items() if size]
+            # To look for the index, and for a page, may cost more than the chunks do.
+            if new and self.price([(0, sum(sizes.values()))]) * WORTHWHILE >= 2 * self.price([(0, 1)]):
+                self._read(new, bounds)
         found = ((leaf.index, known.get((row_group, leaf.index))) for leaf in leaves)
         return {leaf: pages for leaf, pages in found if pages is not None}
 
@@ -104,25 +103,24 @@ class PageLookup:
             if known.is_confirmed:
                 continue
             pages = np.arange(known.confirmed, known.index.num_pages)
-            price = 0 if self._is_local else self.price(zip(*known.heads(pages), strict=True))
+            price = 0 if self._is_local else self.price(known.heads(pages))
             if price <= WORTHWHILE * known.index.num_bytes:
                 new[leaf] = pages
-        heads = [found[leaf].heads(pages) for leaf, pages in new.items()]
-        data = self.gather(heads)
-        for (leaf, pages), (_, lengths), read in zip(new.items(), heads, data, strict=True):
-            if found[leaf].agree(pages, read, lengths):
+        data = self.gather([found[leaf].heads(pages) for leaf, pages in new.items()])
+        for (leaf, pages), heads in zip(new.items(), data, strict=True):
+            if found[leaf].agree(pages, heads):
                 found[leaf].confirmed = found[leaf].index.num_pages
             else:
                 self.give_up(leaf)
         return {leaf: known for leaf, known in found.items() if known.is_confirmed}
 
-    def gather(self, parts: Sequence[tuple[Places, Places]]) -> list[NDArray[np.uint8]]:
-        """Several lists of ranges (offsets, lengths) at once, the bytes of each in one array."""
-        if not parts:
-            return []
-        offsets, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
-        data = self._file.source.gather(offsets, lengths)
-        ends = np.cumsum([int(length.sum()) for _, length in parts]).tolist()
+    def gather(self, parts: Sequence[Sequence[tuple[int, int]]]) -> list[memoryview]:
+        """Several lists of ranges (offset, length) at once, the bytes of each one behind the other."""
+        if not any(parts):
+            return [memoryview(b"") for _ in parts]
+        offsets, lengths = np.array([span for part in parts for span in part], np.int64).T
+        data = self._file.source.gather(offsets, lengths).data
+        ends = list(accumulate(sum([length for _, length in part]) for part in parts))
         return [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     def give_up(self, leaf: int, problem: str = "the headers of the pages say something else") -> None:
@@ -139,7 +137,7 @@ class PageLookup:
     def price(self, spans: Iterable[tuple[int, int]]) -> int:
         """What it costs to read ranges, given as (offset, length), in bytes: a request counts as some, too."""
         if self._is_local:
-            return int(sum(length for _, length in spans))
+            return sum([length for _, length in spans])
         offsets, lengths = np.array(list(spans), np.int64).reshape(-1, 2).T
         requests = ranges.coalesce(offsets, lengths)
         return sum(request.length for request in requests) + REQUEST_BYTES * len(requests)

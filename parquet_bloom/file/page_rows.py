@@ -20,7 +20,7 @@ from ..errors import MalformedFooterError
 from ..metadata.compact import I32, STRUCT, write_struct
 from ..metadata.footer import Leaf
 from ..metadata.page_index import PLAIN, RLE, PageHeader, read_page_header
-from ..metadata.page_values import find_equal, find_values, take_byte_arrays, take_hybrid
+from ..metadata.page_values import find_equal, find_values, take_byte_arrays, take_fixed, take_hybrid
 
 T = TypeVar("T")
 
@@ -36,16 +36,39 @@ class Unsupported(Exception):
     """A page that is read as a whole: of another encoding or codec, or not quite right."""
 
 
+class Page(NamedTuple):
+    """A page as it stands in a file.
+
+    Attributes
+    ----------
+    header : what its header says.
+    data : all its bytes, header included.
+    """
+
+    header: PageHeader
+    data: memoryview
+
+    @classmethod
+    def of(cls, data: memoryview) -> Page:
+        """The page that some bytes begin with; MalformedFooterError if there is none."""
+        return cls(read_page_header(data), data)
+
+    @property
+    def body(self) -> memoryview:
+        """What is behind the header."""
+        return self.data[self.header.header_bytes :]
+
+
 class RowsOfPage(NamedTuple):
     """Some rows of a data page.
 
     Attributes
     ----------
-    page : the page, header included.
+    page : the page.
     rows : its rows that are wanted, ascending, counted from its first one.
     """
 
-    page: memoryview
+    page: Page
     rows: NDArray[np.int64]
 
 
@@ -71,13 +94,13 @@ class PlainRows(NamedTuple):
         return _page(levels + self.values, len(self.valid), PLAIN, RLE)
 
 
-def plain_rows(leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Sequence[RowsOfPage]) -> PlainRows:
+def plain_rows(leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[RowsOfPage]) -> PlainRows:
     """Some rows out of pages.
 
     Parameters
     ----------
     leaf, codec : a column directly below the root, and the number of its codec.
-    dictionary : its dictionary page; empty if there is none, or the pages make no use of it.
+    dictionary : its dictionary page; None if there is none, or the pages make no use of it.
     pages : where the rows are.
 
     Raises
@@ -93,7 +116,7 @@ def plain_rows(leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Seq
 
 
 def equal_rows(
-    leaf: Leaf, codec: int | None, dictionary: memoryview, pages: Sequence[RowsOfPage], wanted: list[bytes]
+    leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[RowsOfPage], wanted: list[bytes]
 ) -> tuple[NDArray[np.int64], list[bytes]]:
     """Those rows of pages whose value is, byte for byte, one of some others.
 
@@ -119,7 +142,7 @@ def equal_rows(
     return np.concatenate(places), values
 
 
-def unpacked_page(page: memoryview, codec: int | None) -> bytes:
+def unpacked_page(page: Page, codec: int | None) -> bytes:
     """The same page decompressed: of version 1, or a dictionary's, and compressed by Snappy.
 
     Raises
@@ -127,11 +150,11 @@ def unpacked_page(page: memoryview, codec: int | None) -> bytes:
     Unsupported
         It is another one, or broken.
     """
-    header = read_page_header(page)
+    header = page.header
     if codec != _SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
         raise Unsupported(f"codec {codec}")
     try:
-        body = bytes(_unpacked(page[header.header_bytes :], codec, header.unpacked_bytes))
+        body = bytes(_unpacked(page.body, codec, header.unpacked_bytes))
     except ValueError as error:
         raise Unsupported(str(error)) from error
     return _page(body, header.num_values, header.encoding, None if header.is_dictionary else RLE)
@@ -159,7 +182,7 @@ def _varint(value: int) -> bytes:
 def _of_pages(
     leaf: Leaf,
     codec: int | None,
-    dictionary: memoryview,
+    dictionary: Page | None,
     pages: Sequence[RowsOfPage],
     take: Callable[[memoryview, NDArray[np.int64]], T],
 ) -> list[tuple[T, NDArray[np.bool_]]]:
@@ -178,55 +201,52 @@ def _of_pages(
 def _of_page(
     leaf: Leaf,
     codec: int | None,
-    dictionary: memoryview,
-    page: memoryview,
+    dictionary: Page | None,
+    page: Page,
     rows: NDArray[np.int64],
     take: Callable[[memoryview, NDArray[np.int64]], T],
 ) -> tuple[T, NDArray[np.bool_]]:
-    header = read_page_header(page)
-    share = (int(rows[-1]) + 1) / header.num_values
+    share = (int(rows[-1]) + 1) / page.header.num_values
     try:
-        values, numbers, valid = _of_front(leaf, codec, dictionary, page, header, rows, share)
+        values, numbers, valid = _of_front(leaf, codec, dictionary, page, rows, share)
         return take(values, numbers), valid
     except (MalformedFooterError, ValueError, Unsupported):  # the values stand further behind than the rows
-        values, numbers, valid = _of_front(leaf, codec, dictionary, page, header, rows, 1)
+        values, numbers, valid = _of_front(leaf, codec, dictionary, page, rows, 1)
         return take(values, numbers), valid
 
 
 def _of_front(
     leaf: Leaf,
     codec: int | None,
-    dictionary: memoryview,
-    page: memoryview,
-    header: PageHeader,
+    dictionary: Page | None,
+    page: Page,
     rows: NDArray[np.int64],
     share: float,
 ) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_]]:
     """Values of the front of the page (a little more than a share of it), numbers of the rows', which rows have one."""
-    levels, values = _parts(page, header, codec, leaf.required, share)
-    valid, numbers = np.ones(len(rows), bool), rows
-    if not leaf.required:
+    header = page.header
+    levels, values = _parts(page, codec, leaf.required, share)
+    if leaf.required:
+        valid, numbers = np.ones(len(rows), bool), rows
+    else:
         valid, numbers = find_values(levels, header.num_values, rows)
     if not len(numbers):
         return values[:0], numbers, valid
     if header.needs_dictionary:
-        if not len(values):
-            raise Unsupported("a page of dictionary numbers is empty")
+        if dictionary is None or not len(values):
+            raise Unsupported("a page of dictionary numbers is empty, or has no dictionary")
         numbers = take_hybrid(values[1:], values[0], numbers)
-        described = read_page_header(dictionary)
-        if numbers.max() >= described.num_values:
+        if numbers.max() >= dictionary.header.num_values:
             raise Unsupported("a number is not in the dictionary")
-        values = _unpacked(dictionary[described.header_bytes :], codec, described.unpacked_bytes)
+        values = _unpacked(dictionary.body, codec, dictionary.header.unpacked_bytes)
     elif header.encoding != PLAIN:
         raise Unsupported(f"encoding {header.encoding}")
     return values, numbers, valid
 
 
-def _parts(
-    page: memoryview, header: PageHeader, codec: int | None, required: bool, share: float
-) -> tuple[memoryview, memoryview]:
+def _parts(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
     """The definition levels and the values of a data page."""
-    body = page[header.header_bytes :]
+    header, body = page.header, page.body
     if header.version == 1:
         body = _unpacked(body, codec, header.unpacked_bytes, share)
         if required:
@@ -268,13 +288,7 @@ def _width(leaf: Leaf) -> int:
 def _taken(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
     """Some of the plain-encoded values."""
     width = _width(leaf)
-    if not width:
-        return take_byte_arrays(values, numbers)
-    if not len(numbers):
-        return b""
-    if (int(numbers.max()) + 1) * width > len(values):
-        raise Unsupported("values are missing")
-    return np.frombuffer(values, f"V{width}", len(values) // width)[numbers].tobytes()
+    return take_fixed(values, width, numbers) if width else take_byte_arrays(values, numbers)
 
 
 def _equal(

@@ -8,21 +8,22 @@ of the pages. Whatever is odd about a column is no error here: it is left to be 
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError
 from ..metadata.footer import ColumnPages, Leaf
-from ..metadata.page_index import KnownPages, OffsetIndex, read_page_header
+from ..metadata.page_index import KnownPages
 from . import page_lookup
 from .page_lookup import PageLookup
-from .page_rows import RowsOfPage, Unsupported, equal_rows, plain_rows, unpacked_page
+from .page_plan import Fetched, FlatColumn, Plan, Rows
+from .page_rows import Page, Unsupported, equal_rows, plain_rows
 from .plain_values import array_of, arrow_array, is_same
 from .reader import BloomFile
 
@@ -37,85 +38,6 @@ SMALL_DICTIONARY = 64 * 1024
 
 _RUN = 8  # so many times as many may be wanted of rows that follow one another, as those of a zone do
 _FEW_SCHEMAS = 8  # of column choices that are kept with a footer
-
-Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is read of a column chunk.
-
-    Attributes
-    ----------
-    leaf, known : the column, and its pages.
-    pages : numbers of the data pages wanted, ascending.
-    ends : how many of the rows wanted are in these pages up to each of them, itself included.
-    """
-
-    leaf: Leaf
-    known: KnownPages
-    pages: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    @property
-    def index(self) -> OffsetIndex:
-        return self.known.index
-
-    @property
-    def dictionary(self) -> tuple[int, int]:
-        """Range of the file that is the dictionary page; of length 0 if there is none."""
-        return self.known.start, int(self.index.offsets[0]) - self.known.start
-
-    @property
-    def num_rows(self) -> int:
-        return int(self.index.counts[self.pages].sum())
-
-    def spans(self) -> list[tuple[int, int]]:
-        """Ranges of the file that are the pages, as (offset, length); those that follow one another are one range."""
-        index, spans = self.index, []
-        if len(self.pages) == 1:
-            page = self.pages[0]
-            return [(int(index.offsets[page]), int(index.sizes[page]))]
-        for run in np.split(self.pages, np.flatnonzero(np.diff(self.pages) > 1) + 1):
-            begin, last = int(index.offsets[run[0]]), int(run[-1])
-            spans.append((begin, int(index.offsets[last] + index.sizes[last]) - begin))
-        return spans
-
-    def split(self, data: memoryview) -> list[memoryview]:
-        """The pages, of all their bytes."""
-        if len(self.pages) == 1:
-            return [data]
-        ends = np.cumsum(self.index.sizes[self.pages]).tolist()
-        return [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-    @cached_property
-    def unread(self) -> NDArray[np.int64]:
-        """The pages in front of the last one wanted that are neither wanted themselves nor confirmed."""
-        if self.known.confirmed >= self.pages[-1]:
-            return self.pages[:0]
-        front = np.arange(self.known.confirmed, self.pages[-1])
-        return np.setdiff1d(front, self.pages, assume_unique=True)
-
-    def positions(self, rows: Rows) -> Rows:
-        """Where rows of the row group, those that the plan was made for, stand among those of the pages wanted."""
-        counts = self.index.counts[self.pages]
-        before = np.cumsum(counts) - counts
-        return rows + np.repeat(before - self.index.rows[self.pages], np.diff(self.ends, prepend=0))
-
-    def by_page(self, rows: Rows) -> list[Rows]:
-        """The same rows, page by page, counted from the page's first one."""
-        ends, firsts = self.ends.tolist(), self.index.rows[self.pages].tolist()
-        begins = [0, *ends[:-1]]
-        return [rows[begin:end] - first for begin, end, first in zip(begins, ends, firsts, strict=True)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Fetched:
-    """The bytes of a plan: the dictionary page, or nothing where the pages make no use of it, and the data pages."""
-
-    plan: _Plan
-    dictionary: memoryview
-    pages: memoryview
 
 
 class RowGroupPages:
@@ -143,13 +65,21 @@ class RowGroupPages:
         """Use the page index of a column no more, for a reason that the log tells."""
         self._lookup.give_up(leaf.index, problem)
 
-    @cached_property
-    def _flat(self) -> dict[str, Leaf]:
-        """The columns whose rows are one value each, directly below the root, and of a name of their own."""
-        names = self._schema.names
-        flat = {leaf.path[0]: leaf for leaf in self._file.leaves if len(leaf.path) == 1 and not leaf.repeated}
-        tops = [leaf.path[0] for leaf in self._file.leaves]
-        return {name: leaf for name, leaf in flat.items() if names.count(name) == 1 == tops.count(name)}
+    @property
+    def _flat(self) -> dict[str, FlatColumn]:
+        """The flat columns by their names; worked out once for a file and a schema."""
+        kept: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.known.flat
+        if kept is None or kept[0] is not self._schema:
+            names = Counter(self._schema.names)
+            tops = Counter(leaf.path[0] for leaf in self._file.leaves)
+            found = {}
+            for leaf in self._file.leaves:
+                name = leaf.path[0]
+                if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
+                    arrow = self._schema.field(name).type
+                    found[name] = FlatColumn(leaf, arrow, is_same(leaf, arrow))
+            kept = self._file.known.flat = self._schema, found
+        return kept[1]
 
     def is_flat(self, name: str) -> bool:
         """Whether a column may be read by pages, as far as the schema tells."""
@@ -172,19 +102,16 @@ class RowGroupPages:
         ------
         StorageError, TruncatedFileError
         """
-        leaves = [self._flat[name] for name in dict.fromkeys(names) if name in self._flat]
+        flat = self._flat
+        columns = [flat[name] for name in dict.fromkeys(names) if name in flat]
         if not len(rows):
             return {}
-        known = self._lookup.find(leaves)
-        plans = [self._plan(leaf, known[leaf.index], rows) for leaf in leaves if leaf.index in known]
-        fetched = self._fetch([plan for plan in plans if plan is not None])
-        is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
-        share = len(rows) * (FEW // _RUN if is_run else FEW)
-        found = self._few([one for one in fetched if share <= one.plan.num_rows or self._is_short(one.plan)], rows)
+        fetched = self._fetch(self._plans(columns, rows))
+        found = self._few([one for one in fetched if _by_rows(one.plan, rows)], rows)
         for one in fetched:
             plan = one.plan
             if plan.leaf.path[0] not in found:
-                column = self._decode([self._whole(one)], plan.num_rows)
+                column = self._decode([one.whole()], plan.num_rows)
                 if len(rows) < plan.num_rows:
                     column = {name: take_rows(values, plan.positions(rows)) for name, values in column.items()}
                 found |= column
@@ -202,40 +129,33 @@ class RowGroupPages:
         ------
         StorageError, TruncatedFileError
         """
-        leaf = self._flat.get(name)
-        if leaf is None or not len(rows) or not is_same(leaf, self._schema.field(name).type):
+        column = self._flat.get(name)
+        if column is None or not len(rows) or not column.same:
             return None
-        known = self._lookup.find([leaf]).get(leaf.index)
-        plan = None if known is None else self._plan(leaf, known, rows)
-        if plan is None or plan.num_rows > SHORT:
-            return None
-        for one in self._fetch([plan]):
+        plans = [plan for plan in self._plans([column], rows) if _by_rows(plan, rows)]
+        for one in self._fetch(plans):
             try:
-                places, values = equal_rows(*self._rows_of(one, rows), wanted)
+                places, values = equal_rows(*one.rows_of(rows), wanted)
             except Unsupported:
                 return None
-            return rows[places], pa.chunked_array([array_of(self._schema.field(name).type, values)])
+            return rows[places], pa.chunked_array([array_of(column.arrow, values)])
         return None
 
-    def _is_short(self, plan: _Plan) -> bool:
-        """Whether the values of whole pages are had sooner by taking them out than in a file for pyarrow."""
-        return plan.num_rows <= SHORT and is_same(plan.leaf, self._schema.field(plan.leaf.path[0]).type)
+    def _plans(self, columns: Sequence[FlatColumn], rows: Rows) -> list[Plan]:
+        """What is to be read of those columns that have a page index, where that is worthwhile."""
+        known = self._lookup.find([column.leaf for column in columns])
+        plans = []
+        for column in columns:
+            if column.leaf.index in known:
+                plan = Plan.of(column, known[column.leaf.index], rows)
+                total = plan.dictionary[1] + plan.known.index.num_bytes
+                # Requests count where the file is not local; of a local one the heads take next to nothing.
+                heads = plan.known.heads(plan.unread()) if self._file.source.path is None else ()
+                if self._lookup.price([plan.dictionary, *plan.spans(), *heads]) <= page_lookup.WORTHWHILE * total:
+                    plans.append(plan)
+        return plans
 
-    def _plan(self, leaf: Leaf, known: KnownPages, rows: Rows) -> _Plan | None:
-        index = known.index
-        if len(rows) == 1:
-            plan = _Plan(leaf, known, index.pages_of(rows), np.ones(1, np.int64))
-        else:
-            counts = np.diff(np.searchsorted(rows, index.rows))
-            pages = np.flatnonzero(counts)
-            plan = _Plan(leaf, known, pages, np.cumsum(counts[pages]))
-        total = plan.dictionary[1] + index.num_bytes
-        # Requests count where the file is not local; of a local one the heads take next to nothing.
-        heads = zip(*known.heads(plan.unread), strict=True) if self._file.source.path is None else ()
-        price = self._lookup.price([plan.dictionary, *plan.spans(), *heads])
-        return plan if price <= page_lookup.WORTHWHILE * total else None
-
-    def _fetch(self, plans: list[_Plan]) -> list[_Fetched]:
+    def _fetch(self, plans: list[Plan]) -> list[Fetched]:
         """What is read for each plan; plans whose index lies are left out.
 
         Dictionaries that the pages make no use of are not fetched if they are large: writers give one up then.
@@ -243,69 +163,49 @@ class RowGroupPages:
         The headers of the pages in front are looked at as well, unless they were before: an index that gives them too
         many rows and others too few would give the pages wanted the wrong ones.
         """
-        parts = []
+        parts, unread = [], []
         for plan in plans:
-            early = plan.dictionary if plan.dictionary[1] <= SMALL_DICTIONARY else (plan.known.start, 0)
-            parts.append(_ranges([*plan.spans(), early]))
-        doubtful = [plan for plan in plans if len(plan.unread)]
-        data = self._lookup.gather(parts + [plan.known.heads(plan.unread) for plan in doubtful])
-        heads = dict(zip(doubtful, data[len(plans) :], strict=True))
+            has_early = plan.dictionary[1] <= SMALL_DICTIONARY
+            parts.append([*plan.spans(), plan.dictionary] if has_early else plan.spans())
+            unread.append(plan.unread())
+        heads = [plan.known.heads(pages) for plan, pages in zip(plans, unread, strict=True)]
+        data = self._lookup.gather(parts + heads)
         fetched, late = [], []
-        for plan, came in zip(plans, data, strict=False):
-            known, sizes = plan.known, plan.index.sizes[plan.pages]
-            num_bytes = int(sizes.sum())
-            pages, dictionary = came[:num_bytes], came[num_bytes:]
-            agrees = known.agree(plan.pages, pages, sizes)
-            if plan in heads:
-                agrees = agrees and known.agree(plan.unread, heads[plan], known.heads(plan.unread)[1])
-            if not agrees:
+        for plan, pages, came, read in zip(plans, unread, data, data[len(plans) :], strict=False):
+            known, num_bytes = plan.known, sum(plan.sizes)
+            try:
+                found = plan.split(came[:num_bytes])
+                agrees = all(known.says(number, page.header) for number, page in zip(plan.pages, found, strict=True))
+            except MalformedFooterError:
+                agrees = False
+            if not agrees or (len(pages) and not known.agree(pages, read)):
                 self._lookup.give_up(plan.leaf.index)
                 continue
-            known.confirmed = max(known.confirmed, int(plan.pages[-1]) + 1)
-            used = any(read_page_header(page).needs_dictionary for page in plan.split(pages.data))
-            late.append(plan.dictionary if used and not len(dictionary) else (known.start, 0))
-            fetched.append(_Fetched(plan, dictionary.data if used else memoryview(b""), pages.data))
-        missing = self._lookup.gather([_ranges([span]) for span in late]) if any(size for _, size in late) else []
-        for number, dictionary in enumerate(missing):
-            if len(dictionary):
-                fetched[number] = _Fetched(fetched[number].plan, dictionary.data, fetched[number].pages)
-        return [one for one in fetched if _is_dictionary(one.dictionary)]
+            known.confirmed = max(known.confirmed, plan.pages[-1] + 1)
+            is_used = any(page.header.needs_dictionary for page in found)
+            dictionary = came[num_bytes:] if is_used else came[:0]
+            late.append([plan.dictionary] if is_used and not len(dictionary) else [])
+            fetched.append((plan, dictionary, found))
+        complete = []
+        for (plan, dictionary, found), later in zip(fetched, self._lookup.gather(late), strict=True):
+            with suppress(MalformedFooterError):
+                complete.append(Fetched(plan, _dictionary(dictionary or later), found))
+        return complete
 
-    def _few(self, fetched: list[_Fetched], rows: Rows) -> dict[str, pa.ChunkedArray]:
+    def _few(self, fetched: list[Fetched], rows: Rows) -> dict[str, pa.ChunkedArray]:
         """The rows wanted alone, taken out of their pages, as far as that can be had."""
         found, others = {}, []
         for one in fetched:
-            leaf = one.plan.leaf
-            arrow = self._schema.field(leaf.path[0]).type
+            column = one.plan.column
             try:
-                taken = plain_rows(*self._rows_of(one, rows))
-                if is_same(leaf, arrow):
-                    found[leaf.path[0]] = pa.chunked_array([arrow_array(arrow, *taken)])
+                taken = plain_rows(*one.rows_of(rows))
+                if column.same:
+                    found[column.leaf.path[0]] = pa.chunked_array([arrow_array(column.arrow, *taken)])
                 else:
-                    others.append(ColumnPages(leaf, b"", taken.page(leaf), plain=True))
+                    others.append(ColumnPages(column.leaf, b"", taken.page(column.leaf), plain=True))
             except (Unsupported, MalformedFooterError, ValueError):  # pyarrow tells what is wrong, if anything is
                 continue
         return found | self._decode(others, len(rows)) if others else found
-
-    @staticmethod
-    def _rows_of(fetched: _Fetched, rows: Rows) -> tuple[Leaf, int | None, memoryview, list[RowsOfPage]]:
-        """The arguments of `plain_rows`."""
-        plan = fetched.plan
-        parts = map(RowsOfPage, plan.split(fetched.pages), plan.by_page(rows))
-        return plan.leaf, plan.known.codec, fetched.dictionary, list(parts)
-
-    @staticmethod
-    def _whole(fetched: _Fetched) -> ColumnPages:
-        """Whole pages of a column, decompressed where that takes less time here than in pyarrow."""
-        plan = fetched.plan
-        dictionary, pages = fetched.dictionary, plan.split(fetched.pages)
-        try:
-            packed = [*pages, dictionary] if len(dictionary) else pages
-            unpacked = [unpacked_page(page, plan.known.codec) for page in packed]
-        except Unsupported:
-            return ColumnPages(plan.leaf, dictionary, fetched.pages)
-        dictionary = memoryview(unpacked.pop() if len(dictionary) else b"")
-        return ColumnPages(plan.leaf, dictionary, b"".join(unpacked), plain=True)
 
     def _decode(self, columns: Sequence[ColumnPages], num_rows: int) -> dict[str, pa.ChunkedArray]:
         """The values of the pages, of the whole columns' types; nothing if pyarrow makes something else of them."""
@@ -337,18 +237,21 @@ class RowGroupPages:
         return found
 
 
-def _ranges(spans: Sequence[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    offsets, lengths = np.array(spans, np.int64).reshape(-1, 2).T
-    return offsets, lengths
+def _by_rows(plan: Plan, rows: Rows) -> bool:
+    """Whether rows are had sooner by taking them out of their pages than by decoding these."""
+    is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
+    share = len(rows) * (FEW // _RUN if is_run else FEW)
+    return share <= plan.num_rows or (plan.num_rows <= SHORT and plan.column.same)
 
 
-def _is_dictionary(page: memoryview) -> bool:
-    """Whether bytes are one dictionary page, or none at all."""
-    try:
-        header = read_page_header(page) if len(page) else None
-    except MalformedFooterError:
-        return False
-    return header is None or (header.is_dictionary and header.num_bytes == len(page))
+def _dictionary(data: memoryview) -> Page | None:
+    """The dictionary page that some bytes are, None if there are none; MalformedFooterError if they are another."""
+    if not len(data):
+        return None
+    page = Page.of(data)
+    if not page.header.is_dictionary or page.header.num_bytes != len(data):
+        raise MalformedFooterError("page index: there is no dictionary page where it says")
+    return page
 
 
 def take_rows(data: pa.Table | pa.ChunkedArray, rows: Rows) -> pa.Table | pa.ChunkedArray:

@@ -120,18 +120,26 @@ class KnownPages:
         """Whether all pages are."""
         return self.confirmed == self.index.num_pages
 
-    def heads(self, pages: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Ranges of the file that hold the headers of some pages: offsets and lengths."""
-        return self.index.offsets[pages], np.minimum(self.index.sizes[pages], HEAD_BYTES)
+    def heads(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Ranges of the file that hold the headers of some pages: (offset, length)."""
+        lengths = np.minimum(self.index.sizes[pages], HEAD_BYTES)
+        return list(zip(self.index.offsets[pages].tolist(), lengths.tolist(), strict=True))
 
-    def agree(self, pages: NDArray[np.int64], data: NDArray[np.uint8], lengths: NDArray[np.int64]) -> bool:
+    def agree(self, pages: NDArray[np.int64], heads: memoryview) -> bool:
         """Whether data pages say of themselves what the index says of them.
 
         Parameters
         ----------
-        data, lengths : what each of the pages begins with, one behind the other.
+        heads : the bytes of the ranges of `heads`, one behind the other.
         """
-        return pages_agree(data, lengths, self.index.sizes[pages], self.index.counts[pages])
+        sizes = self.index.sizes[pages]
+        return pages_agree(heads, np.minimum(sizes, HEAD_BYTES), sizes, self.index.counts[pages])
+
+    def says(self, page: int, header: PageHeader) -> bool:
+        """Whether a data page, by its header, is what the index says of it."""
+        index = self.index
+        same = header.num_bytes == index.sizes[page] and header.num_values == index.counts[page]
+        return bool(same) and not header.is_dictionary
 
 
 class PageHeader(NamedTuple):

@@ -240,6 +240,33 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
     return found.tobytes()
 
 
+def take_fixed(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None):
+    """Some of the values of `width` bytes that stand one behind the other, as bytes.
+
+    Parameters
+    ----------
+    numbers : which, counted from 0, in any order.
+
+    Raises
+    ------
+    MalformedFooterError
+        There are not as many.
+    """
+    cdef Py_ssize_t i, count
+    cdef uint8_t[::1] out
+    if width <= 0:
+        fail(f"values of {width} bytes")
+    count = data.shape[0] // width
+    found = np.empty(numbers.shape[0] * width, np.uint8)
+    if numbers.shape[0]:
+        out = found
+    for i in range(numbers.shape[0]):
+        if not 0 <= numbers[i] < count:
+            fail(f"there are {count} values, not {numbers[i] + 1}")
+        memcpy(&out[i * width], &data[numbers[i] * width], width)
+    return found.tobytes()
+
+
 def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid not None):
     """Byte arrays that stand each behind its length, as Arrow has them: offsets, and the bytes alone.
 

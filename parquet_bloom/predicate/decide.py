@@ -234,7 +234,8 @@ class Decider:
         return found
 
     def _rule_out(self, found: NDArray[np.int32], where: NDArray[np.bool_] | slice, by: str, reason: str) -> None:
-        found[where] = self._number(Verdict(False, frozenset(by.split("+")), reason))
+        if isinstance(where, slice) or where.any():
+            found[where] = self._number(Verdict(False, frozenset(by.split("+")), reason))
 
     def _equal(self, leaf: Leaf, column: ColumnEvidence, found: NDArray[np.int32], places: _Places) -> None:
         name = f"'{leaf.column}'"
@@ -253,7 +254,7 @@ class Decider:
         for at, several in doubts.items():
             found[at] = self._number(Verdict(True, doubts=several))
         denied = places.denied.get(id(leaf))
-        if denied is not None:
+        if denied is not None and denied.any():
             reason = f"{name} is absent by its filter"
             some = last - first < len(wanted.values)
             self._rule_out(found, denied & ~some, "filter", reason)
@@ -338,7 +339,9 @@ class Decider:
             same = (at < len(wanted.values)) & (
                 wanted.sorted[np.minimum(at, len(wanted.values) - 1)] == column.low[one]
             )
-            self._rule_out(found, one[same.astype(np.bool_)], "range", f"{name} has no other value")
+            other = np.zeros(len(found), np.bool_)
+            other[one] = same
+            self._rule_out(found, other, "range", f"{name} has no other value")
 
     def _coerced(self, leaf: Leaf, column: ColumnEvidence) -> _Values:
         key = (id(leaf), column.column_type, column.keying)

@@ -417,7 +417,7 @@ _TYPED = {
 
 def to_text(value: Literal, *, brief: bool = False) -> str:
     """The literal in SQL; `brief` cuts long ones and escapes what cannot be printed on one line."""
-    if brief and isinstance(value, str):
+    if brief and isinstance(value, str) and not value.isprintable():
         value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
     text = _to_text(value)
     return text if not brief or len(text) <= 60 else text[:40] + "..." + text[-10:]

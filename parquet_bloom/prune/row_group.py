@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
-from ..file.pages import FEW, RowGroupPages, Rows, take_rows
+from ..file.page_plan import Rows
+from ..file.pages import FEW, RowGroupPages, take_rows
 from ..file.reader import BloomFile
 from ..predicate.decide import Decider
 from .page_choice import RowRanges, in_both, rows_left

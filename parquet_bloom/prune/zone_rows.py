@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..file.facts import FileFacts
-from ..hashing.physical import ColumnType
 from ..predicate.decide import Answer, Decider, Question
 from ..predicate.evidence import NO, UNKNOWN, ColumnEvidence
 from .report import FileDecision
@@ -21,52 +21,64 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
+_FEW = 4  # choices of row groups and indexes that are remembered for a file
 
-class OfColumn(NamedTuple):
-    """The zones of one column of a file; arrays have an entry a zone.
+
+class Zoned(NamedTuple):
+    """A file in the index of one of its columns.
 
     Attributes
     ----------
     asked : the index.
-    column_type : how the file stored the column's values when the zones were made.
-    row_group, start, length : the zone's rows.
-    has_null : whether one of them is null.
-    zones : the zone's number in the index.
+    number : the file's.
     """
 
     asked: ZoneIndex
-    column_type: ColumnType
-    row_group: NDArray[np.intp]
-    start: Rows
-    length: Rows
-    has_null: NDArray[np.bool_]
-    zones: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, index: ZoneIndex, number: int) -> OfColumn:
-        """Of a file by its number in the index."""
-        return cls(index, index.file(number).column_type, *index.zones_of(number))
+    number: int
 
 
 class _Laid(NamedTuple):
-    """The same along the rows of the row groups that are read, which are put one behind the other."""
+    """Zones of a column along the rows of the row groups that are read, which are put one behind the other.
 
-    column: OfColumn
+    Attributes
+    ----------
+    start, stop : a zone's rows.
+    zones : its ordinal in the index.
+    has_null : whether one of its rows is null.
+    """
+
     start: Rows
     stop: Rows
-    order: NDArray[np.intp]  # numbers of these zones among the column's
+    zones: NDArray[np.intp]
+    has_null: NDArray[np.bool_]
 
     def at(self, rows: Rows) -> NDArray[np.intp]:
-        """The number, among the column's zones, of the zone that each of some rows is in; -1 for none."""
+        """The number, among these, of the zone that each of some rows is in; -1 for none."""
         at = np.searchsorted(self.start, rows, "right") - 1
-        inside = (at >= 0) & (rows < np.append(self.stop, 0)[at])
-        found = np.full(len(rows), -1, np.intp)
-        found[inside] = self.order[at[inside]]
-        return found
+        return np.where((at >= 0) & (rows < np.append(self.stop, 0)[at]), at, -1)
+
+
+class _Stretches(NamedTuple):
+    """The same rows, cut wherever a column goes from one zone to the next; arrays have an entry a stretch.
+
+    Nothing here depends on what a predicate compares with: it is made once for a file.
+
+    Attributes
+    ----------
+    borders : the first row of each, and behind them the number of rows.
+    parts : of each row group: its number, its first row, and its stretches [begin, end).
+    zones : {name: ordinal of the zone in the index, without meaning where there is none}.
+    evidence : {name: what is known of the column}.
+    """
+
+    borders: Rows
+    parts: list[tuple[int, int, int, int]]
+    zones: dict[str, NDArray[np.intp]]
+    evidence: dict[str, ColumnEvidence | None]
 
 
 def rows_left(
-    decision: FileDecision, facts: FileFacts, decider: Decider, columns: Mapping[str, OfColumn]
+    decision: FileDecision, facts: FileFacts, decider: Decider, columns: Mapping[str, Zoned]
 ) -> dict[int, tuple[tuple[int, int], ...]]:
     """The rows that zones leave of the row groups that are read.
 
@@ -85,64 +97,85 @@ def rows_left(
     ParquetBloomError
         Zones contradict the file, or cannot be read.
     """
-    row_groups = np.array(decision.selected, np.intp)
-    sizes = np.array([facts.num_rows[row_group] or 0 for row_group in decision.selected], np.int64)
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    laid = {name: _lay(column, facts, row_groups, begins, sizes) for name, column in columns.items()}
-    # Between two of these rows no column goes from one zone to the next.
-    borders = np.unique(np.concatenate([begins, ends, *(part for one in laid.values() for part in one[1:3])]))
-    first, count = borders[:-1], len(borders) - 1
-    of_stretch = row_groups[np.searchsorted(ends, first, "right")]
-    at = {name: one.at(first) for name, one in laid.items()}
-    evidence = {name: _evidence(facts, name, of_stretch, columns.get(name), at.get(name)) for name in decider.columns}
+    # By weak references, which tell an index from each later one: what is kept must not keep it open.
+    by_zones = tuple((name, ref(one.asked), one.number) for name, one in columns.items())
+    key = by_zones, tuple(decision.selected)
+    stretches = facts.beside.get(key)
+    if stretches is None:
+        stretches = _stretches(facts, decision.selected, decider.columns, columns)
+        if len(facts.beside) >= _FEW:
+            facts.beside.clear()
+        facts.beside[key] = stretches
 
     def ask(questions: list[Question]) -> list[Answer]:
-        answers = []
-        for question in questions:
-            column, places = columns[question.column], at[question.column][question.places]
-            answers.append(Answer(column.asked.check(column.zones[places], question.hashes)))
-        return answers
+        return [
+            Answer(columns[one.column].asked.check(stretches.zones[one.column][one.places], one.hashes))
+            for one in questions
+        ]
 
-    possible = decider.possible(decider.decide_all(evidence, count, ask))
+    borders = stretches.borders
+    possible = decider.possible(decider.decide_all(stretches.evidence, len(borders) - 1, ask))
     found = {}
-    stretches = np.searchsorted(borders, np.append(begins, ends[-1:])).tolist()
-    for place, row_group in enumerate(decision.selected):
-        part = possible[stretches[place] : stretches[place + 1]]
+    for row_group, first_row, begin, end in stretches.parts:
+        part = possible[begin:end]
         if not part.all():
-            changes = np.flatnonzero(np.diff(part, prepend=False, append=False)).reshape(-1, 2)
-            rows = borders[stretches[place] : stretches[place + 1] + 1][changes] - begins[place]
+            outside = np.zeros(len(part) + 2, np.int8)  # and what is around them
+            outside[1:-1] = part
+            changes = np.flatnonzero(outside[1:] != outside[:-1]).reshape(-1, 2)
+            rows = borders[begin : end + 1][changes] - first_row
             found[row_group] = tuple((start, stop) for start, stop in rows.tolist())
     return found
 
 
-def _lay(column: OfColumn, facts: FileFacts, row_groups: NDArray[np.intp], begins: Rows, sizes: Rows) -> _Laid:
+def _stretches(
+    facts: FileFacts, selected: Sequence[int], names: Sequence[str], columns: Mapping[str, Zoned]
+) -> _Stretches:
+    """What is known of the rows of the row groups that are read, before it is said which values are asked for."""
+    row_groups = np.array(selected, np.intp)
+    sizes = np.array([facts.num_rows[row_group] or 0 for row_group in selected], np.int64)
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    laid = {name: _lay(one, facts, row_groups, begins, sizes) for name, one in columns.items()}
+    # Between two of these rows no column goes from one zone to the next.
+    borders = np.unique(np.concatenate([begins, ends, *(part for one in laid.values() for part in one[:2])]))
+    first = borders[:-1]
+    of_stretch = row_groups[np.searchsorted(ends, first, "right")]
+    at = {name: one.at(first) for name, one in laid.items()}
+    evidence = {name: _evidence(facts, name, of_stretch) for name in names}
+    for name, one in columns.items():
+        evidence[name] = _with_zones(facts, name, one, evidence[name], laid[name], at[name])
+    places = np.searchsorted(borders, [begins, ends]).tolist()
+    parts = list(zip(selected, begins.tolist(), *places, strict=True))
+    return _Stretches(borders, parts, {name: laid[name].zones[at[name]] for name in columns}, evidence)
+
+
+def _lay(one: Zoned, facts: FileFacts, row_groups: NDArray[np.intp], begins: Rows, sizes: Rows) -> _Laid:
     """Zones of row groups that are read, in the order of their rows, and no longer than the row group."""
+    zones = one.asked.zones_of(one.number)
     place = np.full(max(len(facts.num_rows), 1), -1, np.intp)
     place[row_groups] = np.arange(len(row_groups))
-    inside = (column.row_group >= 0) & (column.row_group < len(facts.num_rows))
-    inside &= (column.start >= 0) & (column.length > 0)
-    of_zone = np.where(inside, place[np.where(inside, column.row_group, 0)], -1)
+    inside = (zones.row_group >= 0) & (zones.row_group < len(facts.num_rows))
+    inside &= (zones.start >= 0) & (zones.length > 0)
+    of_zone = np.where(inside, place[np.where(inside, zones.row_group, 0)], -1)
     chosen = np.flatnonzero(of_zone >= 0)
     of_zone = of_zone[chosen]
-    start, length = column.start[chosen], column.length[chosen]
+    start, length = zones.start[chosen], zones.length[chosen]
     stop = np.minimum(length, sizes[of_zone] - start) + start  # in this order: nothing overflows
     kept = start < stop
     start, stop = (start + begins[of_zone])[kept], (stop + begins[of_zone])[kept]
     order = np.argsort(start, kind="stable")
-    return _Laid(column, start[order], stop[order], chosen[kept][order])
+    numbers = chosen[kept][order]
+    return _Laid(start[order], stop[order], zones.zones[numbers], zones.has_null[numbers])
 
 
-def _evidence(
-    facts: FileFacts, name: str, row_groups: NDArray[np.intp], zones: OfColumn | None, at: NDArray[np.intp] | None
-) -> ColumnEvidence | None:
-    """What is known of a column in stretches: of their row groups, and of their zones."""
+def _evidence(facts: FileFacts, name: str, row_groups: NDArray[np.intp]) -> ColumnEvidence | None:
+    """What is known of a column in stretches of row groups without its zones."""
     of_column = facts.columns[name]
     if of_column is None:
         return None
     # A filter of the whole row group is not asked again.
     own = of_column.evidence.at(row_groups)
-    found = replace(
+    return replace(
         own,
         has_values=np.where(own.has_values == NO, NO, UNKNOWN).astype(np.int8),
         has_nulls=np.where(own.has_nulls == NO, NO, UNKNOWN).astype(np.int8),
@@ -150,14 +183,23 @@ def _evidence(
         doubts=(),
         holds=facts.holds[name],
     )
-    if zones is None or at is None:
-        return found
-    if zones.column_type != found.column_type:
-        problem = f"its zones are of {zones.column_type}, the column is of {found.column_type}: they are not used"
+
+
+def _with_zones(
+    facts: FileFacts, name: str, one: Zoned, found: ColumnEvidence | None, laid: _Laid, at: NDArray[np.intp]
+) -> ColumnEvidence:
+    """What is known of a column in stretches by its zones, too, of which their numbers are given."""
+    of_column = facts.columns[name]
+    assert of_column is not None
+    assert found is not None
+    # As the file stored the column's values when the zones were made.
+    column_type = one.asked.file(one.number).column_type
+    if column_type != found.column_type:
+        problem = f"its zones are of {column_type}, the column is of {found.column_type}: they are not used"
         raise ParquetBloomError(problem, column=name)
     from ..zones import keying
 
     has_nulls = found.has_nulls
     if not of_column.leaf.repeated:  # of lists, only nulls among their elements would be known
-        has_nulls = np.where((at >= 0) & ~np.append(zones.has_null, True)[at], NO, has_nulls).astype(np.int8)
+        has_nulls = np.where((at >= 0) & ~np.append(laid.has_null, True)[at], NO, has_nulls).astype(np.int8)
     return replace(found, has_nulls=has_nulls, filtered=at >= 0, keying=keying)

@@ -20,7 +20,7 @@ from ..predicate.tree import Contains, Equal, In, IsNull
 from ..storage import Entry
 from .looks import Look
 from .report import ZONES, FileDecision, RowGroupDecision
-from .zone_rows import OfColumn, rows_left
+from .zone_rows import Zoned, rows_left
 
 if TYPE_CHECKING:
     from ..zones import ZonedFile, ZoneIndex
@@ -64,7 +64,7 @@ class ZoneView:
         assert decision is not None
         if facts is None or isinstance(decider, bool) or not decision.selected:
             return decision
-        columns: dict[str, OfColumn] = {}
+        columns: dict[str, Zoned] = {}
         for place, (_, index) in enumerate(self._indexes):
             number = index.of_file(decision.path, self._filesystem)
             if number is None:
@@ -73,7 +73,7 @@ class ZoneView:
             try:
                 names = _names(index, facts, decider) - columns.keys()
                 if names and self._is_same(index, number, decision):
-                    columns |= dict.fromkeys(names, OfColumn.of(index, number))
+                    columns |= dict.fromkeys(names, Zoned(index, number))
             except ParquetBloomError as error:
                 self._doubt(error, decision.path)
         self._asked = True

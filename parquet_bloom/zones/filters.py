@@ -145,7 +145,10 @@ class PlacedFilters(FilterPart):
 
     def _ask_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         places = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
-        wanted, numbers = np.unique(places, return_inverse=True)
+        if len(hashes) == 1:  # each of the blocks is wanted once
+            wanted, numbers = places.ravel(), np.arange(len(rows))
+        else:
+            wanted, numbers = np.unique(places, return_inverse=True)
         blocks = self._source.gather(wanted, np.full(len(wanted), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
         numbers = np.ascontiguousarray(numbers.reshape(places.shape), np.int64)
         return np.asarray(check_blocks(blocks, numbers, hashes).any(axis=1))
@@ -222,6 +225,8 @@ class Filters:
             return found
         if zones.min() < 0 or zones.max() >= len(self):
             raise ValueError(f"there are {len(self)} zones, from 0 on")
+        if len(self._parts) == 1:
+            return self._parts[0].check(zones, hashes)
         of_part = np.searchsorted(self._ends, zones, "right")
         for number in np.unique(of_part).tolist():
             here = np.flatnonzero(of_part == number)

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata.page_values import find_equal, find_values, split_byte_arrays, take_byte_arrays, take_hybrid
+from parquet_bloom.metadata.page_values import (
+    find_equal,
+    find_values,
+    split_byte_arrays,
+    take_byte_arrays,
+    take_fixed,
+    take_hybrid,
+)
 
 
 def varint(value):
@@ -127,6 +134,15 @@ def test_byte_arrays() -> None:
     ]:
         with pytest.raises(MalformedFooterError):
             take_byte_arrays(broken, np.array([number], np.int64))
+
+
+def test_values_of_one_width() -> None:
+    data = bytes(range(50))  # and a part of a value that is missing
+    assert take_fixed(data, 8, np.array([5, 0, 5], np.int64)) == data[40:48] + data[:8] + data[40:48]
+    assert take_fixed(b"", 8, np.array([], np.int64)) == b""
+    for width, number in [(8, 6), (8, -1), (8, 1 << 60), (0, 0), (-1, 0), (64, 0)]:
+        with pytest.raises(MalformedFooterError):
+            take_fixed(data, width, np.array([number], np.int64))
 
 
 def test_byte_arrays_as_arrow_has_them() -> None:

@@ -17,6 +17,7 @@ from peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.file import page_lookup, pages
+from parquet_bloom.file.page_plan import Plan
 from parquet_bloom.file.pages import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
 
@@ -368,9 +369,9 @@ def test_adjacent_pages_are_one_range(tmp_path) -> None:
         group.read(["a"], np.array([0]))
         known = group._lookup.find([leaf])[leaf.index]
         known.confirmed = 0
-        plan = group._plan(leaf, known, np.array([found[1][2], found[2][2], found[5][2]]))
+        plan = Plan.of(group._flat["a"], known, np.array([found[1][2], found[2][2], found[5][2]]))
     assert plan.spans() == [(found[1][0], found[1][1] + found[2][1]), found[5][:2]]
-    assert plan.unread.tolist() == [0, 3, 4]
+    assert plan.unread().tolist() == [0, 3, 4]
 
 
 def test_files_that_are_not_local(tmp_path) -> None:

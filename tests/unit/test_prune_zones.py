@@ -9,6 +9,7 @@ import random
 import shutil
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -297,7 +298,7 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
     original = pages.RowGroupPages._fetch
 
     def noted(self: Any, plans: Any) -> Any:
-        fetched.append({plan.leaf.name: plan.pages.tolist() for plan in plans})
+        fetched.append({plan.leaf.name: plan.pages for plan in plans})
         return original(self, plans)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -729,3 +730,24 @@ def test_other_file_systems(verified: list[str]) -> None:
     report = parquet_bloom.prune("/zoned/lake", where, **options)
     assert (left(report), len(report.zone_doubts)) == (dict.fromkeys(range(4)), 1)
     memory.rm("/zoned", recursive=True)
+
+
+def test_what_is_kept_of_one_index_is_not_asked_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is laid out of an index is kept with the file's footer: neither for a later index, nor so that it stays."""
+    monkeypatch.setattr("parquet_bloom.file.footer_cache.SETTLED_NS", -1)
+    path = write(tmp_path / "a.parquet")
+    for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory
+        zones.build(path, "id", tmp_path / "zones.arrow", rows_per_zone=size, fpp=1e-6)
+        index = zones.open(tmp_path / "zones.arrow")
+        for row in (3, 3, ROWS - 1):
+            report = parquet_bloom.prune(path, [("id", "=", IDS[row])], zones=index)
+            start = row % GROUP // size * size
+            expected = {row // GROUP: ((start, min(start + size, GROUP)),)}
+            assert {one.row_group: one.rows for one in report.files[0].row_groups if one.read} == expected
+            found = parquet_bloom.read_table(path, [("id", "=", IDS[row])], zones=index)
+            assert found["n"].to_pylist() == [row]
+        index.close()
+        gone = weakref.ref(index)
+        del index
+        gc.collect()
+        assert gone() is None
