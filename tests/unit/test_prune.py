@@ -151,7 +151,7 @@ def test_reports(path):
     (file,) = report.files
     assert [decision.read for decision in file.row_groups] == [False, False, True, False]
     assert {decision.num_rows for decision in file.row_groups} == {100}
-    nothing = parquet_bloom.prune(path, f"key = {ABSENT_KEY}")
+    nothing = parquet_bloom.prune(path, f"key = {ABSENT_KEY}", cache=None)
     assert nothing.selected == {}
     assert str(nothing).startswith("read 0 of 1 file, 0 of 4 row groups; 1 request, ")
 
