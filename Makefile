@@ -5,4 +5,4 @@ demo:   ; @bash tools/demo.sh           # the main job on a small lake that Spar
 test:   ; @bash tools/test.sh           # what the tests need, the build, and the tests
 lint:   ; @bash tools/lint.sh           # style, types, stubs, shell scripts
 bench:  ; @bash tools/bench.sh          # benchmarks against peers
-fuzz:   ; @bash tools/test.sh -m fuzz   # the fuzz tests
+fuzz:   ; @bash tools/fuzz.sh           # every fuzz target for a minute, under sanitizers

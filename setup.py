@@ -2,7 +2,9 @@
 
 Switches, read from the environment (set to anything but 0):
     PARQUET_BLOOM_DEBUG     no optimisation, debug symbols, C assertions, bounds checks even where a module has none
-    PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer; CONTRIBUTING.md says how to run them
+    PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer, or those named here with commas between
+                            them; `fuzzer` among them (clang alone) lets libFuzzer see what is reached. CONTRIBUTING.md
+                            says how to run what was built
     PARQUET_BLOOM_COVERAGE  line tracing, so that coverage's Cython plugin sees the compiled modules
 """
 
@@ -40,7 +42,15 @@ def switch(name: str) -> bool:
     return os.environ.get(f"PARQUET_BLOOM_{name}", "0") not in ("", "0")
 
 
-DEBUG, SANITIZE, COVERAGE = switch("DEBUG"), switch("SANITIZE"), switch("COVERAGE")
+def sanitizers() -> list[str]:
+    named = os.environ.get("PARQUET_BLOOM_SANITIZE", "0") if switch("SANITIZE") else ""
+    names = ["address", "undefined"] if named == "1" else [name for name in named.split(",") if name]
+    if unknown := set(names) - {"address", "undefined", "fuzzer"}:
+        raise SystemExit(f"PARQUET_BLOOM_SANITIZE names {', '.join(sorted(unknown))}, not address, undefined or fuzzer")
+    return ["fuzzer-no-link" if name == "fuzzer" else name for name in names]
+
+
+DEBUG, SANITIZE, COVERAGE = switch("DEBUG"), sanitizers(), switch("COVERAGE")
 
 # no -march: the base modules must run on every processor of the platform
 compile_flags = ["/O2"] if WINDOWS else ["-O3", "-g0"]
@@ -55,9 +65,9 @@ if DEBUG or SANITIZE:
 if DEBUG:
     directives |= {"boundscheck": True, "initializedcheck": True}
 if SANITIZE:
-    sanitizers = ["-fsanitize=address,undefined"]
-    compile_flags += sanitizers
-    link_flags += sanitizers
+    sanitized = [f"-fsanitize={','.join(SANITIZE)}"]
+    compile_flags += [*sanitized, "-fno-sanitize-recover=all"]
+    link_flags += sanitized
 if COVERAGE:
     directives["linetrace"] = True
     macros += [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
@@ -89,7 +99,7 @@ class BuildModules(build_ext):
     """Builds on all cores, and everything anew when the last build had other switches: by their times it looks done."""
 
     last_build = Path("build", "switches")
-    switches = f"debug={DEBUG} sanitize={SANITIZE} coverage={COVERAGE}\n"
+    switches = f"debug={DEBUG} sanitize={','.join(SANITIZE)} coverage={COVERAGE}\n"
 
     @classmethod
     def is_stale(cls) -> bool:

@@ -1,6 +1,7 @@
 """What this machine lacks to build and run the project; called by tools/setup.sh.
 
-    machine.py lacks [java] [jdk] [c++]   what is missing, a line each: the Debian package, then what it is needed for
+    machine.py lacks [java] [jdk] [c++] [clang]
+                                          what is missing, a line each: the Debian package, then what it is needed for
     machine.py java-home [jdk]            the home of a Java that Spark can use, or nothing; jdk: one with a compiler
 
 Nothing but the standard library, and no syntax newer than Python 3.6: this has to run, and say so, on any Python 3.
@@ -105,6 +106,10 @@ def lacks(wants):
         yield "openjdk-17-jdk-headless", "a Java compiler for the benchmarks"
     if "c++" in wants and not compiles(["g++", "-std=c++20"], ".cpp", "#include <string>\n"):
         yield "g++", "a C++ compiler for the tests"
+    if "clang" in wants and not compiles(["clang"], ".c", "#include <stdlib.h>\n"):
+        yield "clang", "a C compiler that libFuzzer sees into"
+    if "clang" in wants and not compiles(["clang", "-fsanitize=address,undefined"], ".c", "#include <stdlib.h>\n"):
+        yield "libclang-rt-dev", "that compiler's sanitizers"
 
 
 def main(arguments):

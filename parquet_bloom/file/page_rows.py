@@ -295,6 +295,16 @@ def _equal(
     leaf: Leaf, wanted: list[bytes], values: memoryview, numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Places in `numbers` of values that are one of those wanted, and which one."""
-    if (np.diff(numbers) < 0).any():  # those of a dictionary
-        values, numbers = memoryview(_taken(leaf, values, numbers)), np.arange(len(numbers))
-    return find_equal(values, _width(leaf), numbers, wanted)
+    width = _width(leaf)
+    if (np.diff(numbers) >= 0).all():
+        return find_equal(values, width, numbers, wanted)
+    # Those of a dictionary: an entry is looked at once, and never copied, however many rows have it.
+    num_entries = int(numbers.max()) + 1
+    if num_entries > len(values) // (width or 4):
+        raise Unsupported("values are missing")
+    found, which = find_equal(values, width, np.arange(num_entries), wanted)
+    which_of = np.full(num_entries, -1, np.int64)
+    which_of[found] = which
+    of_rows = which_of[numbers]
+    places = np.flatnonzero(of_rows >= 0)
+    return places, of_rows[places]

@@ -15,6 +15,7 @@ from ..errors import MalformedFooterError
 
 cdef enum:
     MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could ask for any amount of memory
+    MOST_TAKEN = 1 << 28   # bytes copied: rows of a few bytes may all be the one long value of a dictionary
 
 
 cdef int fail(str problem) except -1:
@@ -201,7 +202,7 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
     Raises
     ------
     MalformedFooterError
-        There are not as many.
+        There are not as many, or they are of more than 256 MiB together.
     """
     cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i, at, value = 0
     cdef int64_t[::1] order
@@ -230,6 +231,8 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
         starts[at] = pos - 4 - length
         lengths[at] = 4 + <int64_t>length
         total += lengths[at]
+        if total > MOST_TAKEN:
+            fail(f"values of more than {MOST_TAKEN} bytes are asked for")
     found = np.empty(total, np.uint8)
     if total:
         out = found

@@ -186,7 +186,7 @@ def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
     assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but nothing that is packed needs it"
     assert (
         problem(extras=["s4"])
-        == "there is no extra 's4'; there are: bench, delta, iceberg, lance, lint, orc, s3, serve, spark, test"
+        == "there is no extra 's4'; there are: bench, delta, fuzz, iceberg, lance, lint, orc, s3, serve, spark, test"
     )
 
 

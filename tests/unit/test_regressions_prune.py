@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import tracemalloc
+
+import numpy as np
 import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +15,9 @@ from oracle import I64
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError, UnreadableColumnError
+from parquet_bloom.file import page_lookup
+from parquet_bloom.file.pages import RowGroupPages
+from parquet_bloom.metadata.page_values import take_byte_arrays
 
 
 @pytest.fixture
@@ -86,3 +93,31 @@ def test_rows_of_a_row_group_that_is_said_to_have_others_are_not_passed_over(pat
     with pytest.raises(MalformedFooterError, match=f"column 'id': metadata: 10 values in {rows} rows"):
         parquet_bloom.read_table(path, where)
     assert parquet_bloom.read_table(path, "id = 13")["id"].to_pylist() == [13]
+
+
+def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
+    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+    long = ["a" * 100_000, "b" * 100_000]
+    table = pa.table({"name": [long[row % 2] for row in range(4000)]})
+    pq.write_table(table, tmp_path / "a.parquet", write_page_index=True, compression="zstd")
+    with parquet_bloom.open(tmp_path / "a.parquet") as file:
+        group = RowGroupPages(file, table.schema, 0)
+        tracemalloc.start()
+        try:
+            found = group.read_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert found is not None
+        assert (len(found[0]), len(found[1])) == (0, 0)
+        assert peak < 10 << 20  # all of them are 400 MB
+        rows, _ = group.read_equal("name", np.arange(3), [long[1].encode()])
+        assert rows.tolist() == [1]
+
+
+def test_rows_of_a_few_bytes_cannot_ask_for_any_amount_of_memory():
+    value = struct.pack("<I", 1 << 16) + bytes(1 << 16)
+    with pytest.raises(MalformedFooterError, match="268435456 bytes"):
+        take_byte_arrays(value, np.zeros(1 << 12, np.int64))
+    assert len(take_byte_arrays(value, np.zeros(9, np.int64))) == 9 * len(value)

@@ -1,0 +1,107 @@
+"""metadata/compact.pyx over a footer: indexing it, reading its values, and putting filters into it."""
+
+from __future__ import annotations
+
+import functools
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from taking import is_compared
+
+from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.metadata import compact
+
+ALLOWED = (MalformedFooterError,)
+
+PLACES = [name for name in compact.CHUNK_DTYPE.names if name.endswith(("start", "end"))]
+VALUES = [
+    name
+    for name in compact.CHUNK_DTYPE.names
+    if name not in PLACES and name not in ("filter_fields", "filter_offset", "filter_length")
+]
+
+
+def run(data: bytes) -> None:
+    file, row_groups, chunks = compact.index_footer(data)
+    assert file["end"] <= len(data)
+    assert row_groups["num_columns"].sum() == len(chunks) <= len(data)
+    for chunk in chunks[:8]:
+        assert 0 <= chunk["start"] <= len(data)
+        for name, kind in (("path_start", compact.LIST), ("statistics_start", compact.STRUCT)):
+            if chunk[name] >= 0:
+                compact.read_value(data, int(chunk[name]), kind)
+        if chunk["meta_start"] >= 0:
+            _, end = compact.read_struct(data, int(chunk["meta_start"]))
+            assert end == chunk["meta_end"]
+    if is_compared(data):
+        splice(data, chunks[chunks["meta_start"] >= 0])
+
+
+def splice(data: bytes, chunks: np.ndarray) -> None:
+    """Filters stand where they were put, and all else as before."""
+    some = chunks[:: 1 + data[-1] % 3]
+    places = 1 + np.arange(len(some)) * 12345
+    places[1::3] = -1
+    spliced = compact.splice_filters(data, some["meta_start"].copy(), some["meta_end"].copy(), places, places + 1)
+    _, _, after = compact.index_footer(spliced)
+    after = after[after["meta_start"] >= 0]
+    assert len(after) == len(chunks)
+    for name in VALUES:
+        assert (after[name] == chunks[name]).all(), name
+    changed = after[:: 1 + data[-1] % 3]
+    assert (changed["filter_offset"] == places).all()
+    assert (changed["filter_length"] == np.where(places < 0, -1, places + 1)).all()
+    assert (changed["filter_fields"] == np.where(places < 0, 0, 2)).all()
+    for old, new, place in zip(some[:4], changed[:4], places, strict=False):
+        fields, _ = compact.read_struct(data, int(old["meta_start"]))
+        others, _ = compact.read_struct(spliced, int(new["meta_start"]))
+        wanted = {number: repr(value) for number, value in fields.items() if number not in (14, 15)}
+        if place >= 0:
+            wanted |= {14: repr(int(place)), 15: repr(int(place) + 1)}
+        assert {number: repr(value) for number, value in others.items()} == wanted
+
+
+def footer_of(table: pa.Table, **options: object) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out, **options)
+    data = out.getvalue()
+    length = int.from_bytes(data[-8:-4], "little")
+    return data[-8 - length : -8]
+
+
+@functools.cache
+def seeds() -> list[bytes]:
+    small = pa.table({"a": [1, 2, 3]}).replace_schema_metadata(None)
+    wide = pa.table({"a": [1, 2], "b": ["x", None], "c": [[1.5], []], "d": [{"e": b"1"}, None]})
+    return [
+        footer_of(small, store_schema=False, compression="none", write_statistics=False),
+        footer_of(small, store_schema=False, row_group_size=1),
+        footer_of(wide, store_schema=False, write_page_index=True),
+        *made(),
+    ]
+
+
+def made() -> list[bytes]:
+    """Footers with filters, with fields out of order and far apart, and with encrypted columns."""
+    meta = [
+        (1, compact.I32, 2),
+        (3, compact.LIST, (compact.BINARY, [b"a", b"b"])),
+        (5, compact.I64, 10),
+        (9, compact.I64, 4),
+    ]
+    located = [*meta, (14, compact.I64, 100), (15, compact.I32, 48), (16, compact.I64, 5), (31, compact.BINARY, b"?")]
+    behind = [(31, compact.I64, 7), *meta, (20, compact.I64, 1), (15, compact.I32, 4), (14, compact.I64, 9)]
+    footers = []
+    for struct in (meta, located, behind):
+        chunk = [(2, compact.I64, 0), (3, compact.STRUCT, struct), (4, compact.I64, 7), (5, compact.I32, 8)]
+        hidden = [(2, compact.I64, 0), (8, compact.STRUCT, [(1, compact.STRUCT, [])]), (9, compact.BINARY, b"secret")]
+        group = [(1, compact.LIST, (compact.STRUCT, [chunk, hidden, chunk])), (2, compact.I64, 5), (3, compact.I64, 10)]
+        fields = [(1, compact.I32, 2), (2, compact.LIST, (compact.STRUCT, [])), (3, compact.I64, 20)]
+        footers.append(
+            compact.write_struct(
+                [*fields, (4, compact.LIST, (compact.STRUCT, [group, group])), (6, compact.BINARY, b"us")]
+            )
+        )
+    return footers
