@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, TypedDict
 
+_LONGEST_NAME, _LONGEST_PROBLEM = 256, 1024  # characters of a line
+
 
 class Place(TypedDict, total=False):
     """Where a problem is, as every exception takes it."""
@@ -58,8 +60,8 @@ class ParquetBloomError(Exception):
         if self.row_group is not None:
             place.append(f"row group {self.row_group}")
         if self.column is not None:
-            place.append(f"column '{self.column}'")
-        parts = [self.path, ", ".join(place), " ".join(self.problem.split())]
+            place.append(f"column '{shortened(self.column)}'")
+        parts = [self.path, ", ".join(place), shortened(" ".join(self.problem.split()), _LONGEST_PROBLEM)]
         return printable(": ".join(part for part in parts if part))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,6 +183,11 @@ class KernelError(ParquetBloomError, ImportError):
 
 def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any]) -> ParquetBloomError:
     return cls(problem, **fields)
+
+
+def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
+    """The text, or its beginning: what a file calls a column may be as long as its footer."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def printable(text: str) -> str:

@@ -332,6 +332,13 @@ class Many:
 
 
 @dataclass
+class Encoded:
+    """A value of any type as bytes that are written as they are, right or wrong."""
+
+    data: bytes
+
+
+@dataclass
 class Pairs:
     """A map: the types of keys and values, and the pairs."""
 
@@ -370,7 +377,7 @@ def write_struct(fields: Struct) -> bytes:
     out = bytearray()
     previous = 0
     for field_id, (type_name, value) in fields.items():
-        code = (1 if value else 2) if type_name == BOOL else CODES[type_name]
+        code = (1 if value else 2) if type_name == BOOL else CODES.get(type_name, 14)  # 14 is no type
         delta = field_id - previous
         if 1 <= delta <= 15 and field_id not in fields.long_form:
             out.append(delta << 4 | code)
@@ -460,6 +467,8 @@ def _read_value(type_name: str, data: bytes, position: int) -> tuple[Any, int]:
 
 
 def _write_value(type_name: str, value: Any) -> bytes:
+    if isinstance(value, Encoded):
+        return value.data
     if type_name == BOOL:
         return b"\x01" if value else b"\x02"
     if type_name == I8:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ..errors import ParquetBloomError, UnknownColumnError, printable
+from ..errors import ParquetBloomError, UnknownColumnError, printable, shortened
 from .advice import MAYBE, YES, Advice, ColumnAdvice
 from .options import FilterOptions
 from .survey import FileSurvey, spread, survey
@@ -169,14 +169,14 @@ def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
     upto = "<=" if size is not None and advice.distinct is None else ""
     return (
         advice.verdict,
-        printable(advice.column),
+        printable(shortened(advice.column)),
         advice.type,
         percent(advice.distinct),
         percent(advice.in_range),
         upto + percent(size),
         percent(advice.skipped_present),
         ", ".join(advice.engines) or "-",
-        printable(advice.reason),
+        printable(shortened(advice.reason, 1024)),
     )
 
 

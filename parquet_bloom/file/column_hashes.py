@@ -54,7 +54,7 @@ class ColumnHashes:
             if not self.column_type.hashable:
                 problem = "BOOLEAN columns are not indexed: there are two values to find"
                 raise UnsupportedTypeError(problem, column=leaf.name)
-            self._counts = [_num_values(file.footer, row_group, leaf) for row_group in file.row_groups]
+            self._counts = [num_values_of(file.footer, row_group, leaf) for row_group in file.row_groups]
             self._reader = ColumnReader(file.source, file.footer, leaf)
         except ParquetBloomError as error:
             error.path = error.path or file.path
@@ -87,8 +87,14 @@ def distinct_hashes(file: BloomFile, leaf: Leaf) -> Iterator[tuple[int, NDArray[
     return ((row_group, hashes.of(row_group)) for row_group in file.row_groups)
 
 
-def _num_values(footer: Footer, row_group: int, leaf: Leaf) -> int:
-    """How many values and nulls a column chunk has; raises where it cannot be read, or not all readers see the same."""
+def num_values_of(footer: Footer, row_group: int, leaf: Leaf) -> int:
+    """How many values and nulls a column chunk has, whose pages stand, not encrypted, in the file.
+
+    Raises
+    ------
+    EncryptedFileError, UnreadableColumnError, MalformedFooterError
+        They do not, or the row group is said to have another number of rows, so that readers disagree on what there is.
+    """
     num_values = int(require_plain(footer, row_group, leaf)["num_values"])
     num_rows = footer.num_rows_of(row_group)
     fits = num_values >= num_rows > 0 or num_values == num_rows == 0 if leaf.repeated else num_values == num_rows

@@ -15,6 +15,7 @@ from ..metadata.footer import Footer, Leaf
 from ..storage import file_system
 from ..threads import in_order, processors
 from .build import BuiltFilter, FilterBuilder
+from .column_hashes import num_values_of
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .reader import BloomFile, ChunkFilter
 from .rewriting import (
@@ -177,8 +178,7 @@ class _Embedding:
             self.tail = cut_tail(file, file.chunks(), {(row_group, plan.leaf.index) for row_group, plan in self.todo})
 
     def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
-        record = self.footer.chunk(row_group, plan.leaf)
-        if record["num_values"] == 0:
+        if num_values_of(self.footer, row_group, plan.leaf) == 0:
             return False  # no rows, nothing to find
         chunk = self.file.chunk(row_group, plan.leaf)
         if chunk is None or self.replace:

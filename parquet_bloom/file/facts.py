@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..errors import BrokenFilterError, MalformedFooterError
+from ..errors import BrokenFilterError, EncryptedFileError, MalformedFooterError
 from ..hashing import physical
 from ..hashing.physical import ColumnType, Domain
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
@@ -50,7 +50,9 @@ class ColumnFacts:
             column_type, [_of_chunk(file, i, leaf, column_type, record) for i, record in enumerate(records)]
         )
         self._places = [
-            None if isinstance(record, MalformedFooterError) else record[["filter_offset", "filter_length"]].item()
+            None
+            if isinstance(record, EncryptedFileError | MalformedFooterError)
+            else record[["filter_offset", "filter_length"]].item()
             for record in records
         ]
         self.starts = np.zeros(file.num_row_groups, np.int64)
@@ -100,10 +102,16 @@ def _holds(leaf: Leaf, name: str, ignore_case: bool) -> Holds:
 
 
 def _of_chunk(
-    file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, record: np.void | MalformedFooterError
+    file: BloomFile,
+    row_group: int,
+    leaf: Leaf,
+    column_type: ColumnType,
+    record: np.void | EncryptedFileError | MalformedFooterError,
 ) -> Evidence:
-    if isinstance(record, MalformedFooterError):
+    if isinstance(record, EncryptedFileError | MalformedFooterError):
         return Evidence(column_type, doubt=record.problem)
+    if record["encrypted"]:  # what its writer says of it is said under encryption: nobody answers for the rest
+        return Evidence(column_type, doubt="the column is encrypted")
     footer = file.footer
     statistics = footer.statistics(record)
     low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)

@@ -13,7 +13,14 @@ import numpy as np
 
 from ..core import memory
 from ..core.variants import DETECT, FINAL, Variant
-from ..errors import BrokenFilterError, MissingFilterError, NotParquetError, ParquetBloomError, UnknownColumnError
+from ..errors import (
+    BrokenFilterError,
+    EncryptedFileError,
+    MissingFilterError,
+    NotParquetError,
+    ParquetBloomError,
+    UnknownColumnError,
+)
 from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
@@ -434,7 +441,9 @@ class BloomFile:
             leaves = [leaf for leaf in leaves if leaf.index in wanted]
         for row_group in self.row_groups if row_groups is None else row_groups:
             for leaf in leaves:
-                found = self.chunk(row_group, leaf)
+                found = None
+                with suppress(EncryptedFileError):  # with all of its metadata: no place of a filter can be seen
+                    found = self.chunk(row_group, leaf)
                 if found is not None:
                     yield found
 

@@ -490,7 +490,11 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
                 chunk = <Chunk*>_append(chunks, sizeof(Chunk))
                 chunk[0] = blank
                 chunk.column = i
-                _index_chunk(cursor, chunk)
+                try:
+                    _index_chunk(cursor, chunk)
+                except MalformedFooterError as error:
+                    error.problem += f", in column chunk {i}"  # its name is in what was not read yet
+                    raise
         elif field.id == 3 and _is_int(field.type):
             row_group.num_rows = cursor.integer()
         else:
@@ -544,7 +548,11 @@ def index_footer(const uint8_t[::1] footer not None):
                 if count and element_type != STRUCT:
                     cursor.fail("row groups are not structs")
                 for i in range(count):
-                    _index_row_group(cursor, i, &row_groups, &chunks)
+                    try:
+                        _index_row_group(cursor, i, &row_groups, &chunks)
+                    except MalformedFooterError as error:
+                        error.row_group = i
+                        raise
             elif field.id == 3:
                 found["num_rows"] = cursor.integer()
             else:

@@ -205,8 +205,8 @@ class Footer:
         for number, what in ((2, "schema"), (3, "num_rows"), (4, "row groups")):
             if number not in self._positions:
                 raise MalformedFooterError(f"metadata: the footer has no {what}")
-        if (self.row_groups["num_rows"] < 0).any():
-            raise MalformedFooterError("metadata: a row group does not say how many rows it has")
+        for row_group in np.flatnonzero(self.row_groups["num_rows"] < 0)[:1].tolist():
+            raise MalformedFooterError("metadata: it does not say how many rows it has", row_group=row_group)
 
     @property
     def num_row_groups(self) -> int:
@@ -262,6 +262,12 @@ class Footer:
         behind = [place for number, place in self._positions.items() if number != "num_rows" and place > start]
         return bytes(self.data[start : min(behind)])
 
+    @property
+    def encrypted_leaves(self) -> list[Leaf]:
+        """The columns that are encrypted in any row group."""
+        columns = set(self.chunks["column"][self.chunks["encrypted"] != 0].tolist())
+        return [leaf for leaf in self.leaves if leaf.index in columns]
+
     # ------------------------------------------------------------------------------------------------- chunks
 
     def num_rows_of(self, row_group: int) -> int:
@@ -281,6 +287,8 @@ class Footer:
         ------
         MalformedFooterError
             The chunk is missing, has no metadata, or is another column's by its own path or type.
+        EncryptedFileError
+            Its metadata cannot be seen.
         """
         place: Place = {"row_group": row_group, "column": leaf.name}
         group = self.row_groups[row_group]
@@ -290,8 +298,9 @@ class Footer:
             )
         record = self.chunks[int(group["first_chunk"]) + leaf.index]
         if record["meta_start"] < 0:
-            problem = "metadata: the column chunk is encrypted" if record["encrypted"] else "metadata: missing"
-            raise MalformedFooterError(problem, **place)
+            if record["encrypted"]:
+                raise EncryptedFileError("the column is encrypted", **place)
+            raise MalformedFooterError("metadata: missing", **place)
         if record["path_start"] >= 0 and not self._names(int(record["path_start"]), leaf):
             path = read_value(self.data, int(record["path_start"]), LIST)
             if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != list(leaf.path):
@@ -304,10 +313,10 @@ class Footer:
         """Whether the path at a position is, byte for byte, the one that is usual for a leaf."""
         return self.data[path_start : path_start + len(leaf.encoded_path)] == leaf.encoded_path
 
-    def column_chunks(self, leaf: Leaf) -> list[np.void | MalformedFooterError]:
+    def column_chunks(self, leaf: Leaf) -> list[np.void | EncryptedFileError | MalformedFooterError]:
         """The records of a column's chunks, one a row group; what `chunk` would raise in place of one that is odd."""
         groups, number = self.row_groups, PHYSICAL_TYPES.index(leaf.physical)
-        found: list[np.void | MalformedFooterError] = []
+        found: list[np.void | EncryptedFileError | MalformedFooterError] = []
         if (groups["num_columns"] == len(self.leaves)).all():
             records = self.chunks[groups["first_chunk"] + leaf.index]
             usual = (records["meta_start"] >= 0) & (records["physical_type"] == number)
@@ -317,7 +326,7 @@ class Footer:
         for row_group in range(self.num_row_groups):
             try:
                 found.append(self.chunk(row_group, leaf))
-            except MalformedFooterError as error:
+            except (EncryptedFileError, MalformedFooterError) as error:
                 found.append(error)
         return found
 

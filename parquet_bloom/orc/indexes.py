@@ -14,7 +14,7 @@ from .filters import OrcFilter, parse_filter
 from .messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
 from .positions import has_positions, needed
 from .schema import OrcLeaf
-from .statistics import evidence_of
+from .statistics import OF_OTHER_ROWS, evidence_of
 from .stripes import (
     BLOOM_FILTER,
     BLOOM_FILTER_UTF8,
@@ -29,6 +29,8 @@ from .trust import fault_of, old_clock
 
 FILTER_STREAMS = (BLOOM_FILTER_UTF8, BLOOM_FILTER)
 """Kinds of filters, the better first."""
+
+_SHIFTED = "the row index is that of another stride: an entry counts more values than its row group has rows"
 
 Place = tuple[OrcLeaf, int]
 """A column, in a stripe."""
@@ -60,8 +62,8 @@ class Indexes:
         footer = self._footers[stripe]
         return footer.timezone if isinstance(footer, StripeFooter) else ""
 
-    def problem_of(self, stripe: int) -> str | None:
-        """Why a stripe's footer cannot be read; None if it can."""
+    def problem(self, stripe: int) -> str | None:
+        """Why the footer of a stripe cannot be read, or None."""
         self._read_footers([stripe])
         footer = self._footers[stripe]
         return footer if isinstance(footer, str) else None
@@ -154,6 +156,8 @@ class Indexes:
                     found.append(evidence_of(stream, start, end, leaf, self._tail, num_rows))
                 else:
                     found.append(unknown)
+            if any(one.doubt == OF_OTHER_ROWS for one in found):  # so all entries may begin elsewhere
+                return [replace(unknown, doubt=_SHIFTED)] * count
             return found
         except MalformedOrcError as error:
             return [replace(unknown, doubt=f"the row index cannot be read: {error.problem}")] * count
@@ -163,6 +167,8 @@ class Indexes:
         kind, fault = self._filters_there(leaf, stripe)
         if kind is None:
             return known
+        if known and known[0].doubt == _SHIFTED:
+            fault = fault or _SHIFTED
         footer = self._footers[stripe]
         assert isinstance(footer, StripeFooter)
         found = []
@@ -218,6 +224,8 @@ class Indexes:
             return None
         count, known = self.row_groups_in(stripe), self._known[stripe, leaf.column_id]
         fault = fault_of(self._tail, leaf, kind, footer.bloom_encodings.get(leaf.column_id, 0))
+        if known and known[0].doubt == _SHIFTED:
+            fault = fault or _SHIFTED
         try:
             if isinstance(stream, MalformedOrcError):
                 raise stream

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MalformedOrcError, ParquetBloomError, UnreadableColumnError
+from ..errors import MalformedOrcError, ParquetBloomError
 from ..file.columns import find_leaf
 from ..metadata.protobuf import read_spans
 from ..predicate.evidence import Evidence
@@ -153,14 +153,18 @@ class OrcFile:
             for filters, (_, stripe) in zip(found, places, strict=True)
         ]
 
-    def require_streams(self, stripe: int) -> None:
-        """Raise UnreadableColumnError unless a stripe's streams fill it, as its footer has them.
+    def require_readable(self, stripe: int) -> None:
+        """Raise where the footer of a stripe contradicts itself: values would be read from the wrong bytes.
 
         ORC's C++ library believes a footer: it reads what lies elsewhere as values, or memory that is not its own.
+
+        Raises
+        ------
+        EncryptedFileError, MalformedOrcError
         """
-        problem = self._indexes.problem_of(stripe)
-        if problem is not None:
-            raise UnreadableColumnError(problem, path=self.path)
+        problem = self._indexes.problem(stripe)
+        if problem:
+            raise MalformedOrcError(problem, path=self.source.name)
 
     def seekable(self, stripe: int, names: Iterable[str]) -> bool:
         """Whether ORC's C++ library can be sent to single row groups of a stripe, to read flat columns by name."""

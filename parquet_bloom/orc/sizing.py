@@ -11,6 +11,9 @@ STRIDE = 10_000
 """Rows of a row group, unless the writer is told otherwise."""
 
 
+_MOST_BITS = (1 << 31) - 64
+
+
 def num_bits(expected: int, fpp: float) -> int:
     """Bits of a filter that is made for so many values; see `core.orc_hash.size_for`, which has the same errors."""
     return size_for(expected, fpp)[0]
@@ -38,4 +41,8 @@ class StrideSizing:
     stride: int = STRIDE
 
     def __call__(self, ndv: int, fpp: float) -> int:
-        return max(1, -(-ndv // self.stride)) * num_bits(self.stride, fpp) // 8
+        # A stride may be any number: where the filter would be larger than ORC has any, it is as large as they get.
+        bits = (
+            num_bits(self.stride, fpp) if -self.stride * math.log(fpp) < _MOST_BITS * math.log(2) ** 2 else _MOST_BITS
+        )
+        return max(1, -(-ndv // self.stride)) * bits // 8

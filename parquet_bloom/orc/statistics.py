@@ -35,6 +35,9 @@ _DAY_MS = 86_400_000
 _MS = 1_000_000
 _REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 
+OF_OTHER_ROWS = "its statistics count more values than there are rows"
+"""The doubt about statistics that are of other rows than asked for."""
+
 
 def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> Evidence:
     """What the message ColumnStatistics in [start, end) of `data` says of a column in so many rows.
@@ -49,7 +52,9 @@ def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, nu
     has_values = has_nulls = None
     if count is not None:
         has_values = count > 0
-        if not leaf.repeated and (count > num_rows or (count == 0 and has_null is False and len(leaf.path) == 1)):
+        if not leaf.repeated and count > num_rows:
+            return Evidence(leaf.column_type, doubt=OF_OTHER_ROWS)
+        if count == 0 and has_null is False and not leaf.repeated and len(leaf.path) == 1:
             return Evidence(leaf.column_type)  # these are statistics of something else
     if has_null:
         has_nulls = True if count != num_rows or leaf.repeated else None

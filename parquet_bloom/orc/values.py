@@ -52,7 +52,7 @@ class StripeValues:
     def _column(self, leaf: OrcLeaf, stripe: int) -> pa.Array:
         top = leaf.path[0] if leaf.path else ""
         if self._last is None or self._last[0] != (stripe, top):
-            self._file.require_streams(stripe)
+            self._file.require_readable(stripe)
             with self._file.source.arrow_file() as opened:
                 file = self._reader(opened)
                 # A dot in a name would be taken for the way to a column below.

@@ -67,7 +67,9 @@ class OrcData:
     @cached_property
     def schema(self) -> pa.Schema:
         with reading(self):
-            return self.reader.schema
+            schema = self.reader.schema
+            assert schema.names is not None  # decodes them, which fails for what is no text
+            return schema
 
     def chosen(self, columns: Sequence[str]) -> pa.Schema:
         return picked(self.schema, columns, self.path)
@@ -81,7 +83,8 @@ class OrcData:
     def read(self, row_group: int, columns: Sequence[str], zoned: Spans | None = None) -> pa.Table:
         schema = self.chosen([name for name in columns if name in self.schema.names])
         with reading(self):
-            return _Stripe(self, [row_group]).read(schema)
+            (stripe,) = self._stripes([row_group])
+            return stripe.read(schema)
 
     def matching(self, left: Left, question: Question, wanted: OfFile) -> Iterator[pa.Table]:
         for stripe in self._stripes([row_group for row_group, _ in left]):  # zones know Parquet files only
@@ -163,7 +166,7 @@ class _Stripe:
         ranges = self._ranges()
         if wraps():
             self._require_countable(schema)
-        self._data.file.require_streams(self._stripe.number)
+        self._data.file.require_readable(self._stripe.number)
         if orc_seeking.pays(schema, ranges, self._stripe.num_rows):
             found = orc_seeking.read(self._data.file, self._stripe.number, ranges, self._data.schema, schema)
             if found is not None:

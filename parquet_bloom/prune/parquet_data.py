@@ -114,6 +114,7 @@ class ParquetData:
         rows = None
         with reading(self.file):
             if isinstance(decider, Decider):
+                self.file.footer.require_even(row_group)
                 pages = RowGroupPages(self.file, schema_in(self.file), row_group)
                 rows = left_by_both(self.file, row_group, pages, decider, zoned)
         whole = [(0, self.num_rows_of(row_group))]

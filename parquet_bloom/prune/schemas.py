@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
+from ..errors import EncryptedFileError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from ..file.reader import BloomFile
 from ..metadata.footer import MAGIC, TAIL_BYTES
 from ..threads import in_order, processors
@@ -17,6 +17,7 @@ from ..threads import in_order, processors
 T = TypeVar("T")
 R = TypeVar("R")
 
+_NAMED = 5  # encrypted columns that an error lists
 _THREADS = 8  # footers on remote storage come late, not slowly
 
 
@@ -34,9 +35,17 @@ def reading(file: _Pathed) -> Iterator[None]:
         error.path = error.path or file.path
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UnreadableColumnError(
-            f"cannot be read: {(str(error).splitlines() or ['?'])[0]}", path=file.path
-        ) from error
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        if "decrypt" in reason and isinstance(file, BloomFile):
+            raise _encrypted(file) from error
+        raise UnreadableColumnError(f"cannot be read: {reason}", path=file.path) from error
+
+
+def _encrypted(file: BloomFile) -> EncryptedFileError:
+    """The error of a file one of whose encrypted columns was to be read."""
+    names = [f"'{leaf.name}'" for leaf in file.footer.encrypted_leaves]
+    told = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} others" if len(names) > _NAMED else "")
+    return EncryptedFileError(f"encrypted columns cannot be read, only the others: {told}", path=file.path)
 
 
 def metadata_of(file: BloomFile) -> pq.FileMetaData:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ..core import sbbf
 from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
+from ..file.column_hashes import num_values_of
 from ..file.columns import find_leaves, type_of
-from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint, require_plain
+from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from ..file.reader import BloomFile
 from ..file.stamps import settle
 from ..file.values import ColumnReader, outside_type
@@ -114,7 +115,7 @@ def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource
         file = BloomFile(source, None)
         leaf = find_column(file, column)
         for row_group in file.row_groups:
-            require_plain(file.footer, row_group, leaf)
+            num_values_of(file.footer, row_group, leaf)
         reader = ColumnReader(source, file.footer, leaf)
         return ZonedSource(entry, file, leaf, type_of(leaf), reader, stamp, footer_fingerprint(file.footer))
     except BaseException:
@@ -153,6 +154,7 @@ class ZoneMaker:
             try:
                 return Piece(entry, _opened(entry, self._column, self._filesystem))
             except ParquetBloomError as error:
+                error.path = error.path or entry.path
                 return Piece(entry, None, error=error)
 
         with (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
-from orc_files import Parts, fields_of, message_of, with_fields, with_stripe_footer
+from orc_files import Parts, fields_of, message_of, patched, with_fields, with_stripe_footer
 from orc_tables import by_pyorc
 
 import parquet_bloom
@@ -159,7 +159,7 @@ def test_rows_are_not_read_where_a_stripe_footer_is_wrong(one_stripe: Path, tmp_
     report = parquet_bloom.prune(path, "i = 33")
     assert 3 in report.selected[str(path)]
     assert "footer of stripe 0 cannot be read" in str(report.files[0].row_groups[3].doubts)
-    with pytest.raises(UnreadableColumnError, match="stripe 0"):
+    with pytest.raises(MalformedOrcError, match="stripe 0"):
         parquet_bloom.read_table(path, "i = 33")
     assert not orc.verify(path, data=True).problems  # no filter is there to be wrong
 
@@ -188,3 +188,58 @@ def test_a_seek_needs_all_positions(one_stripe: Path):
     assert not has_positions(entries, 2, 5)
     assert not has_positions(entries, 3, 4)
     assert not has_positions(b"\x0a\x7f", 1, 0)
+
+
+def test_advice_on_a_file_whose_stride_is_larger_than_any_filter(tmp_path: Path):
+    """It ended in a ValueError: filters are sized for the stride, which a footer may set to anything."""
+    path = tmp_path / "a.orc"
+    table = pa.table({"a": range(50)})
+    po.write_table(table, path, row_index_stride=16, bloom_filter_columns=[1], compression="uncompressed")
+    for stride in (1 << 27, 1 << 28, 1 << 31, (1 << 64) - 1):
+        report = parquet_bloom.advise(patched(path, tmp_path / "b.orc", {8: stride}), fpp=1e-6)
+        assert [advice.column for advice in report.columns] == ["a"]
+
+
+@pytest.mark.parametrize("stride", [21, 23, 24])
+def test_a_stride_under_which_there_are_as_many_row_groups(stride: int, tmp_path: Path):
+    """Entries and filters were taken for those of other rows, and rows between were lost; only counts tell."""
+    path = tmp_path / "a.orc"
+    keys = random.Random(4).sample(range(1 << 40), 100)
+    table = pa.table({"a": keys, "b": [f"{key:x}" for key in keys]})
+    po.write_table(table, path, row_index_stride=20, bloom_filter_columns=[1, 2], compression="uncompressed")
+    shifted = patched(path, tmp_path / "b.orc", {8: stride})
+    with orc.open(shifted) as file:
+        assert len(file.row_groups) == 5
+    for row in (20, 22, 40, 43, 60, 66, 99):
+        for where in (f"a = {keys[row]}", f"b = '{keys[row]:x}'"):
+            assert parquet_bloom.read_table(shifted, where).num_rows == 1
+            assert "of another stride" in str(parquet_bloom.prune(shifted, where).doubts)
+            assert parquet_bloom.prune(path, where).doubts == []
+
+
+@pytest.mark.parametrize("change", [{1: 0}, {3: 1}, {3: 41}], ids=["kind", "shorter", "longer"])
+def test_streams_that_do_not_fill_the_stripe(change: dict[int, int | bytes | None], tmp_path: Path):
+    """What was behind such a stream was read at the wrong place, and its rows were lost without a word."""
+    path = tmp_path / "a.orc"
+    keys = random.Random(4).sample(range(1 << 40), 100)
+    po.write_table(
+        pa.table({"a": keys}), path, row_index_stride=20, bloom_filter_columns=[1], compression="uncompressed"
+    )
+
+    def first_stream(footer: bytes) -> bytes:
+        first, *others = fields_of(footer)
+        return message_of([(1, 2, with_fields(bytes(first[2]), change)), *others])
+
+    broken = with_stripe_footer(path, tmp_path / "b.orc", first_stream)
+    assert set(parquet_bloom.prune(broken, f"a = {keys[35]}").selected[str(broken)]) == {0, 1, 2, 3, 4}
+    with pytest.raises(MalformedOrcError, match=r"b\.orc: the footer of stripe 0 cannot be read: .*stream"):
+        parquet_bloom.read_table(broken, f"a = {keys[35]}")
+
+
+def test_names_that_are_no_text(tmp_path: Path):
+    """They ended in a UnicodeDecodeError of pyarrow's schema, not when it was made but when it was looked at."""
+    path = tmp_path / "a.orc"
+    po.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), path, compression="uncompressed")
+    path.write_bytes(path.read_bytes().replace(b"\x1a\x01b", b"\x1a\x01\xba"))
+    with pytest.raises(UnreadableColumnError, match=r"a\.orc: cannot be read"):
+        parquet_bloom.read_table(path, "a = 1")

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import surgery
+from malformed_ways import Doubled
 from oracle import I64
 
 import parquet_bloom
-from parquet_bloom.errors import MalformedFooterError, UnreadableColumnError
+from parquet_bloom import zones
+from parquet_bloom.errors import MalformedFooterError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.file import page_lookup
 from parquet_bloom.file.pages import RowGroupPages
 from parquet_bloom.metadata.page_values import take_byte_arrays
@@ -28,7 +30,7 @@ def path(tmp_path):
 
 def test_row_group_without_a_number_of_rows(path):
     surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].pop(3))
-    with pytest.raises(MalformedFooterError, match="how many rows"):
+    with pytest.raises(MalformedFooterError, match="row group 0: metadata: it does not say how many rows"):
         parquet_bloom.prune(path, "id = 3")
 
 
@@ -36,6 +38,50 @@ def test_row_group_is_empty_only_if_its_chunks_are(path):
     """A row group of no rows whose chunks have values may well have rows."""
     surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, 0))
     assert parquet_bloom.prune(path, "id = 3").selected == {str(path): [0]}
+
+
+def test_what_cannot_be_read_of_a_footer_has_its_place(path):
+    """It was told by the byte alone."""
+
+    def change(footer):
+        chunk = footer.value(4, [1], 1, [0])
+        chunk.__class__, chunk.again = Doubled, (3, chunk[3])
+
+    surgery.rewrite_footer(path, change)
+    with pytest.raises(MalformedFooterError, match=r"a\.parquet: row group 1: .* twice .* in column chunk 0$"):
+        parquet_bloom.prune(path, "id = 3")
+
+
+@pytest.mark.parametrize("num_rows", [0, 9, 11, 2**31, 2**63 - 1])
+def test_rows_that_no_reader_would_give_are_an_error(num_rows, path):
+    """The plan said to read the row group, and then pyarrow passed over the rows behind the number that is said."""
+    surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, num_rows))
+    where = "row group 0, column 'id': metadata: 10 values in"
+    for ask in (parquet_bloom.read_table, parquet_bloom.row_ranges, lambda *a: list(parquet_bloom.iter_batches(*a))):
+        with pytest.raises(MalformedFooterError, match=where):
+            ask(path, "id = 3")
+    with pytest.raises(MalformedFooterError, match=where):
+        zones.build(path, "id", path.with_suffix(".arrow"))
+    with pytest.raises(MalformedFooterError, match=where):
+        parquet_bloom.embed(path, ["id"])
+    assert parquet_bloom.read_table(path, "id = 13").to_pydict() == {"id": [13]}
+
+
+@pytest.mark.parametrize("name", ["x" * (1 << 20), "a\nb" * 1000], ids=["long", "of lines"])
+def test_names_as_long_as_the_footer_do_not_fill_the_screen(name, path):
+    """A name of a megabyte stood in each error, and in each row of advice as blanks."""
+
+    def change(footer):
+        surgery.schema_element(footer, "id").set(4, oracle.BINARY, name.encode())
+
+    surgery.rewrite_footer(path, change)
+    with pytest.raises(MalformedFooterError) as caught, parquet_bloom.open(path) as file:
+        list(file.chunks())
+    assert len(str(caught.value)) < len(str(path)) + 500
+    with pytest.raises(UnknownColumnError) as unknown:
+        parquet_bloom.embed(path, ["id"])
+    assert len(str(unknown.value)) < len(str(path)) + 2_000
+    assert max(map(len, str(parquet_bloom.advise(path)).splitlines())) < 3_000
 
 
 def test_numbers_of_values_that_contradict_the_rows_are_no_evidence(path):

@@ -10,10 +10,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import surgery
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.errors import BrokenZonesError
+from parquet_bloom.errors import BrokenZonesError, MalformedFooterError
 
 ROWS = 400
 
@@ -124,3 +125,14 @@ def test_a_null_in_the_first_of_several_batches_of_a_zone_is_told(tmp_path: Path
     with zones.open(target) as index:
         assert index.is_null().to_pylist() == [{"fragment_id": 0, "zone_start": 0, "zone_length": 15_000}]
     assert parquet_bloom.read_table(path, "id is null", zones=str(target)).num_rows == 1
+
+
+def test_files_whose_footer_contradicts_itself_are_named(file: Path, tmp_path: Path) -> None:
+    """The error had row group and column, and no file."""
+
+    def change(footer):
+        surgery.schema_element(footer, "id").set(1, "i32", 1)
+
+    surgery.rewrite_footer(file, change)
+    with pytest.raises(MalformedFooterError, match=r"a\.parquet: row group 0, column 'id': .* another type"):
+        zones.build(file, "id", tmp_path / "z.parquet")

@@ -18,6 +18,7 @@ from parquet_bloom.predicate import parse
 
 ALLOWED = (ParquetBloomError,)
 SLICE = 80
+MAX_INPUT = 16_384
 
 _WHERE = parse("k = 53 AND s = 'v0000053'")
 _FEW = parse("k IN (3, 53) OR n IS NULL")

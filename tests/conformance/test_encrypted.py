@@ -1,0 +1,199 @@
+"""Encrypted files: refused on one line where footer or column are, open columns served, nothing planted believed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import encrypted_files as files
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import LakeIndex, zones
+from parquet_bloom.errors import EncryptedFileError, ParquetBloomError
+
+SEALED = {"columns": ("secret",), "all": ()}
+WITHOUT_KEYS = "cannot be changed without the keys"
+
+
+@pytest.fixture(params=files.ALGORITHMS)
+def algorithm(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def mixed(algorithm: str, tmp_path: Path) -> Path:
+    """A plaintext footer, one column encrypted."""
+    return files.encrypted(tmp_path / "mixed.parquet", algorithm, plaintext_footer=True)
+
+
+def refused(call: Callable[[], object], path: Path, words: str) -> None:
+    with pytest.raises(EncryptedFileError, match=words) as caught:
+        call()
+    text = str(caught.value)
+    assert text.startswith(str(path))
+    assert "\n" not in text
+
+
+def everything(path: Path, folder: Path, column: str) -> dict[str, Callable[[], object]]:
+    """All that can be asked of a file."""
+    output = folder / "output.parquet"
+    value = repr(files.PLACE[column])
+    return {
+        "open": lambda: parquet_bloom.open(path).close(),
+        "verify": lambda: parquet_bloom.verify(path, data=True),
+        "embed": lambda: parquet_bloom.embed(path, [column], output=output),
+        "embed in place": lambda: parquet_bloom.embed(path, [column], replace=True),
+        "drop": lambda: parquet_bloom.drop(path, output=output),
+        "prune": lambda: parquet_bloom.prune(path, f"{column} = {value}"),
+        "row_ranges": lambda: parquet_bloom.row_ranges(path, f"{column} = {value}"),
+        "read_table": lambda: parquet_bloom.read_table(path, f"{column} = {value}"),
+        "iter_batches": lambda: list(parquet_bloom.iter_batches(path, f"{column} = {value}")),
+        "zones": lambda: zones.build(path, column, folder / "zones.arrow"),
+        "append": lambda: LakeIndex.create(folder / "index", [column]).append([path]),
+    }
+
+
+@pytest.mark.parametrize("columns", SEALED.values(), ids=SEALED)
+def test_an_encrypted_footer_is_refused_everywhere(columns, algorithm, tmp_path):
+    path = files.encrypted(tmp_path / "a.parquet", algorithm, plaintext_footer=False, columns=columns)
+    before = path.read_bytes()
+    for call in everything(path, tmp_path, "open").values():
+        refused(call, path, "the footer is encrypted")
+    report = parquet_bloom.advise(path)
+    assert report.failures == ((str(path), f"{path}: the footer is encrypted"),)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "output.parquet").exists()
+
+
+@pytest.mark.parametrize("kind", ["mixed", "all", "signed"])
+@pytest.mark.parametrize("column", ["open", "secret"])
+def test_no_footer_that_is_signed_is_changed(kind, column, tmp_path):
+    """Not even for an open column: the signature, which nobody can renew without the key, would not fit any more."""
+    path = tmp_path / "a.parquet"
+    if kind == "signed":
+        files.signed(path)
+    else:
+        files.encrypted(path, plaintext_footer=True, columns=("secret",) if kind == "mixed" else ())
+    before = path.read_bytes()
+    for name in ("embed", "embed in place", "drop"):
+        refused(everything(path, tmp_path, column)[name], path, WITHOUT_KEYS)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "output.parquet").exists()
+
+
+def test_open_columns_are_served(mixed, tmp_path):
+    """Beside an encrypted one, and where all of it is under encryption, its metadata too."""
+    for path in (mixed, files.without_metadata(shutil.copy(mixed, tmp_path / "sealed.parquet"))):
+        index = LakeIndex.create(tmp_path / f"index of {path.name}", ["open"])
+        index.append([path])
+        target = tmp_path / "zones.arrow"
+        zones.build(path, "open", target, rows_per_zone=8)
+        with zones.open(target) as zoned:
+            for name in ("open", "name"):
+                where = f"{name} = {files.PLACE[name]!r}"
+                report = parquet_bloom.prune(path, where)
+                assert report.selected == {str(path): [0]}
+                assert report.doubts == []
+                for options in ({}, {"index": index}, {"zones": zoned}):
+                    found = parquet_bloom.read_table(path, where, columns=["open", "name"], **options)
+                    assert found.to_pylist() == [{"open": 5, "name": "n05"}]
+        assert parquet_bloom.verify(path, data=True).ok
+        with parquet_bloom.open(path) as file:
+            assert file.columns == ["open", "secret", "name"]
+            assert list(file.chunks()) == []
+        index.close()
+
+
+def test_an_encrypted_column_is_refused_by_name(mixed, tmp_path):
+    for path in (mixed, files.without_metadata(shutil.copy(mixed, tmp_path / "sealed.parquet"))):
+        asked = everything(path, tmp_path, "secret")
+        for name in ("read_table", "iter_batches"):
+            refused(asked[name], path, "encrypted columns cannot be read, only the others: 'secret'$")
+        refused(lambda: parquet_bloom.read_table(path, "open = 5"), path, "'secret'$")  # noqa: B023
+        refused(asked["zones"], path, "row group 0, column 'secret': the column is encrypted")
+        advice = parquet_bloom.advise(path)["secret"]
+        assert "the column is encrypted" in str(advice)
+        # An index takes the file, for its other columns; for this one it stays a candidate for all values.
+        with LakeIndex.create(tmp_path / f"index of {path.name}", ["secret", "open"]) as index:
+            assert index.append([path]).uncovered == {"secret": {str(path): "the column is encrypted"}}
+            for value in (1005, 5):
+                report = parquet_bloom.prune(path, f"secret = {value}", index=index)
+                assert report.selected == {str(path): [0, 1, 2]}
+
+
+@pytest.mark.parametrize("columns", SEALED.values(), ids=SEALED)
+@pytest.mark.parametrize("plant", ["filters", "filters without length", "statistics", "both"])
+def test_nothing_in_the_clear_is_believed_of_an_encrypted_column(plant, columns, algorithm, tmp_path):
+    """Filter and statistics rule the row out, and could be anybody's: no key was needed to write them."""
+    path = files.encrypted(tmp_path / "a.parquet", algorithm, plaintext_footer=True, columns=columns)
+    if plant in ("statistics", "both"):
+        files.with_planted_statistics(path)
+    if plant != "statistics":
+        files.with_planted_filters(path, length=plant != "filters without length")
+    for where in ("secret = 1005", "secret < 2000", "secret IN (1005, 7)", "secret IS NULL", "secret IS NOT NULL"):
+        for _ in range(2):  # the second time by what a cache knows
+            report = parquet_bloom.prune(path, where)
+            assert report.selected == {str(path): [0, 1, 2]}, where
+            if "NULL" not in where and "<" not in where:  # what filters would be asked
+                assert {doubt for *_, doubt in report.doubts} == {"'secret': the column is encrypted"}
+        assert parquet_bloom.row_ranges(path, where) == {str(path): {group: [(0, 30)] for group in range(3)}}
+        refused(lambda: parquet_bloom.read_table(path, where), path, "encrypted columns cannot be read")  # noqa: B023
+    if plant == "statistics":
+        return
+    with parquet_bloom.open(path) as file:
+        for chunk in file.chunks(columns=["secret"]):
+            assert chunk.problem == "the column is encrypted"
+            with pytest.raises(ParquetBloomError, match="column 'secret': the column is encrypted"):
+                file.filter(chunk.row_group, "secret")
+        assert file.known.heads == {}  # nothing was read of them
+    problems = parquet_bloom.verify(path, data=True).problems
+    assert {(problem.column, problem.problem) for problem in problems} >= {("secret", "the column is encrypted")}
+
+
+def test_a_planted_filter_is_one_that_would_be_believed(tmp_path):
+    """Without this, the tests above would hold for filters that nobody believes."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(files.table(), path, row_group_size=files.GROUP, write_statistics=False)
+    files.with_planted_filters(path, everywhere=True)
+    assert parquet_bloom.prune(path, "secret = 1005").selected == {}
+    pq.write_table(files.table(), path, row_group_size=files.GROUP)
+    files.with_planted_statistics(path, everywhere=True)
+    assert parquet_bloom.prune(path, "secret = 1005").selected == {}
+
+
+def test_the_tool(tmp_path):
+    """Exit codes, one line of error, no traceback."""
+    hidden = files.encrypted(tmp_path / "hidden.parquet", plaintext_footer=False)
+    mixed = files.with_planted_filters(files.encrypted(tmp_path / "mixed.parquet", plaintext_footer=True))
+
+    def tool(*words: object) -> tuple[int, str, str]:
+        command = "import sys; from parquet_bloom.cli import main; sys.exit(main())"
+        run = subprocess.run([sys.executable, "-c", command, *map(str, words)], capture_output=True, text=True)
+        assert "Traceback" not in run.stderr
+        return run.returncode, run.stdout, run.stderr
+
+    for words in (
+        ["show"],
+        ["verify"],
+        ["embed", "--column", "open", "--in-place"],
+        ["drop", "--in-place"],
+        ["find", "--where", "open = 5"],
+    ):
+        code, _, errors = tool(*words, hidden)
+        assert code != 0, words
+        assert "hidden.parquet: the footer is encrypted" in errors, words
+    code, _, errors = tool("embed", "--column", "open", "--in-place", mixed)
+    assert code != 0
+    assert WITHOUT_KEYS in errors
+    code, output, _ = tool("show", "--format", "ndjson", mixed)
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert {(row["column"], row["problem"]) for row in rows} == {("secret", "the column is encrypted")}
+    code, output, errors = tool("prune", "--format", "ndjson", "--where", "secret = 1005", mixed)
+    assert code == 0
+    assert [json.loads(line)["read"] for line in output.splitlines()] == [True] * 3

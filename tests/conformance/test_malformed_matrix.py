@@ -1,0 +1,126 @@
+"""Every field of the metadata wrong in every way: rows are found or refused by name, and nothing else happens.
+
+A slice of the matrix by default; all of it, for an hour or two, by the marker `slow`, or by hand with a table of what
+came of it: `python tests/malformed_matrix.py parquet FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import malformed_asking as asking
+import malformed_fields as fields
+import malformed_matrix as matrix
+import malformed_orc
+import malformed_orc_asking
+import pytest
+
+import parquet_bloom
+
+STEP = 60  # of so many cases one is in the slice
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    return fields.good_file(tmp_path_factory.mktemp("good") / "good.parquet")
+
+
+def wrong(answers: list[matrix.Answer]) -> list[str]:
+    return [str(answer) for answer in answers if answer.kind not in (asking.RIGHT, asking.READ_ALL, asking.REFUSED)]
+
+
+def test_the_matrix_is_whole(good):
+    """Each field in each of its ways, and none twice."""
+    cases = fields.cases(good)
+    assert len({str(case) for case in cases}) == len(cases) > 2_000
+    assert len({(case.area, case.field) for case in cases}) == len(fields.FIELDS) + 1
+    for case in random.Random(1).sample(cases, 50):
+        assert fields.write(case, good, good.with_name("case.parquet")).read_bytes() != good.read_bytes()
+
+
+@pytest.mark.parametrize("question", asking.QUESTIONS)
+def test_the_good_file_answers_all(question, good, tmp_path):
+    assert asking.ask(question, good, tmp_path / "made") == asking.RIGHT
+
+
+def test_a_reader_that_loses_rows_would_be_seen(good, tmp_path, monkeypatch):
+    """That is what the matrix is for."""
+    found = parquet_bloom.read_table
+    monkeypatch.setattr(parquet_bloom, "read_table", lambda *asked, **options: found(*asked, **options).slice(1))
+    monkeypatch.setattr(asking, "_doubted", lambda *_: False)
+    with pytest.raises(AssertionError, match="LOST"):
+        asking.ask("search", good, tmp_path / "made")
+
+
+def test_a_slice_of_the_matrix(good, tmp_path):
+    numbers = range(7, len(fields.cases(good)), STEP)
+    answers = list(matrix.run(good, tmp_path, numbers, ["show", "search", "embed", "drop"]))
+    assert len(answers) == 4 * len(numbers)
+    assert wrong(answers) == []
+    print(matrix.table(answers))
+
+
+def test_a_slice_of_the_matrix_of_orc(tmp_path):
+    good = malformed_orc.good_file(tmp_path / "good.orc")
+    numbers = range(3, len(malformed_orc.cases(good)), 20)
+    answers = list(matrix.run(good, tmp_path, numbers, malformed_orc_asking.QUESTIONS, "orc"))
+    assert len(answers) == 4 * len(numbers)
+    assert wrong(answers) == []
+    print(matrix.table(answers))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20_000)
+def test_all_of_the_matrix_of_orc(tmp_path):
+    good = malformed_orc.good_file(tmp_path / "good.orc")
+    numbers = range(len(malformed_orc.cases(good)))
+    assert wrong(list(matrix.run(good, tmp_path, numbers, malformed_orc_asking.QUESTIONS, "orc"))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20_000)
+@pytest.mark.parametrize("part", range(8))
+def test_all_of_the_matrix(part, good, tmp_path):
+    numbers = range(part, len(fields.cases(good)), 8)
+    assert wrong(list(matrix.run(good, tmp_path, numbers, asking.QUESTIONS))) == []
+
+
+SAMPLE = [
+    ("row group", "num_rows", "zero"),
+    ("column metadata", "num_values", "2^63-1"),
+    ("column metadata", "data_page_offset", "-2^63"),
+    ("column metadata", "statistics", "structs-very-deep"),
+    ("schema leaf", "name", "a-megabyte"),
+    ("file", "row_groups", "says-2^31"),
+    ("filter header", "numBytes", "2^31-1"),
+    ("filter algorithm", "BLOCK", "missing"),
+    ("bitset", "bitset", "missing"),
+]
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "prune", "embed", "drop"])
+def test_the_tool(command, good, tmp_path):
+    """All of the sample at once: an exit code that is documented, a line of problem a file, no traceback."""
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    for number, case in enumerate(SAMPLE):
+        fields.write(fields.Case(*case), good, lake / f"{number}.parquet")
+    where = ["--where", next(fields.needles())[0]] if command == "prune" else []
+    columns = ["--column", "key"] if command == "embed" else []
+    words = [*columns, "--in-place"] if command in ("embed", "drop") else []
+    words = [command, "--format", "ndjson", *where, *words, str(lake)]
+    program = "import sys; from parquet_bloom.cli import main; sys.exit(main())"
+    run = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert "Traceback" not in run.stdout + run.stderr
+    assert run.returncode in (0, 1, 2), run.stderr
+    told = [line for line in run.stderr.splitlines() if line.startswith("error: ") and str(lake) in line]
+    assert all(len(line) < 3_000 for line in run.stderr.splitlines())
+    for line in run.stdout.splitlines():
+        json.loads(line)
+    if command == "embed":
+        assert run.returncode != 0
+        assert told
