@@ -30,6 +30,7 @@ COMMANDS = {
     "index": "Make and ask an index of a lake: from a value to its files.",
     "zones": "Make and show zone indexes: from a value to rows.",
     "size": "Say how large a filter has to be.",
+    "sweep": "Delete what killed writers left behind.",
     "spark-archive": "Pack this package for Spark's executors.",
     "completion": "Print what completes commands in a shell.",
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ..errors import ParquetBloomError, StorageError
-from ..storage import is_url, list_files, same_place
+from ..storage import Folder, is_url, list_files, same_place
 from ..storage.location import local
 from .output import Output
 
@@ -148,10 +148,7 @@ def _refuse_among(files: Sequence[Found], target: str) -> None:
 
 
 def make_folder_of(path: str) -> None:
-    """Make the folder that a file is to be written into."""
+    """Make the folder that a file is to be written into, so that it lasts as the file does."""
     folder = os.path.dirname(path)
-    try:
-        if folder and not is_url(path):
-            os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise StorageError.wrap(error, "cannot make its folder", path) from error
+    if folder and not is_url(path):
+        Folder(folder).make()

@@ -24,7 +24,7 @@ from .remote_source import DATED, RemoteIdentity, RemoteSource
 from .rewrite import Rewrite
 from .source import FileIdentity, LocalSource, Source
 from .tables import managed_table
-from .temporary import leftovers
+from .temporary import delete_leftover, displaced_from, leftovers, leftovers_below
 
 __all__ = [
     "DATED",
@@ -39,12 +39,15 @@ __all__ = [
     "Source",
     "arrow_filesystem",
     "create",
+    "delete_leftover",
+    "displaced_from",
     "entry_of",
     "file_system",
     "is_local",
     "is_url",
     "keeps_change_times",
     "leftovers",
+    "leftovers_below",
     "list_entries",
     "list_files",
     "look_at",

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ..errors import StorageError
 from . import atomic, temporary
 from .copying import PIECE, write_at
+from .source import FileIdentity
 
 _HEADER = struct.Struct(">4si")
 _MAGIC = b"crc\0"
@@ -164,13 +165,19 @@ class Sidecar:
         with suppress(OSError):
             os.unlink(new)
 
-    def put_back(self, data: str, unchanged: bool) -> None:
-        """Bring back the old one, if the file `data` is still the one that it describes."""
-        if self._aside is None or not (unchanged or describes(self._aside, data)):
+    def put_back(self, data: str, before: object) -> None:
+        """Bring back the old one, if the file `data` is still the one that it describes: `before`, or else it is read.
+
+        Who writes to the file in that moment need not know of checksums, so that it is looked at once more afterwards.
+        """
+        now = _state(data)
+        if self._aside is None or not ((now is not None and now == before) or describes(self._aside, data)):
             return
         with suppress(OSError):
             atomic.rename_new(self._aside, self.path)
             self._aside = None
+            if _state(data) != now:
+                os.unlink(self.path)
 
     def discard(self) -> None:
         """Remove what is left under temporary names."""
@@ -179,3 +186,10 @@ class Sidecar:
                 with suppress(OSError):
                     os.unlink(name)
         self._new = self._aside = None
+
+
+def _state(path: str) -> FileIdentity | None:
+    try:
+        return FileIdentity.of(os.lstat(path))
+    except OSError:
+        return None

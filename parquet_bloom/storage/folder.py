@@ -176,7 +176,8 @@ class Folder:
         self._require_writable()
         if self._place() is not None:
             return []
-        found = [os.path.basename(path) for path in temporary.leftovers(self.path)]
+        names = map(os.path.basename, temporary.leftovers(self.path))
+        found = [name for name in names if temporary.displaced_from(name) is None]
         self.delete(found)
         return found
 

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 from ..errors import ConcurrentChangeError, StorageError
-from . import atomic, checksums, copying, system, temporary
+from . import atomic, checksums, copying, leases, system, temporary
 from .rewrite import Rewrite
 from .source import FileIdentity, LocalSource, Source
 
@@ -16,9 +16,11 @@ from .source import FileIdentity, LocalSource, Source
 class LocalRewrite(Rewrite):
     """On the local file system, in place or to another path.
 
-    In place, the new file is exchanged with the old one, which then stands under the temporary name and shows
-    whether it is the one that was read. Where names cannot be exchanged, the target is looked at just before
-    it is replaced; a writer who replaces it between these two system calls is not noticed and loses.
+    In place, the new file is exchanged with the old one, which then stands under a temporary name and shows
+    whether it is the one that was read, and whether anybody may still write to it. That name tells that it is of an
+    exchange: should the process be killed before it has looked, nobody takes what stands there for its own. Where names
+    cannot be exchanged, the target is looked at just before it is replaced; a writer who replaces it between these two
+    system calls is not noticed and loses.
 
     Symbolic links are followed: the file that they lead to is replaced. Other hard links keep the old file. Owner,
     group, mode, access list and extended attributes are the old file's; where this user may not give the new one its
@@ -41,6 +43,8 @@ class LocalRewrite(Rewrite):
         self._descriptor = -1
         self._temporary = ""
         self._ours = (0, 0)
+        self._was: FileIdentity | None = None  # what stood in the target's place at the beginning
+        self._written: FileIdentity | None = None  # the new file, when all was written
         self._may_be_exchanged = False
         paths = dict.fromkeys(map(checksums.beside, (self._real, os.path.abspath(path))))
         self._sidecars = [checksums.Sidecar(path) for path in paths]
@@ -69,6 +73,7 @@ class LocalRewrite(Rewrite):
             if self._in_place:
                 raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
             return None
+        self._was = FileIdentity.of(status)
         if self._new:
             raise self._taken()
         if not stat.S_ISREG(status.st_mode):
@@ -87,18 +92,21 @@ class LocalRewrite(Rewrite):
 
     def _commit(self) -> None:
         os.fsync(self._descriptor)
+        self._written = FileIdentity.of(os.fstat(self._descriptor))
         for sidecar in self._sidecars:
             sidecar.prepare(self._old_checksums(sidecar), self._prefix, self._descriptor, self._position)
         self._check_source()
         for sidecar in self._sidecars:
             sidecar.set_aside()
         if self._in_place and self._exchange():
+            self._note_names()
             flush(os.path.dirname(self._real))
             return
         if self._new:
             self._take_name()
         else:
             os.replace(self._temporary, self._real)
+        self._note_names()
         try:
             flush(os.path.dirname(self._real))
         except OSError as error:
@@ -140,17 +148,34 @@ class LocalRewrite(Rewrite):
 
     def _exchange(self) -> bool:
         """Exchange the new file with the old one; False where that cannot be done."""
-        self._may_be_exchanged = True  # said before it is done: an error or an interrupt may follow the deed
-        try:
-            atomic.exchange(self._temporary, self._real)
-        except OSError as error:
+        assert isinstance(self._source, LocalSource)
+        self._rename_temporary(temporary.displaced_name(self._temporary))
+        with leases.leased(self._source.fileno()) as lease:
             self._check_source()
-            if error.errno in atomic.UNSUPPORTED:
-                return False
-            raise
-        if not self._is_source(self._temporary):
-            raise ConcurrentChangeError("another writer replaced it meanwhile", path=self.path)
+            self._may_be_exchanged = True  # said before it is done: an error or an interrupt may follow the deed
+            try:
+                atomic.exchange(self._temporary, self._real)
+            except OSError as error:
+                self._check_source()
+                if error.errno in atomic.UNSUPPORTED:
+                    return False
+                raise
+            # Nobody can open the old file by its name any more: who did not begin to by now will not write to it.
+            if lease.refused or lease.wanted:
+                raise ConcurrentChangeError("another writer has it open", path=self.path)
+            if not self._is_source(self._temporary):
+                raise ConcurrentChangeError("another writer replaced it meanwhile", path=self.path)
         return True
+
+    def _rename_temporary(self, name: str) -> None:
+        """Call the new file something else, as long as it has not taken its place."""
+        before, self._temporary = self._temporary, name  # in this order: an interrupt may follow the deed
+        try:
+            os.rename(before, name)
+        except BaseException:
+            if not os.path.lexists(name):
+                self._temporary = before
+            raise
 
     def _is_source(self, path: str) -> bool:
         """Whether the file at `path` is the one that was read. Being renamed changed its `changed_ns`."""
@@ -169,9 +194,9 @@ class LocalRewrite(Rewrite):
                 with suppress(OSError):
                     os.unlink(self._temporary)
         finally:
-            unchanged = self._is_source(self._real) if self._in_place else not self._is_ours()
+            before = self._source.identity if self._source is not None and self._in_place else self._was
             for sidecar in self._sidecars:
-                sidecar.put_back(self._real, unchanged)
+                sidecar.put_back(self._real, before)
                 sidecar.discard()
             self._close()
 
@@ -203,9 +228,23 @@ class LocalRewrite(Rewrite):
         except OSError:
             return False
 
+    def _is_ours_as_written(self) -> bool:
+        """The same, and nothing has happened to it since."""
+        try:
+            return FileIdentity.of(os.lstat(self._real)) == self._written
+        except OSError:
+            return False
+
+    def _note_names(self) -> None:
+        """Note the new file's state once more: getting its name has changed when it was changed."""
+        with suppress(OSError):
+            now = FileIdentity.of(os.lstat(self._real))
+            if self._written is not None and now.same_bytes(self._written):
+                self._written = now
+
     def _tidy(self) -> None:
         for sidecar in self._sidecars:
-            sidecar.place(self._is_ours)
+            sidecar.place(self._is_ours_as_written)
             sidecar.discard()
         with suppress(OSError):
             os.unlink(self._temporary)  # the old file, after an exchange

@@ -15,8 +15,8 @@ from ..errors import StorageError
 from . import location
 from .system import fcntl
 
-_SUFFIX = ".parquet_bloom.tmp"
-_NAME = re.compile(r"\..*\.[0-9a-f]{16}" + re.escape(_SUFFIX), re.DOTALL)
+_SUFFIX, _DISPLACED = ".parquet_bloom.tmp", ".parquet_bloom.old"  # of one length: a name that fits can be either
+_NAME = re.compile(rf"\.(.*)\.[0-9a-f]{{16}}(?:{re.escape(_SUFFIX)}|({re.escape(_DISPLACED)}))", re.DOTALL)
 _MAX_NAME_BYTES = 255
 
 
@@ -30,9 +30,24 @@ def name_beside(path: str, separator: str = os.sep) -> str:
     return f"{folder}{slash}.{name}{tail}"
 
 
+def displaced_name(temporary: str) -> str:
+    """What a temporary file is called from just before it is exchanged with the file that it stands beside.
+
+    What has such a name is not for sure this package's own: the exchange may have brought out what another writer had
+    put there in that moment.
+    """
+    return temporary.removesuffix(_SUFFIX) + _DISPLACED
+
+
 def is_ours(name: str) -> bool:
     """Whether it is the name of a temporary file."""
     return _NAME.fullmatch(name) is not None
+
+
+def displaced_from(name: str) -> str | None:
+    """The name beside which a file was put by an exchange, as far as it was kept; None of other temporary files."""
+    found = _NAME.fullmatch(name)
+    return found[1] if found and found[2] else None
 
 
 def make(path: str, mode: int) -> tuple[int, str]:
@@ -111,9 +126,9 @@ _NOT_OURS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL
 def leftovers(folder: str | os.PathLike[str]) -> list[str]:
     """Temporary files in a local folder (not below it) whose writer is gone, sorted.
 
-    They may be deleted: the file that they stand beside is whole without them. One exception, a few system
-    calls wide: a process that was killed just after it displaced a file which another writer had put there in
-    that moment, and before it put it back, leaves that other writer's file under such a name.
+    They may be deleted: the file that they stand beside is whole without them. One exception are those that
+    `displaced_from` tells: a process that was killed just after it displaced a file which another writer had put there
+    in that moment, and before it put it back, leaves that other writer's file under such a name.
     """
     root = location.local(folder)
     found = []
@@ -126,6 +141,29 @@ def leftovers(folder: str | os.PathLike[str]) -> list[str]:
     except OSError as error:
         raise StorageError.wrap(error, "cannot list the folder", root) from error
     return sorted(found)
+
+
+def leftovers_below(folder: str | os.PathLike[str]) -> list[str]:
+    """The same in a folder and all below it; links to folders are not followed."""
+
+    def fail(error: OSError) -> None:
+        raise StorageError.wrap(error, "cannot list the folder", error.filename) from error
+
+    folders = os.walk(location.local(folder), onerror=fail)
+    return sorted(path for root, _, files in folders if any(map(is_ours, files)) for path in leftovers(root))
+
+
+def delete_leftover(path: str) -> bool:
+    """Delete a temporary file whose writer is gone; False if somebody has it, or has deleted it, by now."""
+    if _in_use(path):
+        return False
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot delete it", path) from error
+    return True
 
 
 def _in_use(path: str) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core import sbbf
-from ..errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
+from ..errors import ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
 from ..file.column_hashes import num_values_of
 from ..file.columns import find_leaves, type_of
 from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
@@ -123,6 +123,14 @@ def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource
         raise
 
 
+class _PutAsideError(Exception):
+    """There is no room to put filters aside: no fault of the file that they are of, and so the end of all."""
+
+    def __init__(self, error: StorageError):
+        super().__init__(str(error))
+        self.error = error
+
+
 class ZoneMaker:
     """Makes the zones of files.
 
@@ -162,7 +170,10 @@ class ZoneMaker:
             closing(_tasks(files)) as tasks,
             in_order(self._work, tasks, self._threads) as done,
         ):
-            yield from done
+            try:
+                yield from done
+            except _PutAsideError as failed:
+                raise failed.error from failed
 
     def _work(self, piece: Piece) -> Piece:
         opened = piece.opened
@@ -198,11 +209,17 @@ class ZoneMaker:
                 if row == self._rows:
                     zone, row = zone + 1, 0
                     if zone % len(held) == 0:
-                        piece.runs.append(self._scratch.put([held]))
+                        piece.runs.append(self._put(held))
                         held[:] = 0
         rest = count - len(held) * len(piece.runs)
         if rest:
-            piece.runs.append(self._scratch.put([held[:rest]]))
+            piece.runs.append(self._put(held[:rest]))
+
+    def _put(self, filters: NDArray[np.uint8]) -> Run:
+        try:
+            return self._scratch.put([filters])
+        except StorageError as error:
+            raise _PutAsideError(error) from error
 
     def _arrays(self, opened: ZonedSource, row_group: int, num_rows: int) -> Iterator[pa.Array]:
         if not num_rows:

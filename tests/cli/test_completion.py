@@ -57,7 +57,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OFFERED = {
-    "parquet-bloom s": "show size spark-archive",
+    "parquet-bloom s": "show size sweep spark-archive",
     "parquet-bloom embed lake --in": "--in-place",
     "parquet-bloom show --format _": "table json ndjson csv",
     "parquet-bloom embed lake --fpp 0.1 --column id --column _": "größe trace user.id user.name",

@@ -24,7 +24,7 @@ COMMANDS = {
     "find": ["--where", "id = 4250"],
     "prune": ["--where", "id = 4250"],
 }
-WITHOUT_PATHS = {"index", "zones", "size", "spark-archive", "completion"}
+WITHOUT_PATHS = {"index", "zones", "size", "sweep", "spark-archive", "completion"}
 each = pytest.mark.parametrize("command", COMMANDS)
 
 

@@ -55,6 +55,8 @@ COMMANDS = {
     "prune-zones": "prune lake --zones id.zones --zones tag.zones --where \"id = 4250 OR tag = 'tag 9'\"",
     "find-zones": 'find lake --zones id.zones --where "id = 4250" --columns tag,id,by --limit 2',
     "size": "size --ndv 1e6 --fpp 0.01",
+    "sweep": "sweep lake",
+    "sweep-dry-run": "sweep lake --dry-run",
     "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
     "index-append": "index append ids.index lake broken.parquet",
     "index-remove": "index remove ids.index lake/by=spark/",
@@ -179,6 +181,8 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
             "bits_per_value": (float, None),
         },
     ),
+    "sweep": ("leftovers", {"file": str, "num_bytes": int, "deleted": bool, "reason": (str, None)}),
+    "sweep-dry-run": ("leftovers", {"file": str, "num_bytes": int, "deleted": bool, "reason": (str, None)}),
     "verify": (
         "filters",
         {
@@ -282,6 +286,7 @@ FACTS = {
     "find": {"where"},
     "prune": {"where"},
     "size": {"ndv", "fpp"},
+    "sweep": {"dry_run"},
     "index append": {"uncovered"},
     "index lookup": {"column", "doubts"},
     "index stats": {"layout", "granularity", "settings", "version", "snapshot"},
@@ -293,6 +298,7 @@ TOTALS = {
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "drop": {"files", "changed", "filters", "kept", "bytes_freed", "dead_bytes"},
     "verify": {"files", "filters", "bad"},
+    "sweep": {"files", "deleted", "kept", "bytes_deleted"},
     "find": {"rows", *PRUNED},
     "prune": PRUNED,
     "index lookup": {"values", "candidates", "files", "unindexed", "requests", "bytes_read"},
@@ -311,6 +317,8 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
         make_indexes(monkeypatch)
     if "--zones" in COMMANDS[name]:
         make_zones(monkeypatch)
+    if "sweep" in COMMANDS[name]:
+        make_leftovers()
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)  # every run takes as long
     command = f"{COMMANDS[name]} --format {format}"
     if "ids.index" in command:
@@ -351,6 +359,15 @@ def make_zones(monkeypatch: pytest.MonkeyPatch) -> None:
     for column in ("id", "tag"):
         zones.build("lake", column, f"{column}.zones", rows_per_zone=16, container="parquet")
     shutil.copy("lake/by=spark/part-0.parquet", "lake/by=pyarrow/plain.parquet")
+
+
+def make_leftovers() -> None:
+    """What killed writers leave: a new file that was not finished, an old one, and another writer's."""
+    folder = Path("lake/by=pyarrow")
+    plain = folder / "plain.parquet"
+    (folder / f".{plain.name}.0123456789abcdef.parquet_bloom.tmp").write_bytes(b"PAR1")
+    shutil.copy(plain, folder / f".{plain.name}.1123456789abcdef.parquet_bloom.old")
+    shutil.copy("lake/by=spark/part-0.parquet", folder / f".{plain.name}.2123456789abcdef.parquet_bloom.old")
 
 
 def verb_of(command: str) -> str:

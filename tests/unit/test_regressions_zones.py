@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import surgery
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.errors import BrokenZonesError, MalformedFooterError
+from parquet_bloom.errors import BrokenZonesError, MalformedFooterError, StorageError
+from parquet_bloom.storage import scratch
 
 ROWS = 400
 
@@ -136,3 +138,23 @@ def test_files_whose_footer_contradicts_itself_are_named(file: Path, tmp_path: P
     surgery.rewrite_footer(file, change)
     with pytest.raises(MalformedFooterError, match=r"a\.parquet: row group 0, column 'id': .* another type"):
         zones.build(file, "id", tmp_path / "z.parquet")
+
+
+def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Path, monkeypatch) -> None:
+    """It counted as a fault of the file whose filters they were: a lesser index took the place of a whole one."""
+    pq.write_table(pa.table({"id": pa.array(np.arange(ROWS), pa.int64())}), tmp_path / "b.parquet")
+    target = tmp_path / "ids.zones.arrow"
+    zones.build([file, tmp_path / "b.parquet"], "id", target)
+    before = target.read_bytes()
+    genuine, calls = scratch.Scratch.put, []
+
+    def put(self, arrays):
+        calls.append(arrays)
+        if len(calls) == 1:
+            raise StorageError("cannot write temporary files there", path="scratch", errno=errno.ENOSPC)
+        return genuine(self, arrays)
+
+    monkeypatch.setattr(scratch.Scratch, "put", put)
+    with pytest.raises(StorageError, match="cannot write temporary files there"):
+        zones.build([file, tmp_path / "b.parquet"], "id", target)
+    assert target.read_bytes() == before

@@ -25,7 +25,19 @@ from parquet_bloom.errors import (
     StorageError,
     TruncatedFileError,
 )
-from parquet_bloom.storage import atomic, copying, create, leftovers, open_source, rewrite, same_place
+from parquet_bloom.storage import (
+    atomic,
+    copying,
+    create,
+    delete_leftover,
+    displaced_from,
+    leases,
+    leftovers,
+    leftovers_below,
+    open_source,
+    rewrite,
+    same_place,
+)
 
 OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001
@@ -33,6 +45,12 @@ TAIL = b"filters and footer" * 100
 NEW = OLD[:PREFIX] + TAIL
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
+
+
+@pytest.fixture(autouse=True)
+def no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disturbances come from this process, which would wait for a lease of its own; `tests/crash` has other writers."""
+    monkeypatch.setattr(leases, "fcntl", None)
 
 
 @pytest.fixture
@@ -588,7 +606,7 @@ def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(atomic, "exchange", once)
-    where = r"cannot be cleared up, see .*\.parquet_bloom\.tmp: Input/output error"
+    where = r"cannot be cleared up, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
     (kept,) = leftovers(path.parent)
@@ -739,7 +757,83 @@ def test_checksums_beside_a_link(path: Path, tmp_path: Path) -> None:
     assert crc_of(link).read_bytes() == crc_of(path).read_bytes() == checksums(NEW)
 
 
+@pytest.mark.parametrize("way", ["appends", "overwrites"])
+def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Another writer changes the new file before its checksums are there, and does not know of such."""
+    crc_of(path).write_bytes(checksums(OLD))
+    genuine = atomic.rename_new
+
+    def rename_new(old: str, new: str) -> None:
+        genuine(old, new)
+        status = path.stat()
+        with open(path, "r+b") as file:
+            file.seek(0, os.SEEK_END if way == "appends" else os.SEEK_SET)
+            file.write(b"other")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    monkeypatch.setattr(atomic, "rename_new", rename_new)
+    run(path)
+    assert b"other" in path.read_bytes()
+    assert names(path.parent) == [path.name]
+
+
+def test_no_stale_checksums_of_an_old_file_that_was_changed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the size and the time that it had; that alone does not tell that its checksums are right."""
+    crc_of(path).write_bytes(checksums(OLD))
+
+    def exchange(one: str, other: str) -> None:
+        status = path.stat()
+        path.write_bytes(bytes(len(OLD)))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(atomic, "exchange", exchange)
+    with pytest.raises(ConcurrentChangeError):
+        run(path)
+    assert path.read_bytes() == bytes(len(OLD))
+    assert names(path.parent) == [path.name]
+
+
+def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crc_of(path).write_bytes(checksums(OLD))
+    genuine = atomic.rename_new
+
+    def exchange(one: str, other: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def rename_new(old: str, new: str) -> None:
+        genuine(old, new)
+        path.write_bytes(bytes(len(OLD)))
+
+    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(atomic, "rename_new", rename_new)
+    with pytest.raises(StorageError):
+        run(path)
+    assert names(path.parent) == [path.name]
+
+
 # Leftovers
+
+
+def test_files_of_an_exchange_are_told_by_their_names(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    own, displaced = (f".a.parquet.0123456789abcdef.parquet_bloom.{ending}" for ending in ("tmp", "old"))
+    for name in (own, displaced, "sub/" + own):
+        (tmp_path / name).write_bytes(b"")
+    assert leftovers(tmp_path) == [str(tmp_path / displaced), str(tmp_path / own)]
+    assert leftovers_below(tmp_path) == sorted(str(tmp_path / name) for name in (own, displaced, "sub/" + own))
+    assert (displaced_from(own), displaced_from(displaced), displaced_from("a.parquet")) == (None, "a.parquet", None)
+    with open_source(tmp_path / own) as source:
+        fcntl.flock(source.fileno(), fcntl.LOCK_EX)  # type: ignore[attr-defined]
+        assert not delete_leftover(str(tmp_path / own))
+    assert delete_leftover(str(tmp_path / own))
+    assert not delete_leftover(str(tmp_path / own))
+    with pytest.raises(StorageError):
+        leftovers_below(tmp_path / "missing")
 
 
 def test_leftovers(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""Another process changes the file at each call of a command: its data are never lost, and never mixed with others."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from faulty import AFTER, ASK, BEFORE, KILL, Rule
+from scenarios import LEFTOVER, table
+
+import parquet_bloom
+from parquet_bloom.cli import main
+from parquet_bloom.errors import ConcurrentChangeError
+from parquet_bloom.storage import atomic, leases
+
+pytestmark = pytest.mark.crash
+
+NAME = "lake/1.parquet"
+
+
+class Writer:
+    """The other process: this one.
+
+    Attributes
+    ----------
+    path : of the file.
+    expected : what it has made of it.
+    """
+
+    def __init__(self, way: str, folder: Path) -> None:
+        self._way = way
+        self.path = folder / NAME
+        self._held = open(self.path, "r+b", 0) if way == "held" else None  # noqa: SIM115 - it is to stay open
+        self.expected: bytes | None = None
+
+    def act(self) -> None:
+        path, crc = self.path, self.path.with_name(f".{self.path.name}.crc")
+        was = path.read_bytes() if self._held is None else os.pread(self._held.fileno(), 1 << 20, 0)
+        if self._way == "replaces":
+            pq.write_table(table(9), path.with_name(".new"))
+            self.expected = path.with_name(".new").read_bytes()
+            os.replace(path.with_name(".new"), path)
+        elif self._way == "appends":
+            with open(path, "ab") as file:
+                file.write(b"more")
+            self.expected = was + b"more"
+        elif self._way == "truncates":
+            os.truncate(path, 1000)
+            self.expected = was[:1000]
+        elif self._way == "removes":
+            path.unlink()
+        else:
+            status = path.stat()
+            self.expected = was[:9] + bytes(byte ^ 1 for byte in was[9:])
+            with open(
+                path if self._held is None else self._held.fileno(), "r+b", 0, closefd=self._held is None
+            ) as file:
+                file.seek(0)
+                file.write(self.expected)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # nobody should notice
+        crc.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.close()
+
+
+def strays(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if LEFTOVER.fullmatch(path.name)]
+
+
+def disturbed(staged, way, moments):
+    """Run the command, with the other writer at work at each of some moments; returns how often it was told."""
+    told = 0
+    for number, when in moments:
+        folder = staged.fresh()
+        writer = Writer(way, folder)
+        outcome = staged.run(folder, Rule(number, number, "", when, ASK), asked=writer.act)
+        found = writer.path.read_bytes() if writer.path.exists() else None
+        about = f"{way} at {staged.undisturbed.calls[number - 1].name}, {number}: {outcome.code} {outcome.err}"
+        writer.close()
+        assert found == writer.expected, f"{about}: {len(found or b'')} bytes"
+        assert outcome.code in (0, 2), about
+        if outcome.code == 2:
+            told += 1
+            assert len([line for line in outcome.err.splitlines() if line.startswith("error: ")]) == 1, about
+        assert not strays(folder), about
+        assert writer.expected is None or not writer.path.with_name(f".{writer.path.name}.crc").exists(), about
+        staged.discard(folder)
+    return told
+
+
+def moments_of(staged, replaces):
+    """All calls until the file is replaced by one of a name; the moments after it are harmless, and some are taken."""
+    calls = staged.undisturbed.calls
+    at = next(call.number for call in calls if call.name == replaces and call.path.endswith(".old"))
+    return at, [(number, BEFORE) for number in range(1, len(calls) + 1)]
+
+
+WAYS = ["replaces", "appends", "overwrites", "truncates", "removes", "held"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["embed", "drop"])
+def test_at_each_call(name, way, stage):
+    staged = stage(name)
+    at, moments = moments_of(staged, "exchange")
+    told = disturbed(staged, way, moments)
+    # Every change of the old file is noticed; one of the new file is none of the command's business.
+    assert told == (len(moments) if way == "held" else at)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_about_the_exchange(way, stage):
+    staged = stage("embed")
+    at, _ = moments_of(staged, "exchange")
+    moments = [(1, AFTER), (at - 1, AFTER), (at, BEFORE)]
+    if way == "held":
+        moments.append((at, AFTER))
+    assert disturbed(staged, way, moments) == len(moments)
+    disturbed(staged, way, [(at + 1, BEFORE)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["replaces", "appends", "overwrites", "truncates"])
+def test_where_names_cannot_be_exchanged(way, stage):
+    """All is noticed but what comes between the last look at the file and its replacement."""
+    staged = stage("embed without exchange")
+    at, moments = moments_of(staged, "rename")
+    told = disturbed(staged, way, [moment for moment in moments if moment != (at, BEFORE)])
+    assert told == at - 1
+
+
+def test_what_a_killed_process_displaced_is_kept(stage, capsys):
+    """The other writer's file came out of the exchange, and nobody was left to put it back."""
+    staged = stage("embed")
+    at, _ = moments_of(staged, "exchange")
+    folder = staged.fresh()
+    writer = Writer("replaces", folder)
+    outcome = staged.run(folder, Rule(at, at, "", BEFORE, ASK), Rule(at, at, "", AFTER, KILL), asked=writer.act)
+    assert outcome.killed
+    assert writer.path.read_bytes() == staged.after[NAME]
+    (stray,) = [path for path in strays(folder) if ".crc." not in path.name]
+    assert stray.read_bytes() == writer.expected
+    capsys.readouterr()
+    assert main(["sweep", str(folder)]) == 1
+    assert "it holds other rows than 1.parquet" in capsys.readouterr().out
+    assert strays(folder) == [stray]
+    stray.replace(writer.path)
+    assert main(["verify", str(writer.path)]) == 0
+
+
+def test_who_has_the_file_open_for_writing(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"data")
+    with open(path, "rb") as reader:
+        with leases.leased(reader.fileno()) as lease:
+            assert (lease.refused, lease.wanted) == (False, False)
+            with open(path, "rb"):
+                assert not lease.wanted
+            with pytest.raises(BlockingIOError):
+                os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            assert lease.wanted
+        with open(path, "r+b"), leases.leased(reader.fileno()) as lease:
+            assert (lease.refused, lease.wanted) == (True, False)
+        with open(path, "r+b"):
+            pass
+
+
+def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
+    """A thread opens the file for writing just before it is exchanged, and waits until that is undone."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(table(1), path)
+    whole = path.read_bytes()
+    genuine = atomic.exchange
+    begun = []
+
+    def write():
+        with open(path, "ab") as file:
+            file.write(b"more")
+
+    def exchange(one, other):
+        if not begun:
+            begun.append(threading.Thread(target=write))
+            begun[0].start()
+            while b"S" not in Path(f"/proc/self/task/{begun[0].native_id}/stat").read_bytes().split()[2]:
+                time.sleep(0.001)
+        genuine(one, other)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atomic, "exchange", exchange)
+        with pytest.raises(ConcurrentChangeError, match="another writer has it open"):
+            parquet_bloom.embed(path, ["id"])
+    begun[0].join()
+    assert path.read_bytes() == whole + b"more"
+    assert os.listdir(tmp_path) == [path.name]

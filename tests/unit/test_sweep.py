@@ -1,0 +1,87 @@
+"""What killed writers left behind is deleted where nothing can be lost with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import StorageError
+from parquet_bloom.file.sweep import sweep
+from parquet_bloom.storage import create
+
+DIGITS = "0123456789abcdef"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "lake" / "a.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"id": range(100), "name": ["x"] * 100}), path)
+    return path
+
+
+def left(path: Path, ending: str = "old") -> Path:
+    return path.with_name(f".{path.name}.{DIGITS}.parquet_bloom.{ending}")
+
+
+def test_an_old_file_goes_if_its_rows_are_there(file: Path) -> None:
+    shutil.copy(file, left(file))
+    parquet_bloom.embed(file, ["id"])
+    (planned,) = sweep(file.parent.parent, dry_run=True)
+    assert left(file).exists()
+    (done,) = sweep(file.parent.parent)
+    assert planned == done
+    assert (done.path, done.deleted, done.reason) == (str(left(file)), True, None)
+    assert not left(file).exists()
+
+
+def test_another_writers_file_stays(file: Path) -> None:
+    pq.write_table(pa.table({"id": range(100), "name": ["y"] * 100}), left(file))
+    (kept,) = sweep(file.parent)
+    assert (kept.deleted, kept.reason) == (False, "it holds other rows than a.parquet")
+    file.write_bytes(b"")
+    (kept,) = sweep(file.parent)
+    assert (kept.deleted, kept.reason) == (False, "a.parquet cannot be read: not a Parquet file: 0 bytes are too few")
+    file.unlink()
+    (kept,) = sweep(file.parent)
+    assert (kept.deleted, kept.reason) == (False, "there is no a.parquet beside it")
+    left(file).write_bytes(b"being written")
+    (kept,) = sweep(file.parent)
+    assert not kept.deleted
+    assert kept.reason is not None
+    assert kept.reason.startswith("it may be another writer's, and cannot be read: ")
+    assert left(file).exists()
+
+
+def test_files_of_writers_at_work_stay(file: Path) -> None:
+    left(file, "tmp").write_bytes(b"of a dead one")
+    with create(file.with_name("b.parquet")) as new:
+        new.write(b"more to come")
+        (done,) = sweep(file.parent)
+        assert (Path(done.path), done.deleted) == (left(file, "tmp"), True)
+        new.commit()
+    assert sorted(path.name for path in file.parent.iterdir()) == ["a.parquet", "b.parquet"]
+
+
+def test_what_cannot_be_listed(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot list the folder"):
+        list(sweep(tmp_path / "missing"))
+
+
+def test_no_reader_takes_leftovers_for_data(file: Path) -> None:
+    """Neither Arrow's datasets, DuckDB's and polars' patterns, nor this package list them."""
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    for ending in ("old", "tmp"):
+        shutil.copy(file, left(file, ending))
+    folder = file.parent
+    assert pq.read_table(folder).num_rows == 100
+    assert duckdb.sql(f"SELECT count(*) FROM '{folder}/*.parquet'").fetchall() == [(100,)]
+    assert duckdb.sql(f"SELECT count(*) FROM '{folder.parent}/**/*.parquet'").fetchall() == [(100,)]
+    assert polars.scan_parquet(f"{folder}/*.parquet").collect().height == 100
+    assert [os.path.basename(each.path) for each in parquet_bloom.prune(folder, "id < 1000").files] == ["a.parquet"]
