@@ -71,7 +71,7 @@ def literal(value: Any, unit: str = "us", scale: int = 0) -> str:
     if isinstance(value, datetime.time):  # ClickHouse takes times of day for times of 1970-01-01
         value = datetime.datetime.combine(datetime.date(1970, 1, 1), value)
     if isinstance(value, datetime.datetime):
-        digits = {"s": 0, "ms": 3, "us": 6}[unit]
+        digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[unit]
         return f"toDateTime64('{value.replace(tzinfo=None).isoformat(' ')}', {digits}, 'UTC')"
     if isinstance(value, datetime.date):
         return f"toDate32('{value}')"
