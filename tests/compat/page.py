@@ -173,7 +173,7 @@ def _asks(cells: list[Cell], matrix: Matrix, reader: str, title: str) -> str:
             found[cell.length, cell.power] = True
     if not found:
         tried = (reader, title) in matrix.tried
-        return "fails" if tried and (reader, title) in matrix.unread else "no filter" if tried else "-"
+        return "fails" if tried and (reader, title) in matrix.unread else "not tried" if tried else "-"
     if len(set(found.values())) == 1:
         return "asks" if all(found.values()) else "no"
     if all(asked == power for (_, power), asked in found.items()):
