@@ -6,6 +6,7 @@ A target is a module of `targets/`:
     run(data)   does with the bytes what the package does with them; raises AssertionError where an answer is wrong
     seeds()     a list of good inputs, made by the package's own writers or by a peer
     MAX_INPUT   the longest input worth trying, in bytes (4096 where it does not say)
+    SLICE       the inputs that a run of all tests tries of those that chance makes (400 where it does not say)
 
 `corpus/<target>/` holds inputs that are kept: what a campaign found worth keeping, and every input that was a finding.
 """
@@ -16,6 +17,7 @@ import importlib
 import random
 import resource
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ from types import FrameType
 from mutations import mutate
 
 HERE = Path(__file__).resolve().parent
+if str(HERE.parent) not in sys.path:  # targets share the tests' helpers, and a campaign runs without pytest
+    sys.path.append(str(HERE.parent))
 MAX_INPUT = 4096
 SLICE = 400
 MAX_SECONDS = 10.0

@@ -7,25 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from orc_files import Field, fields_of, message_of, varint
+from protobuf_fields import FIELDS
 
 from parquet_bloom.errors import MalformedOrcError
 from parquet_bloom.metadata import protobuf
-from parquet_bloom.metadata.protobuf import BOOL, BYTES, DOUBLE, INT, MESSAGE, SINT, SPAN, UINT
+from parquet_bloom.metadata.protobuf import MESSAGE
 
-INNER = {1: ("number", UINT, False, None), 2: ("texts", BYTES, True, None)}
-FIELDS: dict[int, Any] = {
-    1: ("uint", UINT, False, None),
-    2: ("int", INT, False, None),
-    3: ("sint", SINT, False, None),
-    4: ("bool", BOOL, False, None),
-    5: ("double", DOUBLE, False, None),
-    6: ("bytes", BYTES, False, None),
-    7: ("span", SPAN, False, None),
-    8: ("message", MESSAGE, False, INNER),
-    9: ("many", SINT, True, None),
-    10: ("messages", MESSAGE, True, INNER),
-    8000: ("far", BYTES, False, None),
-}
 NUMBERS = st.integers(0, (1 << 64) - 1)
 
 

@@ -6,6 +6,7 @@ import functools
 import struct
 from typing import Any
 
+import protobuf_fields
 from taking import is_compared
 
 from parquet_bloom.errors import MalformedOrcError
@@ -16,21 +17,7 @@ from parquet_bloom.orc import messages
 ALLOWED = (MalformedOrcError,)
 MAX_INPUT = 512
 
-INNER: dict[int, Any] = {1: ("number", UINT, False, None), 2: ("texts", BYTES, True, None)}
-FIELDS: dict[int, Any] = {
-    1: ("uint", UINT, False, None),
-    2: ("int", INT, False, None),
-    3: ("sint", SINT, False, None),
-    4: ("bool", BOOL, False, None),
-    5: ("double", DOUBLE, False, None),
-    6: ("bytes", BYTES, False, None),
-    7: ("span", SPAN, False, None),
-    8: ("message", MESSAGE, False, INNER),
-    9: ("many", SINT, True, None),
-    10: ("messages", MESSAGE, True, INNER),
-    11: ("reals", DOUBLE, True, None),
-    8000: ("far", BYTES, False, None),
-}
+FIELDS: dict[int, Any] = protobuf_fields.FIELDS | {11: ("reals", DOUBLE, True, None)}
 FIELDS[12] = ("self", MESSAGE, False, FIELDS)
 OURS = [messages.POSTSCRIPT, messages.FOOTER, messages.STRIPE_FOOTER]
 
