@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import ParquetBloomError
 
 _SUFFIX = ".metadata.json"
+_LONGEST_HINT = 4096
 
 
 def static_table(place: str, properties: Mapping[str, Any]) -> Any:
@@ -43,9 +44,6 @@ def static_table(place: str, properties: Mapping[str, Any]) -> Any:
     io = load_file_io(dict(properties), location=place)
     metadata = FromInputFile.table_metadata(io.new_input(place))
     return StaticTable(("static-table", place), metadata, place, io, NoopCatalog("static-table"))
-
-
-_LONGEST_HINT = 4096
 
 
 def _hinted(content: bytes, hint: str) -> str:

@@ -28,6 +28,7 @@ from ..predicate.evidence import Holds
 from ..storage import Folder
 from . import strict
 from .part import PartInfo
+from .sources import OUTSIDE
 
 FORMAT = 1
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
@@ -291,8 +292,8 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
 
 def _lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the live files are found by, as `sources.list_lake` takes it."""
-    places = {kind: where for kind, where in told.items() if kind != "outside"}
-    if len(places) > 1 or told.get("outside", True) is not True:
+    places = {kind: where for kind, where in told.items() if kind != OUTSIDE}
+    if len(places) > 1 or told.get(OUTSIDE, True) is not True:
         raise ValueError("a lake is one of paths, delta and iceberg")
     for kind, where in places.items():
         for place in strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]:

@@ -164,11 +164,10 @@ class Indexes:
 
     def _with_filters(self, leaf: OrcLeaf, stripe: int, known: list[Evidence]) -> list[Evidence]:
         """Evidence, and whether there are filters to ask."""
-        kind, fault = self._filters_there(leaf, stripe)
+        kind = self._filters_there(leaf, stripe)
         if kind is None:
             return known
-        if known and known[0].doubt == _SHIFTED:
-            fault = fault or _SHIFTED
+        fault = self._fault(leaf, stripe, kind, known)
         footer = self._footers[stripe]
         assert isinstance(footer, StripeFooter)
         found = []
@@ -178,16 +177,18 @@ class Indexes:
             found.append(replace(one, filtered=not doubt, doubt=told))
         return found
 
-    def _filters_there(self, leaf: OrcLeaf, stripe: int) -> tuple[int | None, str | None]:
-        """The best kind of filters that a column has in a stripe, and what is wrong with all of that kind."""
+    def _filters_there(self, leaf: OrcLeaf, stripe: int) -> int | None:
+        """The best kind of filters that a column has in a stripe."""
         footer = self._footers[stripe]
-        if not isinstance(footer, StripeFooter):
-            return None, None
-        for kind in FILTER_STREAMS:
-            if (kind, leaf.column_id) in footer.streams:
-                encoding = footer.bloom_encodings.get(leaf.column_id, 0)
-                return kind, fault_of(self._tail, leaf, kind, encoding)
-        return None, None
+        streams = footer.streams if isinstance(footer, StripeFooter) else {}
+        return next((kind for kind in FILTER_STREAMS if (kind, leaf.column_id) in streams), None)
+
+    def _fault(self, leaf: OrcLeaf, stripe: int, kind: int, known: list[Evidence]) -> str | None:
+        """What is wrong with all filters of a kind that a column has in a stripe, of whose statistics this is known."""
+        footer = self._footers[stripe]
+        assert isinstance(footer, StripeFooter)
+        fault = fault_of(self._tail, leaf, kind, footer.bloom_encodings.get(leaf.column_id, 0))
+        return fault or (_SHIFTED if known and known[0].doubt == _SHIFTED else None)
 
     def filters(self, places: Sequence[Place], kind: int | None = None) -> list[list[OrcFilter] | None]:
         """The filters of columns in stripes, one a row group; None where there are none.
@@ -197,7 +198,7 @@ class Indexes:
         kind : of the filters; None for the best that there is at each place.
         """
         self._read_footers(stripe for _, stripe in places)
-        kinds = [kind if kind is not None else self._filters_there(leaf, stripe)[0] for leaf, stripe in places]
+        kinds = [kind if kind is not None else self._filters_there(leaf, stripe) for leaf, stripe in places]
         wanted = [
             (stripe, each, leaf.column_id)
             for (leaf, stripe), found in zip(places, kinds, strict=True)
@@ -223,9 +224,7 @@ class Indexes:
         if stream is None or not isinstance(footer, StripeFooter):
             return None
         count, known = self.row_groups_in(stripe), self._known[stripe, leaf.column_id]
-        fault = fault_of(self._tail, leaf, kind, footer.bloom_encodings.get(leaf.column_id, 0))
-        if known and known[0].doubt == _SHIFTED:
-            fault = fault or _SHIFTED
+        fault = self._fault(leaf, stripe, kind, known)
         try:
             if isinstance(stream, MalformedOrcError):
                 raise stream

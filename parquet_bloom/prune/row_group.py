@@ -108,16 +108,18 @@ class RowGroupRows:
 
         Parameters
         ----------
-        mask : its truth for each of the rows that are left; None if it is true for all.
+        mask : its truth for each of the rows that are left; None if `keep_equal` has left those alone that match.
         names : what `pyarrow.parquet` is to read; None for all columns.
         schema : of the result, as `pyarrow.parquet` gives it for these names.
         """
         found = {name: column for name, column in self._held.items() if name in schema.names}
-        rows, num_read = self._rows, self.num_left
-        if mask is not None or rows is None:
-            chosen = np.arange(num_read) if mask is None else true_rows(mask)
+        rows = self._rows
+        num_rows = len(mask) if rows is None and mask is not None else self._num_rows
+        if mask is not None:
+            chosen = true_rows(mask)
             rows = chosen if rows is None else rows[chosen]
             found = {name: take_rows(column, chosen) for name, column in found.items()}
+        assert rows is not None
         if not len(rows):  # the other columns need not be read
             return schema.empty_table()
         found |= self._pages.read([name for name in schema.names if name not in found], rows)
@@ -125,7 +127,6 @@ class RowGroupRows:
         if not others:
             return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
         asked = others if names is None else [name for name in names if name not in found]
-        num_rows = num_read if self._rows is None else self._num_rows
         whole = self._reader().read_row_group(self.row_group, asked)
         if whole.schema.names != others:  # a name stands for more than its own column
             whole = self._reader().read_row_group(self.row_group, None if names is None else list(names))
