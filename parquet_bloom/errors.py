@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, TypedDict
 
-_LONGEST_NAME, _LONGEST_PROBLEM = 256, 1024  # characters of a line
+_LONGEST_NAME, LONGEST_PROBLEM = 256, 1024  # characters of a line
 
 
 class Place(TypedDict, total=False):
@@ -61,7 +61,7 @@ class ParquetBloomError(Exception):
             place.append(f"row group {self.row_group}")
         if self.column is not None:
             place.append(f"column '{shortened(self.column)}'")
-        parts = [self.path, ", ".join(place), shortened(" ".join(self.problem.split()), _LONGEST_PROBLEM)]
+        parts = [self.path, ", ".join(place), shortened(" ".join(self.problem.split()), LONGEST_PROBLEM)]
         return printable(": ".join(part for part in parts if part))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -183,6 +183,11 @@ class KernelError(ParquetBloomError, ImportError):
 
 def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any]) -> ParquetBloomError:
     return cls(problem, **fields)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a library's error that says anything; what kind it is of where none does."""
+    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:

@@ -11,7 +11,7 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, first_line
 from ..file.write import Sink
 from ..storage import Rewrite
 
@@ -84,4 +84,4 @@ def batches_into(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[Batch
             yield batches
             batches.flush()
     except pa.ArrowException as error:
-        raise ParquetBloomError(f"cannot be written: {str(error).splitlines()[0]}", path=new.path) from error
+        raise ParquetBloomError(f"cannot be written: {first_line(error)}", path=new.path) from error

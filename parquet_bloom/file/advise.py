@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ..errors import ParquetBloomError, UnknownColumnError, printable, shortened
+from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
 from .advice import MAYBE, YES, Advice, ColumnAdvice
 from .options import FilterOptions
 from .survey import FileSurvey, spread, survey
@@ -176,7 +176,7 @@ def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
         upto + percent(size),
         percent(advice.skipped_present),
         ", ".join(advice.engines) or "-",
-        printable(shortened(advice.reason, 1024)),
+        printable(shortened(advice.reason, LONGEST_PROBLEM)),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.xxh64 import Keys, hash_keys
-from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError
+from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError, first_line
 from . import literals
 from .physical import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
@@ -32,8 +32,8 @@ def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa
     except ParquetBloomError:
         raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        reason = str(error).splitlines()[0]
-        raise FilterTypeError(f"the values cannot be taken as Arrow data of one type: {reason}") from error
+        problem = f"the values cannot be taken as Arrow data of one type: {first_line(error)}"
+        raise FilterTypeError(problem) from error
 
 
 def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_keys, hash_one
-from ..errors import BrokenIndexError, StorageError
+from ..errors import BrokenIndexError, StorageError, first_line
 from ..hashing.arrays import keys_of
 from ..storage import Folder
 
@@ -118,7 +118,7 @@ class FileTable:
             found = cls(table.replace_schema_metadata(), int(told[:20]))
             found._require_sound()
         except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError) as error:
-            problem = f"the table of files cannot be read: {(str(error).splitlines() or ['?'])[0]}"
+            problem = f"the table of files cannot be read: {first_line(error)}"
             raise BrokenIndexError(problem, path=folder.path_of(name)) from error
         if (len(found), found.num_units) != (num_files, num_units):
             problem = f"it holds {len(found)} files of {found.num_units} units, not {num_files} of {num_units}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..errors import shortened
+
 MOST_HASH = 2**64 - 1
 
 
@@ -55,5 +57,4 @@ def _shown(told: Any) -> str:
     """What was found, shortly: a number may have thousands of digits, more than Python writes."""
     if isinstance(told, int) and not -(1 << 128) < told < 1 << 128:
         return "a number beyond all sizes"
-    shown = repr(told)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return shortened(repr(told), 60)

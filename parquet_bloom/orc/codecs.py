@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from ..errors import MalformedOrcError, ParquetBloomError
+from ..errors import MalformedOrcError, ParquetBloomError, first_line
 
 NAMES = ("none", "zlib", "snappy", "lzo", "lz4", "zstd")
 """By their number in the postscript."""
@@ -47,8 +47,8 @@ def unpack(chunk: bytes, limit: int, how: Unpack) -> bytes:
     except (ParquetBloomError, MemoryError):
         raise
     except Exception as error:  # each library has errors of its own
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise MalformedOrcError(f"a chunk of {len(chunk)} bytes cannot be unpacked: {reason}") from error
+        problem = f"a chunk of {len(chunk)} bytes cannot be unpacked: {first_line(error)}"
+        raise MalformedOrcError(problem) from error
     if len(found) > limit:
         raise MalformedOrcError(f"a chunk becomes {len(found)} bytes; {limit} are the most")
     return found

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..errors import FilterTypeError
+from ..errors import FilterTypeError, first_line
 from ..hashing.arrays import plain
 from ..hashing.physical import UNITS_PER_SECOND, ColumnType, Domain, Kind
 from ..predicate.evidence import Keying
@@ -104,10 +104,8 @@ def probes_of(array: pa.Array, leaf: OrcLeaf) -> Probes:
     try:
         hashes, owners = _hashes_of(array, leaf, hidden)
     except (pa.ArrowException, OverflowError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise FilterTypeError(
-            f"values of {array.type} do not fit a column of {leaf.column_type.name}: {reason}"
-        ) from error
+        problem = f"values of {array.type} do not fit a column of {leaf.column_type.name}: {first_line(error)}"
+        raise FilterTypeError(problem) from error
     return Probes(len(array), hashes, owners, hidden)
 
 

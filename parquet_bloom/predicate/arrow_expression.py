@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import ExpressionError, PredicateError
+from ..errors import ExpressionError, PredicateError, first_line
 from . import literal
 from .tree import (
     And,
@@ -84,7 +84,7 @@ def parse_expression(expression: pc.Expression) -> Node:
         with pa.ipc.open_file(encoded) as file:
             batch = file.get_batch(0)
     except pa.ArrowException as error:
-        raise ExpressionError(f"an expression cannot be taken apart: {str(error).splitlines()[0]}") from None
+        raise ExpressionError(f"an expression cannot be taken apart: {first_line(error)}") from None
     try:
         return _simplified(_condition(_decode(iter(_metadata(batch.schema)), batch)))
     except PredicateError as error:
@@ -205,7 +205,7 @@ def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
     try:
         return operand.cast(options["to_type"].type)
     except pa.ArrowException as error:
-        raise ExpressionError(f"a literal cannot be cast: {str(error).splitlines()[0]}") from None
+        raise ExpressionError(f"a literal cannot be cast: {first_line(error)}") from None
 
 
 def _plain(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:

@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import PredicateError
+from ..errors import shortened as cut
 from .tree import Node
 
 if TYPE_CHECKING:
@@ -313,5 +314,4 @@ class Source:
 
 def shortened(text: str) -> str:
     """A piece of a condition for messages."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
+    return cut(" ".join(text.split()), _SHOWN)

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import EncryptedFileError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
+from ..errors import EncryptedFileError, ParquetBloomError, UnknownColumnError, UnreadableColumnError, first_line
 from ..file.reader import BloomFile
 from ..metadata.footer import MAGIC, TAIL_BYTES
 from ..threads import in_order, processors
@@ -35,7 +35,7 @@ def reading(file: _Pathed) -> Iterator[None]:
         error.path = error.path or file.path
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        reason = first_line(error)
         if "decrypt" in reason and isinstance(file, BloomFile):
             raise _encrypted(file) from error
         raise UnreadableColumnError(f"cannot be read: {reason}", path=file.path) from error
@@ -131,7 +131,7 @@ def _decoded(field: pa.Field) -> pa.Field:
 
 def misfit(error: Exception) -> UnreadableColumnError:
     """The error of files whose columns have no type in common."""
-    problem = f"the files' rows do not fit into one table: {str(error).splitlines()[0]}; leave the column out"
+    problem = f"the files' rows do not fit into one table: {first_line(error)}; leave the column out"
     return UnreadableColumnError(problem)
 
 

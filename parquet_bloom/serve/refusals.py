@@ -18,6 +18,7 @@ from ..errors import (
     UnknownColumnError,
     printable,
 )
+from ..errors import shortened as cut
 
 _MOST_CHARACTERS = 500
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
@@ -42,8 +43,7 @@ class Refused(HTTPException):
 
 def shortened(text: str) -> str:
     """One line, not too long, without control characters: clients print it."""
-    text = printable(" ".join(text.split()))
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+    return cut(printable(" ".join(text.split())), _MOST_CHARACTERS)
 
 
 def encoded(document: Any) -> bytes:

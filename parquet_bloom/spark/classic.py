@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, first_line
 from ..file.reader import BloomFile
 from ..predicate import tree
 from ..predicate.tree import Contains
@@ -19,7 +19,7 @@ from ..prune.report import PruneReport
 from ..storage import open_source
 from .catalyst import Question, read_filters
 from .clock import without_clock
-from .doubt import Doubt, first_line, log
+from .doubt import Doubt, log
 from .fields import find_leaves
 from .files import Rules, refuse_field_ids
 from .jvm import Jvm, class_name, nodes

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, TimestampNTZType
 
-from ..errors import PredicateError, UnknownColumnError
+from ..errors import PredicateError, UnknownColumnError, first_line
 from ..predicate import parse, tree
 from ..predicate.tree import (
     And,
@@ -30,7 +30,7 @@ from ..predicate.tree import (
 )
 from .comparison import Comparison, resolve
 from .connect import is_connect
-from .doubt import Doubt, first_line, log
+from .doubt import Doubt, log
 from .exact import Zone, exact_values, typed_values
 from .fields import Field, find_field, types_of
 from .settings import ignores_case, is_set

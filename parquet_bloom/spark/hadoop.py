@@ -17,7 +17,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFi
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ..errors import StorageError
+from ..errors import StorageError, first_line
 from ..threads import in_order
 from .paths import listed_path
 
@@ -366,7 +366,7 @@ def _called(path: str, method: Callable[..., Any], *arguments: Any) -> Any:
 def _reason(error: Exception) -> tuple[str, int | None]:
     """Why the JVM failed, on one line, and the system's number for that if it has one."""
     if not isinstance(error, Py4JJavaError):
-        return (str(error).strip().splitlines() or [type(error).__name__])[0], None
+        return first_line(error), None
     try:
         cause: Any = error.java_exception
         name = cause.getClass().getSimpleName()

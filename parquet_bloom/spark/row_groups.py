@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
+from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError, first_line
 from ..file.reader import BloomFile, open
 from ..prune.schemas import schema_in
 from ..storage import FileIdentity, RemoteIdentity, Source, open_source
 from .arrow import arrow_field, conform, why_not
-from .doubt import Doubt, first_line
+from .doubt import Doubt
 from .fields import folded, quoted, types_of
 from .files import Rules
 

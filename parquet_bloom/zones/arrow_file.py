@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import BrokenZonesError
+from ..errors import BrokenZonesError, first_line
 from ..storage import Source
 from .filters import FilterPart, HeldFilters, PlacedFilters
 from .schema import FILTERS, NUMBERS, SCHEMA, require_schema
@@ -58,7 +58,7 @@ def read_arrow(source: Source) -> Opened:
     except (pa.ArrowException, OSError, struct.error, ValueError, OverflowError) as error:
         if isinstance(error, BrokenZonesError):
             raise
-        problem = f"it cannot be read as Arrow: {(str(error).splitlines() or ['?'])[0]}"
+        problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=path) from error
     tables, parts = [], []
     for batch in batches:
@@ -81,7 +81,7 @@ def held(table: pa.Table, path: str | None) -> Opened:
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise BrokenZonesError(f"the table contradicts itself: {str(error).splitlines()[0]}", path=path) from error
+        raise BrokenZonesError(f"the table contradicts itself: {first_line(error)}", path=path) from error
     if table[FILTERS].null_count:
         raise BrokenZonesError(f"column {FILTERS} has nulls", path=path)
     parts: list[FilterPart] = [HeldFilters(array, path) for array in table[FILTERS].chunks]

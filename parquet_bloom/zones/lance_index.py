@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import BrokenZonesError, ParquetBloomError, StorageError
+from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
 from ..storage import is_url
 from ..storage.location import local
 from .arrow_file import held
@@ -72,7 +72,7 @@ def _pylance(kind: type[ParquetBloomError], problem: str, path: str) -> Iterator
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0].split(", /")[0][:300]
+        reason = first_line(error).split(", /")[0][:300]
         raise kind(f"{problem}: {reason}", path=path) from error
 
 

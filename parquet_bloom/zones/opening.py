@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import BrokenZonesError, ParquetBloomError, StorageError
+from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
 from ..hashing.physical import ColumnType
 from ..storage import Source, file_system, is_url, open_source
 from . import arrow_file, lance_index, parquet_file
@@ -58,7 +58,7 @@ def open(
         try:
             source = source.read_all()
         except pa.ArrowException as error:
-            raise BrokenZonesError(f"it cannot be read: {(str(error).splitlines() or ['?'])[0]}") from error
+            raise BrokenZonesError(f"it cannot be read: {first_line(error)}") from error
     if isinstance(source, pa.Table):
         return _index(held(source, None), None, known, value_type, column)
     if not isinstance(source, str | os.PathLike):
@@ -119,7 +119,7 @@ def _stream(source: Source) -> Opened:
         with source.arrow_file() as opened, pa.ipc.open_stream(opened) as reader:
             table = reader.read_all()
     except (pa.ArrowException, OSError, MemoryError) as error:
-        problem = f"it cannot be read as Arrow: {(str(error).splitlines() or ['?'])[0]}"
+        problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=source.name) from error
     return held(table, source.name)
 
