@@ -5,4 +5,7 @@ set -uo pipefail
 . "$(dirname "$0")/setup.sh"
 
 prepare test java c++
-exec "$python" -m pytest "$@" </dev/null
+# As many tests at a time as there are cores, up to four: each worker may have a Spark of its own. The tests of a file
+# stay together, since they share what it makes. `-n 0` runs all in one process.
+cores=$(nproc)
+exec "$python" -m pytest -n $((cores < 2 ? 0 : cores > 4 ? 4 : cores)) --dist loadfile "$@" </dev/null

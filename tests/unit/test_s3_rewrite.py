@@ -339,6 +339,15 @@ def test_of_two_at_once_one_wins_and_one_is_refused(s3: Any, size: str) -> None:
 # The process ends
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """An interrupt raises, even where the tests are a shell's background job, for which it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 def test_an_interrupt_aborts_the_upload(s3: Any, size: str, step: int) -> None:
     s3.put("a.parquet", OLD[size])
