@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return bytes((value,))
     value &= (1 << 64) - 1
     found = bytearray()
     while value > 0x7F:

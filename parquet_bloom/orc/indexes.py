@@ -96,7 +96,10 @@ class Indexes:
         )
 
     def _read_footers(self, stripes: Iterable[int]) -> None:
-        wanted = [self._stripes[number] for number in sorted(set(stripes) - self._footers.keys())]
+        unread = set(stripes) - self._footers.keys()
+        if not unread:
+            return
+        wanted = [self._stripes[number] for number in sorted(unread)]
         ranges = [(one.offset + one.index_length + one.data_length, one.footer_length) for one in wanted]
         for stripe, packed in zip(wanted, self._source.read_ranges(ranges), strict=True):
             try:

@@ -96,6 +96,9 @@ class Source(ABC):
         for offset, length in pairs:  # before NumPy is asked to hold the numbers
             if offset < 0 or length < 0 or offset + length > self.size:
                 raise self._outside(offset, length)
+        start, end = self._kept_from, self._kept_from + len(self._kept)
+        if len(pairs) < 2 or all(start <= offset and offset + length <= end for offset, length in pairs):
+            return [self.read_at(offset, length) for offset, length in pairs]  # arrays would take longer than reading
         offsets, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
         ends = np.cumsum(lengths)
         data = self.gather(offsets, lengths).tobytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import pyarrow as pa
 import pyarrow.orc as po
@@ -87,6 +87,7 @@ def base() -> Base:
     return Base(parts.postscript, [field for field in fields if field[0] != 3], metadata, stripes)
 
 
+@lru_cache(maxsize=4096)
 def packed(data: bytes, codec: str) -> bytes:
     """A stream of one chunk, compressed if there is a codec at hand."""
     if codec == "none" or not data:
@@ -101,6 +102,12 @@ def packed(data: bytes, codec: str) -> bytes:
     else:
         chunk = pa.Codec(codec).compress(data, asbytes=True)
     return (len(chunk) << 1).to_bytes(3, "little") + chunk
+
+
+@lru_cache(maxsize=4096)
+def _told(kind: int, column: int, length: int) -> bytes:
+    """What a stripe's footer says of a stream."""
+    return message_of([(1, 0, kind), (2, 0, column), (3, 0, length)])
 
 
 def together(codec: str, change: Change, pack: Change = lambda place, data: data) -> bytes:
@@ -123,7 +130,7 @@ def together(codec: str, change: Change, pack: Change = lambda place, data: data
         for at, (kind, column, data) in enumerate(stripe.streams):
             stream = written(("stream", number, at), data)
             lengths[kind not in (ROW_INDEX, *FILTERS)] += len(stream)
-            told.append((1, 2, message_of([(1, 0, kind), (2, 0, column), (3, 0, len(stream))])))
+            told.append((1, 2, _told(kind, column, len(stream))))
             out += stream
         stripe_footer = written(("stripe", number, 0), message_of([*told, *stripe.rest]))
         out += stripe_footer
