@@ -159,3 +159,11 @@ def test_point_lookups_agree(tmp_path):
     assert "left out" not in printed
     for name in ("prune", "read_table", "DuckDB", "DataFusion", "polars", "pyarrow dataset"):
         assert len(re.findall(f"^  {name}  ", printed, re.MULTILINE)) == 2
+
+
+@pytest.mark.slow
+def test_load_keeps_its_ceilings(tmp_path):
+    printed = run("load.py", "--small", "--folder", str(tmp_path))
+    assert printed.splitlines()[-1] == "all within their ceilings"
+    for name in ("files", "jobs", "columns", "values", "big", "index"):
+        assert re.search(f"^{name}: ", printed, re.MULTILINE)
