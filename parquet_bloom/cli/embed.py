@@ -61,6 +61,11 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 @target_options("the filters that would be written")
 @click.option("--replace", is_flag=True, help="Build filters anew where there are some; else those stay.")
 @click.option(
+    "--keep-footer",
+    is_flag=True,
+    help="Leave the old footer in the file, unused, so that Spark's queries that have listed it already do not fail.",
+)
+@click.option(
     "--exact-size",
     is_flag=True,
     help="Size filters to the smallest multiple of 32 bytes instead of a power of two; not every reader accepts that.",
@@ -75,6 +80,7 @@ def embed(
     in_place: bool,
     dry_run: bool,
     replace: bool,
+    keep_footer: bool,
     exact_size: bool,
     jobs: int,
 ) -> int:
@@ -95,6 +101,7 @@ def embed(
             power_of_two=not exact_size,
             output=place,
             replace=replace,
+            keep_footer=keep_footer,
             dry_run=dry_run,
             filesystem=output.filesystem,
             progress=progress,

@@ -27,6 +27,7 @@ from .rewriting import (
     refuse_pages_beyond,
     refuse_uneditable,
     rewritten,
+    whole_tail,
     write_footer,
 )
 from .values import ColumnReader
@@ -65,7 +66,7 @@ class EmbedReport(RewriteReport):
     old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
     filters : those that were written; in a dry run, those that would be.
     kept : number of filters of the chosen columns that were there and stayed.
-    dead_bytes : bytes of replaced filters that could not be cut off and stay in the file unused.
+    dead_bytes : bytes of replaced filters, and of a footer that was kept, that stay in the file unused.
     seconds : time taken.
     """
 
@@ -88,6 +89,7 @@ def embed(
     power_of_two: bool = True,
     output: Any = None,
     replace: bool = False,
+    keep_footer: bool = False,
     dry_run: bool = False,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -106,6 +108,8 @@ def embed(
     output : file to write; None replaces the file itself, atomically: on the local file system, and on S3 by URL. There
         (with boto3) the store copies the data, and only the chosen columns are downloaded, filters and footer uploaded.
     replace : build filters anew where there are some; by default those that exist are kept.
+    keep_footer : leave all bytes of the file where they are, its footer too, which costs as many as that has: who has
+        the file's length from a list made before, as Spark has, then reads the file as it was and does not fail.
     dry_run : build the filters, so that the report can tell their sizes, and write nothing.
     filesystem, storage_options : as in `prune`, for both paths; elsewhere than on the local file system and on S3 an
         `output` is needed.
@@ -135,7 +139,7 @@ def embed(
         raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
     filesystem = file_system(filesystem, storage_options)
     with editing(path, output, filesystem) as (file, target):
-        job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace)
+        job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace, keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.kept, report.dead_bytes = job.kept, job.tail.dead_bytes
         report.new_size = file.source.size
@@ -159,7 +163,7 @@ class _Embedding:
     dropped : number of filters taken out for which there is no new one.
     """
 
-    def __init__(self, file: BloomFile, plans: list[ColumnPlan], replace: bool):
+    def __init__(self, file: BloomFile, plans: list[ColumnPlan], replace: bool, keep_footer: bool):
         self.file = file
         self.footer = file.footer
         self.replace = replace
@@ -174,8 +178,9 @@ class _Embedding:
                     self.todo.append((row_group, plan))
         self.tail = Tail(self.footer.start)
         self.dropped = 0
-        if replace and self.todo:
-            self.tail = cut_tail(file, file.chunks(), {(row_group, plan.leaf.index) for row_group, plan in self.todo})
+        if self.todo and (replace or keep_footer):
+            tail = whole_tail if keep_footer else cut_tail
+            self.tail = tail(file, file.chunks(), {(row_group, plan.leaf.index) for row_group, plan in self.todo})
 
     def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
         if num_values_of(self.footer, row_group, plan.leaf) == 0:

@@ -20,7 +20,7 @@ from ..errors import (
     UnreadableColumnError,
 )
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
-from ..metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
+from ..metadata.footer import MAGIC, ORC_MAGIC, TAIL_BYTES, Footer, Leaf
 from ..storage import Source, managed_table, open_source, rewrite, same_place
 from .reader import BloomFile, ChunkFilter
 
@@ -179,7 +179,7 @@ class Tail:
     ----------
     cut : how much of the file is copied: up to the footer, or to the first filter at its tail that goes.
     moved : filters behind `cut` that stay, and are copied as they are.
-    dead_bytes : bytes of filters before `cut` that nothing will point to any more.
+    dead_bytes : bytes of filters before `cut` that nothing will point to any more, and of a footer that is kept.
     """
 
     cut: int
@@ -193,10 +193,20 @@ class Tail:
         return offset, new.tell() - offset
 
 
+def whole_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
+    """Nothing goes, the footer neither: who knows the file by the length that it has now can still read it there."""
+    dead = [
+        chunk.header.header_bytes + chunk.num_bytes
+        for chunk in filters
+        if (chunk.row_group, chunk.leaf.index) in removed and not chunk.header_problem
+    ]
+    return Tail(file.source.size, dead_bytes=file.source.size - file.footer.start + sum(dead))
+
+
 def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
     """Find the filters that stand, without a gap, right before the footer: those that are removed go, the others move.
 
-    What earlier changes left there unused goes with them. `filters` are all that the file has.
+    What earlier changes left there unused goes with them, footers too. `filters` are all that the file has.
     """
     spans: dict[Owner, Span] = {}
     doubtful = dead_bytes = 0
@@ -209,18 +219,42 @@ def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collectio
             continue
         spans[owner] = (chunk.offset, chunk.header.header_bytes + chunk.num_bytes)
     cut = first = file.footer.start
+    sought = -1  # where there is no footer
     for (offset, length), owner in sorted(((span, owner) for owner, span in spans.items()), reverse=True):
+        if offset + length < first != sought:
+            first = sought = _before_footers(file, first, offset + length)
         if offset + length == first and offset > doubtful:
             first = offset
             if owner in removed:
                 cut = offset
         elif owner in removed:
             dead_bytes += length
-    unused = _unused_before(file, first)
+    last = max((offset + length for offset, length in spans.values() if offset < first), default=0)
+    unused = _unused_before(file, _before_footers(file, first, last))
     if unused < first:
         cut = unused
     moved = {owner: span for owner, span in spans.items() if span[0] >= cut and owner not in removed}
     return Tail(cut, moved, dead_bytes)
+
+
+def _before_footers(file: BloomFile, end: int, least: int) -> int:
+    """Where the footers begin that end right before `end`, not below `least`: this file's, kept by `embed`."""
+    pages = file.footer.data_ranges()
+    while end > least:
+        tail = file.source.read_at(end - TAIL_BYTES, TAIL_BYTES) if end > TAIL_BYTES + len(MAGIC) else b""
+        start = end - TAIL_BYTES - int.from_bytes(tail[:4], "little")
+        if not tail.endswith(MAGIC) or start < max(least, len(MAGIC)):
+            break
+        if ((pages[:, 0] < end) & (pages[:, 1] > start)).any():
+            break
+        try:
+            kept = Footer(file.source.read_at(start, end - TAIL_BYTES - start), start)
+        except ParquetBloomError:
+            break
+        if not _same_data(kept, file.footer):
+            break
+        end = start
+    return end
 
 
 def _unused_before(file: BloomFile, end: int) -> int:
@@ -261,14 +295,19 @@ def write_footer(new: Sink, footer: Footer, places: Mapping[Owner, Span | None])
 
 def check_splice(old: Footer, new: Footer, places: Mapping[Owner, Span | None]) -> None:
     """Raise MalformedFooterError unless `new` says what `old` says, but for the places of filters."""
-    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
-    if len(old.chunks) != len(new.chunks) or any((old.chunks[name] != new.chunks[name]).any() for name in same):
+    if not _same_data(old, new):
         raise MalformedFooterError("metadata: the new footer does not say what the old one does; nothing was written")
     expected = old.chunks[["filter_offset", "filter_length"]].tolist()
     for (row_group, column), place in places.items():
         expected[int(new.row_groups["first_chunk"][row_group]) + column] = place or (-1, -1)
     if new.chunks[["filter_offset", "filter_length"]].tolist() != expected:
         raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
+
+
+def _same_data(one: Footer, other: Footer) -> bool:
+    """Whether two footers speak of the same column chunks."""
+    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
+    return len(one.chunks) == len(other.chunks) and all((one.chunks[name] == other.chunks[name]).all() for name in same)
 
 
 def _parquet(source: Source) -> BloomFile:

@@ -31,6 +31,7 @@ def embed(
     *,
     fpp: float = 0.01,
     replace: bool = False,
+    keep_footer: bool = False,
     power_of_two: bool = True,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
@@ -48,7 +49,7 @@ def embed(
         not.
     columns : dotted paths of leaf columns, as for `parquet_bloom.embed`. Names match as they do in the session:
         whatever their case, unless `spark.sql.caseSensitive` is set. A file that lacks some of them gets the others.
-    fpp, replace, power_of_two : as for `parquet_bloom.embed`.
+    fpp, replace, keep_footer, power_of_two : as for `parquet_bloom.embed`.
     dry_run : build the filters, so that the report can tell their sizes, and write nothing.
     storage_options : of the URLs' stores, as for `parquet_bloom.embed`. They are sent to the executors, which open the
         store themselves; without them both take what their environment says.
@@ -79,7 +80,7 @@ def embed(
     _refuse(named, storage_options, dry_run)
     ignore_case = ignores_case(spark)
     _check_columns(spark, files, _Look(options, ignore_case, storage_options))
-    work = _Embed(options, replace, ignore_case, dry_run, storage_options)
+    work = _Embed(options, replace, ignore_case, dry_run, keep_footer, storage_options)
     outcomes = run(spark, "embed", files, work, storage_options)
     return EmbedJobReport([_result(outcome) for outcome in outcomes], time.perf_counter() - started, dry_run)
 
@@ -152,6 +153,7 @@ class _Embed:
     replace: bool
     ignore_case: bool
     dry_run: bool = False
+    keep_footer: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, path: str) -> FileResult:
@@ -167,6 +169,7 @@ class _Embed:
                     path,
                     columns,
                     replace=self.replace,
+                    keep_footer=self.keep_footer,
                     dry_run=self.dry_run,
                     storage_options=self.storage_options,
                     threads=1,

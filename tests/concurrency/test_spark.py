@@ -108,6 +108,35 @@ def test_a_list_from_before_is_right_or_loud(tmp_path: Path, spark: Any) -> None
         assert asked(3) == []
 
 
+def test_no_query_fails_where_footers_are_kept(tmp_path: Path, spark: Any) -> None:
+    """Neither with lists from before nor with those that are made while files change."""
+    churn.write_lake(tmp_path)
+    listed = spark.read.schema(SCHEMA).parquet(str(tmp_path))
+    assert listed.count() == FILES * ROWS
+    stopped = threading.Event()
+    rewritten = 0
+
+    def rewrite() -> None:
+        nonlocal rewritten
+        while not stopped.wait(0.1):
+            for path in sorted(tmp_path.glob("*.parquet")):
+                rewritten += parquet_bloom.embed(path, ["id", "name"], replace=True, keep_footer=True).changed
+
+    thread = threading.Thread(target=rewrite)
+    thread.start()
+    try:
+        for number in range(12):
+            value = value_of(number % FILES, 7)
+            anew = spark.read.parquet(str(tmp_path))
+            through = parquet_bloom.spark.read_parquet(spark, str(tmp_path), f"id = {value}")
+            for frame in (listed, anew, through):
+                assert [row.name for row in frame.where(f"id = {value}").collect()] == [name_of(value)]
+    finally:
+        stopped.set()
+        thread.join()
+    assert rewritten > 2 * FILES
+
+
 def test_embedding_while_spark_appends(tmp_path: Path, spark: Any) -> None:
     """Files that are not finished are below `_temporary`, and not touched; those that came are found the next time."""
     lake = tmp_path / "lake"

@@ -110,6 +110,19 @@ def test_only_the_chosen_column_comes_and_only_filters_and_footer_go(s3: Any, la
     assert s3.uploads() == []
 
 
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_with_the_old_footer_kept(s3: Any, request: pytest.FixtureRequest, size: str, tmp_path: Path) -> None:
+    old = request.getfixturevalue(size)
+    s3.put("a.parquet", old)
+    report = embed(s3, keep_footer=True)
+    new = s3.get("a.parquet")
+    assert new.startswith(old)
+    assert (report.new_size, report.dead_bytes) == (len(new), len(old) - footer_start(old))
+    require_filters(new, old, tmp_path)
+    parquet_bloom.drop(s3.url("a.parquet"), storage_options=s3.storage_options)
+    assert s3.get("a.parquet") == old
+
+
 def test_a_small_object_is_one_put(s3: Any, small: bytes, tmp_path: Path) -> None:
     s3.put("x=1/ü b+%20.parquet", small)
     report = embed(s3, "x=1/ü b+%20.parquet", columns=["id", "name"])
