@@ -35,7 +35,7 @@ from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import decide, tree
 from parquet_bloom.prune.report import FileDecision, PruneReport, RowGroupDecision
 
-TABLES = 12  # of each writer in the default suite
+TABLES = 6  # of each writer in the default suite
 PREDICATES = 40  # of a table
 SPARK_TABLES, SPARK_HUNTED = 8, 20  # of a job
 ASK_DUCKDB = 0.3  # share of the predicates

@@ -19,7 +19,7 @@ import parquet_bloom
 
 FIRST_SEED = int(os.environ.get("PARQUET_BLOOM_HUNT_SEED", "0"))
 SECONDS = float(os.environ.get("PARQUET_BLOOM_HUNT_SECONDS", "0"))
-TREES = 25  # of the default suite
+TREES = 10  # of the default suite
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
 # The names of folders, literals to compare with, and DuckDB's type of them.

@@ -27,7 +27,7 @@ import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import And, Node, Or, parse, tree
 
-TABLES = 60  # of the default suite
+TABLES = 24  # of the default suite
 
 
 @dataclass

@@ -6,7 +6,7 @@ from property.test_no_row_lost import Tally, hunt
 from parquet_bloom.file import page_lookup, pages
 
 FIRST_SEED = 1_000_000  # others than that test's
-TABLES = 25
+TABLES = 10
 
 
 @pytest.mark.parametrize("few", [0, 1 << 40], ids=["rows", "pages"])

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import parquet_bloom
 
-TABLES = 40
+TABLES = 16
 
 KINDS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "i": (pa.int32(), lambda rng: rng.choice([rng.randint(-5, 5), rng.randint(-(2**31), 2**31 - 1)])),
