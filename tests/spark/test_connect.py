@@ -93,6 +93,7 @@ def test_columns(lake: str, connect: Any, every: int) -> None:
         assert (found.files <= 6, found.doubts) == (True, ""), where
 
 
+@pytest.mark.slow
 def test_columns_that_are_left_to_spark(lake: str, connect: Any) -> None:
     wheres = [
         "(F.col('id') == 4321) | F.col('s').like('u432%')",
@@ -112,6 +113,7 @@ def test_columns_that_are_left_to_spark(lake: str, connect: Any) -> None:
         assert (answer.files, answer.doubts[:20]) == (12, "all files are read: "), where
 
 
+@pytest.mark.slow
 def test_parts_of_texts(lake: str, connect: Any) -> None:
     found = connect.ask_all(lake, PARTS)
     found |= {where: connect.ask(lake, where) for where in ("id = 4321 AND id IN (SELECT 4321)", PARTS[0])}
@@ -127,6 +129,7 @@ def test_texts_that_are_left_to_spark(lake: str, connect: Any) -> None:
         assert answer.files == 12, where
 
 
+@pytest.mark.slow
 def test_random_conditions(lake: str, connect: Any) -> None:
     """Parts that are understood and parts that are not, of one row mostly, as texts and as Columns."""
     rng = random.Random(3)

@@ -283,7 +283,7 @@ def _condition(rng: random.Random, depth: int = 2) -> str:
     return rng.choices(forms, [6, 2, 1, 1, 1, 1])[0].format(name, text)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+@pytest.mark.parametrize("zone", ["UTC", pytest.param("America/Los_Angeles", marks=pytest.mark.slow)])
 def test_random_conditions(zone: str, spark: Any, conf: Any, orc_lake: Path) -> None:
     rng = random.Random(zone)
     wheres = [_condition(rng) for _ in range(40)]
