@@ -13,7 +13,8 @@ from ..metadata.footer import Leaf
 from ..storage import file_system
 from .columns import find_leaf
 from .reader import BloomFile
-from .rewriting import Owner, RewriteReport, Sink, Span, cut_tail, editing, refuse_uneditable, rewritten, write_footer
+from .rewriting import RewriteReport, editing, refuse_uneditable, rewritten, write_footer
+from .tails import Owner, Sink, Span, cut_tail
 
 
 @dataclass(frozen=True)

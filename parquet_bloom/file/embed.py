@@ -20,16 +20,14 @@ from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_col
 from .reader import BloomFile, ChunkFilter
 from .rewriting import (
     RewriteReport,
-    Sink,
-    Tail,
-    cut_tail,
     editing,
+    refuse_filters_beyond,
     refuse_pages_beyond,
     refuse_uneditable,
     rewritten,
-    whole_tail,
     write_footer,
 )
+from .tails import Sink, Tail, cut_tail, whole_tail
 from .values import ColumnReader
 
 Progress = Callable[[int, int], None]
@@ -124,8 +122,9 @@ def embed(
     ------
     ParquetBloomError
         One of its subclasses, with nothing changed: unknown or BOOLEAN column, encrypted or signed footer, not a
-        Parquet file, truncated file, a table's file, a broken filter in a chosen column (without `replace`), pages that
-        cannot be decoded, a file changed meanwhile, no permission, no space.
+        Parquet file, truncated file, a table's file, a broken filter in a chosen column (without `replace`) or one
+        that is said to reach beyond the footer's beginning, pages that cannot be decoded, a file changed meanwhile, no
+        permission, no space.
 
     Notes
     -----
@@ -178,9 +177,12 @@ class _Embedding:
                     self.todo.append((row_group, plan))
         self.tail = Tail(self.footer.start)
         self.dropped = 0
+        replaced = {(row_group, plan.leaf.index) for row_group, plan in self.todo}
+        if self.todo:
+            refuse_filters_beyond(file, replaced)
         if self.todo and (replace or keep_footer):
             tail = whole_tail if keep_footer else cut_tail
-            self.tail = tail(file, file.chunks(), {(row_group, plan.leaf.index) for row_group, plan in self.todo})
+            self.tail = tail(file, file.chunks(), replaced)
 
     def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
         if num_values_of(self.footer, row_group, plan.leaf) == 0:

@@ -1,11 +1,11 @@
-"""Changing the filters of a file that exists: what is refused, which bytes at its tail go, and its new footer."""
+"""Changing the filters of a file that exists: what is refused, the exchange, and the new footer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,24 +19,10 @@ from ..errors import (
     Place,
     UnreadableColumnError,
 )
-from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
-from ..metadata.footer import MAGIC, ORC_MAGIC, TAIL_BYTES, Footer, Leaf
+from ..metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
 from ..storage import Source, managed_table, open_source, rewrite, same_place
-from .reader import BloomFile, ChunkFilter
-
-Owner = tuple[int, int]
-"""Whose filter it is: (row group, leaf index)."""
-
-Span = tuple[int, int]
-"""Where a filter stands: (offset, length with its header)."""
-
-
-class Sink(Protocol):
-    """Where a new file goes: what is used of `storage.Rewrite`."""
-
-    def copy_prefix(self, length: int) -> None: ...
-    def write(self, data: Any) -> int: ...
-    def tell(self) -> int: ...
+from .reader import BloomFile
+from .tails import Owner, Sink, Span
 
 
 class _Tally:
@@ -168,117 +154,25 @@ def refuse_pages_beyond(file: BloomFile) -> None:
         raise MalformedFooterError(problem, row_group=row_group, column=column)
 
 
-# ---------------------------------------------------------------------------------------------------- the tail
+def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
+    """Raise for a filter that stays and is said to reach beyond the footer's beginning.
 
-
-@dataclass
-class Tail:
-    """What becomes of the bytes before the footer.
-
-    Attributes
-    ----------
-    cut : how much of the file is copied: up to the footer, or to the first filter at its tail that goes.
-    moved : filters behind `cut` that stay, and are copied as they are.
-    dead_bytes : bytes of filters before `cut` that nothing will point to any more, and of a footer that is kept.
+    It is told as broken by that alone: other bytes in the place of those that it lacks would make it a filter that
+    denies values.
     """
-
-    cut: int
-    moved: dict[Owner, Span] = field(default_factory=dict)
-    dead_bytes: int = 0
-
-    def move(self, owner: Owner, file: BloomFile, new: Sink) -> Span:
-        """Copy a filter that stays, and tell its new place."""
-        offset = new.tell()
-        new.write(file.source.read_at(*self.moved[owner]))
-        return offset, new.tell() - offset
-
-
-def whole_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
-    """Nothing goes, the footer neither: who knows the file by the length that it has now can still read it there."""
-    dead = [
-        chunk.header.header_bytes + chunk.num_bytes
-        for chunk in filters
-        if (chunk.row_group, chunk.leaf.index) in removed and not chunk.header_problem
-    ]
-    return Tail(file.source.size, dead_bytes=file.source.size - file.footer.start + sum(dead))
-
-
-def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
-    """Find the filters that stand, without a gap, right before the footer: those that are removed go, the others move.
-
-    What earlier changes left there unused goes with them, footers too. `filters` are all that the file has.
-    """
-    spans: dict[Owner, Span] = {}
-    doubtful = dead_bytes = 0
-    for chunk in filters:
-        owner = (chunk.row_group, chunk.leaf.index)
-        if chunk.header_problem:
-            doubtful = max(doubtful, chunk.offset)  # nothing that it may mean is moved
-            if owner in removed and not chunk.location_problem:
-                dead_bytes += chunk.length or 0
-            continue
-        spans[owner] = (chunk.offset, chunk.header.header_bytes + chunk.num_bytes)
-    cut = first = file.footer.start
-    sought = -1  # where there is no footer
-    for (offset, length), owner in sorted(((span, owner) for owner, span in spans.items()), reverse=True):
-        if offset + length < first != sought:
-            first = sought = _before_footers(file, first, offset + length)
-        if offset + length == first and offset > doubtful:
-            first = offset
-            if owner in removed:
-                cut = offset
-        elif owner in removed:
-            dead_bytes += length
-    last = max((offset + length for offset, length in spans.values() if offset < first), default=0)
-    unused = _unused_before(file, _before_footers(file, first, last))
-    if unused < first:
-        cut = unused
-    moved = {owner: span for owner, span in spans.items() if span[0] >= cut and owner not in removed}
-    return Tail(cut, moved, dead_bytes)
-
-
-def _before_footers(file: BloomFile, end: int, least: int) -> int:
-    """Where the footers begin that end right before `end`, not below `least`: this file's, kept by `embed`."""
-    pages = file.footer.data_ranges()
-    while end > least:
-        tail = file.source.read_at(end - TAIL_BYTES, TAIL_BYTES) if end > TAIL_BYTES + len(MAGIC) else b""
-        start = end - TAIL_BYTES - int.from_bytes(tail[:4], "little")
-        if not tail.endswith(MAGIC) or start < max(least, len(MAGIC)):
-            break
-        if ((pages[:, 0] < end) & (pages[:, 1] > start)).any():
-            break
-        try:
-            kept = Footer(file.source.read_at(start, end - TAIL_BYTES - start), start)
-        except ParquetBloomError:
-            break
-        if not _same_data(kept, file.footer):
-            break
-        end = start
-    return end
-
-
-def _unused_before(file: BloomFile, end: int) -> int:
-    """Where filters begin that the footer does not point to and that fill the file up to `end`; `end` if none do.
-
-    All other bytes that the footer does not mention are kept: who wrote them may know what they are.
-    """
-    footer = file.footer
-    if not footer.filters_apart:
-        return end
-    filters = footer.chunks[footer.chunks["filter_offset"] != -1]
-    ends = [*(filters["filter_offset"] + filters["filter_length"]).tolist(), *footer.data_ranges()[:, 1].tolist()]
-    if any(end < known <= footer.start for known in footer.data_ranges()[:, 1].tolist()):
-        return end
-    start = place = max((known for known in ends if known <= end), default=len(MAGIC))
-    while place < end:
-        try:
-            header = read_header(file.source.read_at(place, min(MAX_HEADER_BYTES, end - place)))
-        except BrokenFilterError:
-            return end
-        if header.problem:
-            return end
-        place += header.header_bytes + header.num_bytes
-    return start if place == end else end
+    start = file.footer.start
+    if file.footer.filters_apart:
+        return
+    staying = [chunk for chunk in file.chunks() if (chunk.row_group, chunk.leaf.index) not in replaced]
+    beyond = [chunk for chunk in staying if chunk.offset + (chunk.length or 1) > start]
+    # Of those whose length only their headers tell, all but the last one have another filter's beginning in them.
+    for chunk in sorted((chunk for chunk in staying if chunk.length is None), key=lambda chunk: chunk.offset)[-1:]:
+        with suppress(BrokenFilterError):
+            if chunk.offset + chunk.header.header_bytes + chunk.num_bytes > start:
+                beyond.append(chunk)
+    for chunk in beyond[:1]:
+        problem = "the filter is said to reach beyond the footer's beginning; drop it, or replace it"
+        raise BrokenFilterError(problem, row_group=chunk.row_group, column=chunk.column)
 
 
 # ---------------------------------------------------------------------------------------------------- the footer
