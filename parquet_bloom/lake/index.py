@@ -367,7 +367,8 @@ class LakeIndex:
 
         Parameters
         ----------
-        files : paths, as they were indexed. One that ends in a slash stands for all files below it.
+        files : paths, as they were indexed. One that ends in a slash stands for all files below it, and folders of the
+            lake that are there are none of it any more: nothing in them is a candidate, nor listed by `append`.
 
         Returns
         -------

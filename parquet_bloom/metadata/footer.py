@@ -111,6 +111,12 @@ class Statistics:
     legacy_min: bytes | None
     legacy_max: bytes | None
 
+    @property
+    def bounded(self) -> bool:
+        """Whether a smallest or a largest value is told, in whichever order."""
+        bounds = (self.min_value, self.max_value, self.legacy_min, self.legacy_max)
+        return any(bound is not None for bound in bounds)
+
 
 class ColumnPages(NamedTuple):
     """Some pages of a column, as `Footer.columns_file` takes them.
@@ -370,8 +376,10 @@ class Footer:
         if not leaf.repeated and num_values != self.num_rows_of(row_group):
             return None  # the footer contradicts itself
         null_count = statistics.null_count
-        if num_values == 0 or null_count == num_values:
+        if num_values == 0:
             return False
+        if null_count == num_values:
+            return None if statistics.bounded else False  # nothing but nulls has neither smallest nor largest value
         return None if null_count is None else True
 
     def has_nulls_by(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:

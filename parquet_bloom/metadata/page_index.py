@@ -30,6 +30,7 @@ HEAD_BYTES = 512
 
 _DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
+ASCENDING, DESCENDING = 1, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +76,14 @@ class ColumnIndex:
     null_pages : whether a page has nothing but nulls.
     min_values, max_values : plain-encoded bounds, which need not be values of the page; without meaning in null pages.
     null_counts : nulls of each page; None where the index does not say.
+    order : ASCENDING or DESCENDING if bounds of both kinds are said to be so from page to page; else anything.
     """
 
     null_pages: list[bool]
     min_values: list[bytes]
     max_values: list[bytes]
     null_counts: list[int] | None
+    order: Any = None
 
     def statistics(self, page: int) -> Statistics:
         """The bounds of a page, as those of a column chunk are given. There are none for a null page."""
@@ -210,7 +213,7 @@ def read_column_index(data: bytes, index: OffsetIndex) -> ColumnIndex:
         for is_null, count, num_rows in zip(null_pages, null_counts, np.diff(index.rows).tolist(), strict=True):
             if not 0 <= count <= num_rows or is_null != (count == num_rows):
                 raise MalformedFooterError(f"page index: {count} nulls in a page of {num_rows} rows")
-    return ColumnIndex(null_pages, low, high, null_counts)
+    return ColumnIndex(null_pages, low, high, null_counts, found.get(4))
 
 
 def read_page_header(data: bytes | memoryview) -> PageHeader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ..file.pages import RowGroupPages
 from ..file.reader import BloomFile
 from ..hashing.physical import ColumnType, Domain
 from ..metadata.footer import Leaf
-from ..metadata.page_index import KnownPages
+from ..metadata.page_index import ASCENDING, DESCENDING, KnownPages
 from ..predicate import tree
 from ..predicate.decide import Decider
 from ..predicate.evidence import ColumnEvidence, Evidence
@@ -46,7 +47,7 @@ def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: De
             continue
         told = _told(file, row_group, leaf, known[leaf.index])
         if told is None:
-            pages.give_up(leaf, "it has other bounds than the column chunk")
+            pages.give_up(leaf, "its bounds contradict the column chunk's, or their own order")
         else:
             columns[name] = _Column(known[leaf.index].index.rows, told)
     if not columns:
@@ -89,7 +90,7 @@ def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> Col
         type_ordered = leaf.index in file.footer.type_ordered
         told = _tell(known, type_of(leaf), type_ordered)
         statistics = file.footer.statistics(file.record(row_group, leaf))
-        if not _spans(told, *bounds(statistics, type_of(leaf), type_ordered)):
+        if not _spans(told, *bounds(statistics, type_of(leaf), type_ordered)) or not _in_order(told, known):
             return None
         known.told = ColumnEvidence.of(type_of(leaf), told)
     assert isinstance(known.told, ColumnEvidence)
@@ -111,15 +112,36 @@ def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> lis
 
 
 def _spans(told: list[Evidence], low: Domain | None, high: Domain | None) -> bool:
-    """Whether the pages' bounds reach as far as those of the column chunk.
-
-    Only whole numbers are asked: bounds of others may be cut short, in one place and not in the other.
-    """
-    if not isinstance(low, int) or not isinstance(high, int):
+    """Whether the pages' bounds reach as far as those of the column chunk, and none lies beyond them."""
+    if any(_apart(page, low, high) for page in told):
+        return False
+    # Only numbers have to reach as far: bounds of others may be cut short, in one place and not in the other.
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
         return True
-    bounded = [page for page in told if page.has_values]
-    lows = [page.low for page in bounded if isinstance(page.low, int)]
-    highs = [page.high for page in bounded if isinstance(page.high, int)]
+    bounded = [page for page in told if page.has_values is not False]
+    lows = [page.low for page in bounded if isinstance(page.low, int | float)]
+    highs = [page.high for page in bounded if isinstance(page.high, int | float)]
     if not bounded or len(lows) < len(bounded) or len(highs) < len(bounded):
-        return bool(bounded) or all(page.has_values is not False for page in told)
+        return bool(bounded)
     return min(lows) <= low and max(highs) >= high
+
+
+def _in_order(told: list[Evidence], known: KnownPages) -> bool:
+    """Whether the pages' bounds are in the order that the index says they are in."""
+    assert known.bounds is not None
+    order = known.bounds.order
+    if order not in (ASCENDING, DESCENDING):
+        return True
+    for bound in ("low", "high"):
+        there = [value for page in told if (value := getattr(page, bound)) is not None]
+        if order == DESCENDING:
+            there.reverse()
+        if any(one > next_one for one, next_one in pairwise(there)):
+            return False
+    return True
+
+
+def _apart(page: Evidence, low: Domain | None, high: Domain | None) -> bool:
+    """Whether no value can lie both within the bounds of a page and within those of its column chunk."""
+    below = page.high is not None and low is not None and page.high < low  # type: ignore[operator]
+    return below or (page.low is not None and high is not None and page.low > high)  # type: ignore[operator]

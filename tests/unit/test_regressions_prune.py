@@ -13,6 +13,7 @@ import pytest
 import surgery
 from malformed_ways import Doubled
 from oracle import I64
+from page_indexes import COLUMN_INDEX, encode_bounds, locations, with_index
 
 import parquet_bloom
 from parquet_bloom import zones
@@ -93,6 +94,18 @@ def test_numbers_of_values_that_contradict_the_rows_are_no_evidence(path):
     assert parquet_bloom.prune(path, "id = 13").selected == {str(path): [1]}
 
 
+def test_nulls_alone_have_no_bounds(path):
+    """A count of nulls as large as that of values was believed beside a smallest and a largest value."""
+
+    def change(footer):
+        for _, metadata in surgery.each_chunk(footer):
+            metadata.value(surgery.STATISTICS).set(3, I64, 10)
+
+    surgery.rewrite_footer(path, change)
+    assert parquet_bloom.prune(path, "id = 13").selected == {str(path): [1]}
+    assert parquet_bloom.read_table(path, "id IS NOT NULL").num_rows == 20
+
+
 def test_lists_that_lie_about_their_elements(path):
     """Most readers do not look at what a list says of its elements, and so read on elsewhere than one that does."""
     data = path.read_bytes()
@@ -167,3 +180,44 @@ def test_rows_of_a_few_bytes_cannot_ask_for_any_amount_of_memory():
     with pytest.raises(MalformedFooterError, match="268435456 bytes"):
         take_byte_arrays(value, np.zeros(1 << 12, np.int64))
     assert len(take_byte_arrays(value, np.zeros(9, np.int64))) == 9 * len(value)
+
+
+PAGES = 4000
+PAGED = {
+    "text": pa.array([f"{i:06d} and so on" for i in range(PAGES)]),
+    "float": pa.array([i / 4 for i in range(PAGES)], pa.float64()),
+    "number": pa.array(range(PAGES), pa.int64()),
+}
+LIES = {
+    "the first bounds for all": lambda low, high: ([low[0]] * len(low), [high[0]] * len(low)),
+    "bounds of no bytes": lambda low, high: ([b""] * len(low), [b""] * len(low)),
+    "bounds of other pages": lambda low, high: (low[1:] + low[:1], high[1:] + high[:1]),
+    "the way back": lambda low, high: (low[::-1], high[::-1]),
+}
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("kind", PAGED)
+def test_bounds_of_pages_that_contradict_what_is_known(kind, lie, counted, tmp_path, monkeypatch):
+    """Only whole numbers were held against the column chunk's, and nothing against the order that is said."""
+    if kind == "text" and lie == "the first bounds for all":
+        return  # it may be that they are cut short
+    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 1)
+    path, values = tmp_path / "a.parquet", PAGED[kind]
+    writing = {"data_page_size": 2000, "write_batch_size": 100, "use_dictionary": False, "write_page_index": True}
+    pq.write_table(pa.table({"a": values}), path, **writing)
+    rows = [row for *_, row in locations(path)]
+    assert len(rows) > 5
+    stored = [_plain(value) for value in values.to_pylist()]
+    low, high = [stored[row] for row in rows], [stored[row - 1] for row in [*rows[1:], PAGES]]
+    counts = [0] * len(rows) if counted else None
+    for low_said, high_said in ((low, high), LIES[lie](low, high)):
+        said = encode_bounds([False] * len(rows), low_said, high_said, counts, order=1)
+        with_index(path, said, kind=COLUMN_INDEX)
+        for row in (0, 1, PAGES // 2, PAGES - 1):
+            assert parquet_bloom.read_table(path, [("a", "=", values[row].as_py())]).num_rows == 1
+
+
+def _plain(value):
+    return value.encode() if isinstance(value, str) else struct.pack("<d" if isinstance(value, float) else "<q", value)
