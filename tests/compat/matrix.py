@@ -59,6 +59,7 @@ class Matrix:
     notes : what could not be done, a line each.
     done : {(writer, file, reader)} that need not be asked again.
     order : the releases, as the tables name them.
+    far : {release: {kind of file: rows lost, values asked for}} of large filters over a network; see `far`.
     """
 
     cells: dict[tuple[Any, ...], Cell] = field(default_factory=dict)
@@ -68,9 +69,10 @@ class Matrix:
     notes: list[str] = field(default_factory=list)
     done: set[tuple[str, str, str]] = field(default_factory=set)
     order: list[str] = field(default_factory=list)
+    far: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        known = {name: getattr(self, name) for name in ("checked", "notes", "order")}
+        known = {name: getattr(self, name) for name in ("checked", "notes", "order", "far")}
         sets = {name: sorted(getattr(self, name)) for name in ("tried", "read", "done")}
         return known | sets | {"cells": [dict(vars(cell)) for cell in self.cells.values()]}
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from . import far
 from .matrix import Cell, Matrix
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
@@ -32,6 +33,7 @@ HEADS = (
     "Older releases read files with our filters",
     "Files by older releases",
     "Who asks filters, older releases",
+    "Large filters over a network",
     "Rows that engines lose",
     "What was left out",
     "What `verify` says of these files",
@@ -48,6 +50,7 @@ def tables(current: Matrix, old: Matrix, date: str) -> str:
         older_readers(old),
         older_writers(old),
         older_asking(old),
+        from_afar([old, current]),
         losses([current, old]),
         ["\n".join(notes)] if notes else [],
         ["\n".join(problems)] if problems else [],
@@ -214,6 +217,16 @@ def older_writers(matrix: Matrix) -> list[str]:
 def _shared_writer(matrix: Matrix) -> str:
     """Today's writer, whose files all older releases read."""
     return next((cell.writer for cell in matrix.sorted() if cell.writer not in matrix.order), "")
+
+
+def from_afar(matrices: Iterable[Matrix]) -> list[str]:
+    """Who loses rows where streams give fewer bytes at a time than they are asked for."""
+    rows = []
+    for matrix in matrices:
+        for reader in sorted(matrix.far):
+            told = (tuple(matrix.far[reader][kind]) for kind in far.KINDS)
+            rows.append([reader, *(f"**{lost} / {count}**" if lost else f"{lost} / {count}" for lost, count in told)])
+    return [markdown(["reader", *far.KINDS], rows)] if rows else []
 
 
 def losses(matrices: Iterable[Matrix]) -> list[str]:

@@ -57,9 +57,13 @@ class Worker:
     def count(self, plain: Path, questions: Sequence[tuple[Path, Asked]]) -> Counts:
         """The rows of each file that equal the value; `plain` is the file without filters."""
         asked = [sql_question(self.engine, self.release, plain, *question) for question in questions]
+        return self.counts(asked)
+
+    def counts(self, questions: Sequence[dict[str, Any]]) -> Counts:
+        """The same of questions as the engine takes them."""
         found: Counts = []
-        for start in range(0, len(asked), CHUNK):
-            found += self._ask("counts", questions=asked[start : start + CHUNK])
+        for start in range(0, len(questions), CHUNK):
+            found += self._ask("counts", questions=questions[start : start + CHUNK])
         return found
 
     def close(self) -> None:

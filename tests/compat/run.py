@@ -15,7 +15,7 @@ from typing import Any
 
 import peers
 
-from . import columns
+from . import columns, far
 from .columns import Part
 from .files import Written, written
 from .matrix import Matrix
@@ -149,6 +149,19 @@ class Run:
             for engine, worker in workers.items():
                 for made in self.files(engine, worker):
                     self.ask(worker.title, made, readers)
+                if engine == "spark":
+                    self.from_afar(worker)
+
+    def from_afar(self, worker: Worker) -> None:
+        """Let a release of Spark read large filters over a network."""
+        if worker.title in self.matrix.far:
+            return
+        try:
+            with far.served(self.folder / worker.title.replace(" ", "-") / "far") as url:
+                self.matrix.far[worker.title] = far.lost(worker, url)
+        except WorkerError as error:
+            self.note(f"reads nothing over WebHDFS: {error}")
+        self.keep()
 
     def release(self, engine: str, worker: Any, current: Worker | None) -> None:
         """An older release reads files of today's pyarrow with our filters; its own are read by it, today's and us.
@@ -164,6 +177,8 @@ class Run:
         readers: list[Any] = [Ours(), worker] + ([current] if current else [])
         for made in self.files(engine, worker):
             self.ask(worker.title, made, readers)
+        if engine == "spark":
+            self.from_afar(worker)
 
 
 def ours_only(made: Written) -> Written:

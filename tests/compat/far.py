@@ -1,0 +1,53 @@
+"""Large filters read over a network: who takes a short read of a filter for all of it.
+
+A reader that is not told the length of a filter reads its header, then as many bytes as that says; streams may give
+fewer at a time. Local files hardly ever do, so that a server stands between.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import surgery
+from webhdfs_server import WebHdfsServer
+
+import parquet_bloom
+
+ROWS, ROUNDS = 40, 2
+NDV = 500_000  # told of each filter, which then has a mebibyte
+KINDS = ("length", "no length")
+
+
+def value_of(row: int) -> int:
+    return row * 7919
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A server's URL, below which is a file for each of KINDS."""
+    folder.mkdir(parents=True)
+    with_lengths, without = (folder / f"{number}.parquet" for number in range(len(KINDS)))
+    table = pa.table({"k": pa.array(map(value_of, range(ROWS)), pa.int64())})
+    pq.write_table(table, with_lengths, row_group_size=ROWS // 2)
+    parquet_bloom.embed(with_lengths, {"k": {"fpp": 0.01, "ndv": NDV}})
+    shutil.copy(with_lengths, without)
+    surgery.without_lengths(without)
+    with WebHdfsServer(folder) as server:
+        yield server.url
+
+
+def lost(worker: Any, url: str) -> dict[str, tuple[int, int]]:
+    """{kind: rows lost, values asked for} by a release of Spark."""
+    found = {}
+    for number, kind in enumerate(KINDS):
+        path = f"{url}/{number}.parquet"
+        questions = [{"path": path, "where": f"k = {value_of(row % ROWS)}"} for row in range(ROUNDS * ROWS)]
+        counts = worker.counts(questions)
+        found[kind] = sum(count is not None and count < 1 for count in counts), len(counts)
+    return found
