@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.variants import FINAL_NAME
-from ..errors import ParquetBloomError, UnknownColumnError
+from ..errors import EncryptedFileError, ParquetBloomError, UnknownColumnError
 from ..file.columns import find_leaves
 from ..file.reader import BloomFile, ChunkFilter
 from ..metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
@@ -130,7 +130,12 @@ def _rows(
     for row_group in file.row_groups:
         if not row_groups or row_group in row_groups:
             for leaf in leaves:
-                chunk = file.chunk(row_group, leaf)
+                try:
+                    chunk = file.chunk(row_group, leaf)
+                except EncryptedFileError:  # with all of its metadata: no place of a filter can be seen
+                    if columns:
+                        raise
+                    continue
                 if chunk is not None:
                     yield _row(file, chunk)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 
-_SUFFIX = ".metadata.json"
+METADATA_SUFFIX = ".metadata.json"
 _LONGEST_HINT = 4096
 
 
@@ -36,7 +36,7 @@ def static_table(place: str, properties: Mapping[str, Any]) -> Any:
     from pyiceberg.serializers import FromInputFile
     from pyiceberg.table import StaticTable
 
-    if not place.endswith(_SUFFIX):
+    if not place.endswith(METADATA_SUFFIX):
         folder = f"{place}/metadata"
         hint = f"{folder}/version-hint.text"
         with load_file_io(dict(properties), location=hint).new_input(hint).open() as stream:
@@ -51,6 +51,6 @@ def _hinted(content: bytes, hint: str) -> str:
     text = content.decode("utf-8").strip()
     if not text or "/" in text or "\0" in text:
         raise ParquetBloomError(f"it names {text[:100]!r}, which is no file beside it", path=hint)
-    if text.endswith(_SUFFIX):
+    if text.endswith(METADATA_SUFFIX):
         return text
-    return f"v{text}{_SUFFIX}" if text.isnumeric() else f"{text}{_SUFFIX}"
+    return f"v{text}{METADATA_SUFFIX}" if text.isnumeric() else f"{text}{METADATA_SUFFIX}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,7 @@ class Live:
     foreign : for each segment the numbers of parts that hold what the table now calls something else.
     renamed : paths of live files with such a part, as they were listed.
     find : which leaf of a file is a column of the table; None for plain files.
+    told : what a table's books say of its files' partitions; None where folders say it. See `TableFiles`.
     """
 
     alive: list[NDArray[np.bool_]]
@@ -99,6 +100,7 @@ class Live:
     foreign: list[frozenset[int]] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     find: FindLeaf | None = None
+    told: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def gone(self) -> int:
@@ -116,8 +118,11 @@ class Live:
             )
             for segment in segments
         ]
-        find = None if listing is None else listing.find
-        return cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign, find=find)
+        table = None if listing is None else listing.table
+        told = None if table is None else table.told
+        live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign, told=told)
+        live.find = None if listing is None else listing.find
+        return live
 
 
 def unjudged(segments: Sequence[Segment]) -> Live:

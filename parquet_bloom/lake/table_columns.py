@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any
+
+_EPOCH = date(1970, 1, 1)
 
 Path = tuple[str, ...]
 
@@ -53,6 +56,24 @@ def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[di
         ever.setdefault(number, set()).add(path)
     columns = _iceberg_columns(schema.fields, (), ())
     return names_of((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
+
+
+def iceberg_values(file: Any, specs: Mapping[int, Any], schema: Any) -> dict[str, Any]:
+    """{column: value} of the columns that a data file of a table is partitioned by as they are."""
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import DateType
+
+    found = {}
+    spec = specs.get(getattr(file, "spec_id", -1))
+    for number, part in enumerate(() if spec is None else spec.fields):
+        column = schema.find_column_name(part.source_id)
+        if column != part.name or not isinstance(part.transform, IdentityTransform):
+            continue
+        value = file.partition[number]
+        if isinstance(schema.find_type(part.source_id), DateType) and isinstance(value, int):
+            value = _EPOCH + timedelta(days=value)
+        found[part.name] = value
+    return found
 
 
 def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator[Column]:

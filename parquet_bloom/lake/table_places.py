@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..errors import ParquetBloomError
 from ..storage import is_url
+from ..storage.names import name_of
+from .iceberg_metadata import METADATA_SUFFIX
+
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 
 
 def require_inside(paths: Iterable[str], root: str) -> None:
@@ -32,6 +38,49 @@ def require_inside(paths: Iterable[str], root: str) -> None:
     if problem is not None:
         text = f"its file {problem} is outside of the table's folder; outside=True takes such files, too"
         raise ParquetBloomError(text, path=root)
+
+
+def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callable[[str], str]) -> None:
+    """Raise unless an Iceberg table is where it was said to be, and its lists of files are there, before any is read.
+
+    Its metadata names its folder as well as its files: by a folder such as `/` all files would be inside of it.
+
+    Parameters
+    ----------
+    table, snapshot : pyiceberg's; the snapshot may be None.
+    given : the path of the table's folder or of one of its metadata files, or its URL.
+    place_of : path or URL of a name in the books.
+
+    Raises
+    ------
+    ParquetBloomError
+        It is not, or they are not.
+    Exception
+        Of many kinds, pyiceberg's: a list cannot be read.
+    """
+    location = place_of(table.location().rstrip("/") or "/")
+    folder = _folder_of(given)
+    if _real(location) != _real(folder):
+        text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
+        raise ParquetBloomError(text, path=given)
+    if snapshot is None:
+        return
+    if snapshot.manifest_list:
+        require_inside([place_of(snapshot.manifest_list)], location)
+    require_inside([place_of(manifest.manifest_path) for manifest in snapshot.manifests(table.io)], location)
+
+
+def _folder_of(given: str) -> str:
+    """A table's folder, by that or by one of its metadata files, which lie in `metadata/` there."""
+    path = _FILE.sub("", given).rstrip("/") or "/"
+    if not path.endswith(METADATA_SUFFIX):
+        return path
+    folder = os.path.dirname(path if is_url(path) else os.path.abspath(path))
+    return os.path.dirname(folder) if os.path.basename(folder) == "metadata" else folder
+
+
+def _real(place: str) -> str:
+    return name_of(place) if is_url(place) else os.path.realpath(place)
 
 
 def _is_inside(path: str, real: str, known: dict[str, bool]) -> bool:

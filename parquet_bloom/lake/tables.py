@@ -20,8 +20,8 @@ from ..errors import ParquetBloomError, StorageError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
 from .iceberg_metadata import static_table
-from .table_columns import delta_columns, iceberg_names, names_of
-from .table_places import require_inside
+from .table_columns import delta_columns, iceberg_names, iceberg_values, names_of
+from .table_places import require_books_inside, require_inside
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
@@ -54,6 +54,8 @@ class TableFiles:
     unnumbered : whether files without any field ids are read by the columns' names.
     partitions : names of columns that files need not have, as their folders or the table's books tell their values.
     outside : whether files were taken that lie outside of the root.
+    told : {path: {column: value}}, what an Iceberg table's books say of the columns that files are partitioned by as
+        they are; what folders are called means nothing there. None for Delta, whose folders are called by the values.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class TableFiles:
     unnumbered: bool = False
     partitions: tuple[str, ...] = ()
     outside: bool = False
+    told: Mapping[str, Mapping[str, Any]] | None = None
 
     def leaf_of(self, column: str, leaves: Sequence[Leaf], path: str | None = None) -> Leaf:
         """The leaf of one of the table's files that is a column of the table.
@@ -166,7 +169,9 @@ def iceberg_files(
         folder if a `version-hint.text` there says which of them is the last.
     snapshot_id : which snapshot, columns by its schema; None for the current one, columns by the table's schema of now.
     properties : pyiceberg's settings of the store, where a path is given; those in the table's metadata do not count.
-    outside : whether files may lie outside of the table's location, as those that were added where they lay.
+    outside : whether files may lie outside of the table's location, as those that were added where they lay; of a table
+        that is given by a path, also whether that location may be another folder than the one that its metadata lies
+        in, and whether its lists of files may lie elsewhere.
 
     Raises
     ------
@@ -174,9 +179,9 @@ def iceberg_files(
         There is no such table, or pyiceberg cannot read it.
     ParquetBloomError
         pyiceberg is missing, there is no such snapshot, the table says something that is not understood, or has a file
-        outside of its location.
+        outside of its location; or its location is not where it was said to be.
     """
-    name = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
+    given = name = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
     try:
         from pyiceberg.table import Table
     except ImportError:
@@ -193,6 +198,8 @@ def iceberg_files(
         if snapshot_id is not None and snapshot is not None and snapshot.schema_id is not None:
             schema = schemas.get(snapshot.schema_id, schema)
         mapping = table.name_mapping()
+        if given is not None and not outside:  # a catalog's tables are where the catalog says
+            require_books_inside(table, snapshot, given, lambda place: _iceberg_place(place, given))
         tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
     except ParquetBloomError:
         raise
@@ -200,12 +207,14 @@ def iceberg_files(
         raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
     if snapshot_id is not None and snapshot is None:
         raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
-    files = {}
+    files, told = {}, {}
     for task in tasks:
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
-        files[_iceberg_place(data.file_path, name)] = int(data.file_size_in_bytes)
+        place = _iceberg_place(data.file_path, name)
+        files[place] = int(data.file_size_in_bytes)
+        told[place] = iceberg_values(data, table.specs(), schema)
     columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
     root = _iceberg_place(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
@@ -213,7 +222,7 @@ def iceberg_files(
     if not outside:
         require_inside(files, root)
     number, unnumbered = str(table.metadata.table_uuid), mapping is not None
-    return TableFiles("iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside)
+    return TableFiles("iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside, told=told)
 
 
 def _without_ids(leaves: Sequence[Leaf]) -> bool:

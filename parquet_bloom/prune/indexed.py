@@ -14,6 +14,7 @@ from ..file.stamps import NONE, stamp_of
 from ..predicate.decide import Decider
 from ..storage import Entry, Folder, Source
 from .looks import Deciders, Look
+from .partitions import Partitions
 from .report import INDEX, FileDecision, RowGroupDecision
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ class IndexView:
             paths += segment.files.paths(alive.nonzero()[0])
         entries = [Entry(path) for path in sorted(paths)]
         return self._filesystem if filesystem is None else filesystem, self._roots, entries
+
+    def confirmed(self, partitions: Partitions, entries: Sequence[Entry]) -> Partitions:
+        """Of what folders say of the index's own files, that which a table's books say, too, if they tell."""
+        assert self._state is not None
+        told = self._state.live.told
+        return partitions if told is None else partitions.confirmed([entry.path for entry in entries], told)
 
     def choose(
         self, entries: Sequence[Entry], deciders: Deciders, timezone: str, ignore_case: bool, filesystem: Any

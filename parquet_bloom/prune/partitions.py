@@ -65,6 +65,25 @@ class Partitions:
         number = self._numbers[_folder(path)]
         return {name: values[number] for name, values in self._values.items()}
 
+    def confirmed(self, files: Sequence[str], told: Mapping[str, Mapping[str, Any]]) -> Partitions:
+        """Those columns of which folders say of every file what a table's books say: the same value of one type.
+
+        Parameters
+        ----------
+        files : paths.
+        told : {path: {column: value}} by the books.
+        """
+
+        def same(name: str, path: str) -> bool:
+            ours, theirs = self.values(path)[name], told.get(path, {}).get(name, ...)
+            return type(ours) is type(theirs) and ours == theirs
+
+        kept = Partitions(())
+        kept._numbers = self._numbers
+        kept._folders = self._folders.select([n for n in self._values if all(same(n, path) for path in files)])
+        kept._values = {name: self._values[name] for name in kept._folders.column_names}
+        return kept
+
     def left_of(
         self, node: Node, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
     ) -> Residuals:

@@ -112,15 +112,18 @@ def prune(
     filesystem = file_system(filesystem, storage_options)
     options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
     options |= {"on_error": on_error, "threads": threads, "cache": cache}
+    of_lake = paths is None
     with (
-        consulted(index, filesystem, storage_options, of_lake=paths is None) as view,
+        consulted(index, filesystem, storage_options, of_lake=of_lake) as view,
         zones_at_hand(zones, filesystem) as zone_view,
     ):
-        if paths is None and view is not None:
+        if of_lake and view is not None:
             filesystem, paths, entries = view.lake(filesystem)
         else:
             entries = _listed(paths, filesystem, cache)
         partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
+        if of_lake and view is not None:
+            partitions = view.confirmed(partitions, entries)
         if partitioning is None:
             options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
         return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)

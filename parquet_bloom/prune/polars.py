@@ -73,12 +73,13 @@ def scan_polars(
         with consulted(index, filesystem, storage_options, of_lake=True) as view:
             assert view is not None
             filesystem, paths, entries = view.lake(filesystem)
+            files = [entry.path for entry in entries]
+            partitions = view.confirmed(partitions_of(files, partitioning, paths), entries)
     else:
-        entries = list_entries(paths, filesystem)
-    files = [entry.path for entry in entries]
+        files = [entry.path for entry in list_entries(paths, filesystem)]
+        partitions = partitions_of(files, partitioning, paths)
     if not files:
         raise ParquetBloomError("there are no files to scan")
-    partitions = partitions_of(files, partitioning, paths)
     options = {"timezone": timezone, "cache": cache}
     source = _Source(pl, files, filesystem, partitions, options, index, zones)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)

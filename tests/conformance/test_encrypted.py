@@ -12,9 +12,11 @@ from pathlib import Path
 import encrypted_files as files
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import parquet_bloom
 from parquet_bloom import LakeIndex, zones
+from parquet_bloom.cli import tool
 from parquet_bloom.errors import EncryptedFileError, ParquetBloomError
 
 SEALED = {"columns": ("secret",), "all": ()}
@@ -167,16 +169,36 @@ def test_a_planted_filter_is_one_that_would_be_believed(tmp_path):
     assert parquet_bloom.prune(path, "secret = 1005").selected == {}
 
 
+def test_open_columns_are_shown_beside_one_without_metadata(tmp_path):
+    """`show` ended at the first encrypted column all of whose metadata is under encryption."""
+    path = tmp_path / "a.parquet"
+    files.with_planted_filters(files.encrypted(path, plaintext_footer=True), everywhere=True)
+    files.without_metadata(path)
+    code, out, err = _show("--json", path)
+    document = json.loads(out)
+    assert (code, err, document["errors"]) == (0, "", [])
+    shown = {(row["row_group"], row["column"]) for row in document["filters"]}
+    assert shown == {(group, name) for group in range(3) for name in ("open", "name")}
+    code, _, err = _show("--column", "secret", path)
+    assert code == 2
+    assert "column 'secret': the column is encrypted" in err
+
+
+def _show(*words: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(tool, ["show", *map(str, words)])
+    return result.exit_code, result.stdout, result.stderr
+
+
 def test_the_tool(tmp_path):
     """Exit codes, one line of error, no traceback."""
     hidden = files.encrypted(tmp_path / "hidden.parquet", plaintext_footer=False)
     mixed = files.with_planted_filters(files.encrypted(tmp_path / "mixed.parquet", plaintext_footer=True))
 
-    def tool(*words: object) -> tuple[int, str, str]:
+    def run(*words: object) -> tuple[int, str, str]:
         command = "import sys; from parquet_bloom.cli import main; sys.exit(main())"
-        run = subprocess.run([sys.executable, "-c", command, *map(str, words)], capture_output=True, text=True)
-        assert "Traceback" not in run.stderr
-        return run.returncode, run.stdout, run.stderr
+        done = subprocess.run([sys.executable, "-c", command, *map(str, words)], capture_output=True, text=True)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
 
     for words in (
         ["show"],
@@ -185,15 +207,15 @@ def test_the_tool(tmp_path):
         ["drop", "--in-place"],
         ["find", "--where", "open = 5"],
     ):
-        code, _, errors = tool(*words, hidden)
+        code, _, errors = run(*words, hidden)
         assert code != 0, words
         assert "hidden.parquet: the footer is encrypted" in errors, words
-    code, _, errors = tool("embed", "--column", "open", "--in-place", mixed)
+    code, _, errors = run("embed", "--column", "open", "--in-place", mixed)
     assert code != 0
     assert WITHOUT_KEYS in errors
-    code, output, _ = tool("show", "--format", "ndjson", mixed)
+    code, output, _ = run("show", "--format", "ndjson", mixed)
     rows = [json.loads(line) for line in output.splitlines()]
     assert {(row["column"], row["problem"]) for row in rows} == {("secret", "the column is encrypted")}
-    code, output, errors = tool("prune", "--format", "ndjson", "--where", "secret = 1005", mixed)
+    code, output, errors = run("prune", "--format", "ndjson", "--where", "secret = 1005", mixed)
     assert code == 0
     assert [json.loads(line)["read"] for line in output.splitlines()] == [True] * 3

@@ -427,3 +427,64 @@ def test_types_come_back_from_json_as_they_were():
     for arrow_type in [*types, pa.bool_(), pa.null()]:
         found = type_read(json.loads(json.dumps(type_told(from_arrow(arrow_type)))))
         assert (found, found.name) == (from_arrow(arrow_type), from_arrow(arrow_type).name)
+
+
+def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
+    """They are called `p=a+b` for "a b", and `p=null` for NULL: rows were lost by the folders' columns."""
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    from parquet_bloom.lake.tables import iceberg_files
+
+    values = ["a b", "a+b", None, "null", "x%41", "", "__HIVE_DEFAULT_PARTITION__"]
+    days = [dt.date(2026, 1, 1 + number) for number in range(len(values))]
+    rows = pa.table({"id": pa.array(range(len(values)), pa.int64()), "p": values, "day": days})
+    catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", rows.schema)
+    with table.update_spec() as update:
+        update.add_identity("day")
+        update.add_identity("p")
+    table = catalog.load_table("n.t")
+    table.append(rows)
+    found = iceberg_files(table)
+    assert {tuple(told) for told in found.told.values()} == {("day", "p")}
+    with LakeIndex.create(tmp_path / "index", ["id"]) as index:
+        index.append(found)
+    with LakeIndex.open(tmp_path / "index", lake=found) as index:
+        for number, value in enumerate(values):
+            where = "p IS NULL" if value is None else f"p = '{value}'"
+            assert parquet_bloom.read_table(None, where, index=index).to_pylist() == rows.slice(number, 1).to_pylist()
+            assert parquet_bloom.row_ranges(None, where, index=index) != {}
+        # Where folders and books agree, files are ruled out unopened all the same.
+        report = parquet_bloom.prune(None, f"day = '{days[3]}'", index=index)
+        assert report.unopened_by == {"partition": len(values) - 1}
+        assert sorted(parquet_bloom.read_table(None, "id < 99", index=index)["p"].to_pylist(), key=str) == sorted(
+            values, key=str
+        )
+        polars = pytest.importorskip("polars")
+        scanned = parquet_bloom.scan_polars(None, index=index).filter(polars.col("p") == "a b").collect()
+        assert scanned["id"].to_list() == [0]
+
+
+@pytest.mark.parametrize("location", ["/", "{}", "file://{}/private/n/t", "{}/given"])
+def test_an_iceberg_table_s_own_folder_is_where_it_was_opened(tmp_path: Path, location: str):
+    """Its metadata could say that it is in `/`, which all files are inside of, and name lists of files anywhere."""
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    from parquet_bloom.lake.tables import iceberg_files
+
+    catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "private"))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2]}))
+    told = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+    assert len(iceberg_files(table.metadata_location).files) == 1
+    (tmp_path / "given" / "metadata").mkdir(parents=True)
+    metadata = tmp_path / "given" / "metadata" / "v1.metadata.json"
+    metadata.write_text(json.dumps(told | {"location": location.format(tmp_path)}))
+    (metadata.parent / "version-hint.text").write_text("1")
+    for given in (metadata, metadata.as_uri(), metadata.parent.parent):
+        with pytest.raises(ParquetBloomError, match=r"another folder|avro is outside of the table's folder"):
+            iceberg_files(given)
+    assert len(iceberg_files(metadata, outside=True).files) == 1
+    (tmp_path / "link").symlink_to(tmp_path / "private" / "n" / "t")
+    name = os.path.basename(table.metadata_location)
+    assert len(iceberg_files(tmp_path / "link" / "metadata" / name).files) == 1
