@@ -116,6 +116,7 @@ def older(run: Run, engines: list[str], cache: Path, chosen: str | None, jobs: i
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(one, wanted))
     run.matrix.order = [found[str(release)] for release in wanted if str(release) in found]
+    run.keep()
 
 
 if __name__ == "__main__":

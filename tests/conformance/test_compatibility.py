@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import duckdb
 import oracle
@@ -134,6 +135,9 @@ def test_the_page_was_made_by_the_program():
     named = page.versions(made)
     for engine in ("parquet_bloom", "pyarrow", "DuckDB", "DataFusion", "Spark", "ClickHouse", "polars"):
         assert any(title.startswith(f"{engine} ") for title in named), engine
+    assert sum(title.startswith("Spark ") for title in named) >= 4
+    afar = made.split("### Large filters over a network")[1].split("###")[0]
+    assert re.search(r"parquet-java 1\.15\.2\) \| 0 / \d+ \| \*\*\d+ / \d+\*\* \|", afar)  # lost without lengths alone
 
 
 def test_tables_put_into_a_page_come_back(tmp_path):
