@@ -70,11 +70,17 @@ def without_one_bit(written):
     return written
 
 
-WITH_SPARK = pytest.param(("spark",), marks=pytest.mark.spark, id="spark")
+def pairs():
+    """Writers and readers; those with Spark take longest, so that most of them are for `-m slow`."""
+    for writer in ("pyarrow", "duckdb", "datafusion", "spark"):
+        for names in (("duckdb", "datafusion"), ("spark",)):
+            marks = [pytest.mark.spark] if "spark" in (writer, *names) else []
+            if names == ("spark",) and writer != "spark":
+                marks.append(pytest.mark.slow)
+            yield pytest.param(writer, names, marks=marks, id=f"{writer}-{'-'.join(names)}")
 
 
-@pytest.mark.parametrize("writer", ["pyarrow", "duckdb", "datafusion", pytest.param("spark", marks=pytest.mark.spark)])
-@pytest.mark.parametrize("names", [pytest.param(("duckdb", "datafusion"), id="engines"), WITH_SPARK])
+@pytest.mark.parametrize(("writer", "names"), list(pairs()))
 def test_no_row_is_lost(writer, names, engines, tmp_path):
     matrix = measure(tmp_path, engines, writer, [Ours(), *map(engines, names)])
     cells = list(matrix.cells.values())

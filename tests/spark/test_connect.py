@@ -87,7 +87,7 @@ EVERYTHING = [
 ]
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [14, pytest.param(1, marks=pytest.mark.slow)])
 def test_columns(lake: str, connect: Any, every: int) -> None:
     for where, found in connect.ask_all(lake, SKIPPING[::every], python=True).items():
         assert (found.files <= 6, found.doubts) == (True, ""), where

@@ -560,6 +560,7 @@ def test_another_reader(orc_lake: Path, ask_orc: Any, spark: Any, conf: Any) -> 
         assert ask_orc(orc_lake, "id = 321").files == 1
 
 
+@pytest.mark.slow
 def test_connect(connect: Any, orc_lake: Path) -> None:
     code = """
 where = eval(where) if where.startswith('F.') else where

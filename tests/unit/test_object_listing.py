@@ -149,15 +149,15 @@ def test_urls_and_local_paths_together(s3: Any, tmp_path: Path) -> None:
     assert found == [str(tmp_path / "b.parquet"), s3.url("t/a.parquet")]
 
 
-def test_ten_thousand_objects(s3: Any, names: Callable[[str], list[str]]) -> None:
-    keys = [f"t/{number % 7}/{number:05}.parquet" for number in range(10_000)]
+def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> None:
+    keys = [f"t/{number % 7}/{number:05}.parquet" for number in range(3000)]
     for key in keys:
         s3.put(key, b"x")
     assert names("t/") == sorted(keys)
-    assert lists(s3).count("t/") == 10
+    assert lists(s3).count("t/") == 3
     s3.clear_log()
     assert names("t/*/*9.parquet") == [key for key in sorted(keys) if key.endswith("9.parquet")]
-    assert lists(s3) == ["t/"] * 10
+    assert lists(s3) == ["t/"] * 3
 
 
 @pytest.mark.parametrize("sign", ["_delta_log/0.json", "_spark_metadata/0", ".hoodie/x", "metadata/v1.metadata.json"])
