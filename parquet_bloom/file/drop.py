@@ -151,7 +151,7 @@ class _Dropping:
         self.filters = []
         for chunk in found:
             header = None if chunk.header_problem else chunk.header
-            num_bytes = chunk.length if header is None else header.header_bytes + header.num_bytes
+            num_bytes = chunk.length if header is None else header.total_bytes
             freed = header is not None and chunk.offset >= self.tail.cut
             self.filters.append(DroppedFilter(chunk.row_group, chunk.column, num_bytes, freed))
 

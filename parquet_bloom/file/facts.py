@@ -75,7 +75,7 @@ class ColumnFacts:
             header = read_header(data[begin : begin + min(length, MAX_HEADER_BYTES)])
         except BrokenFilterError:
             return False
-        if header.problem or header.header_bytes + header.num_bytes != length:
+        if header.problem or header.total_bytes != length:
             return False
         known.heads[place[0]] = data[begin : begin + header.header_bytes]
         self.starts[row_group] = place[0] + header.header_bytes

@@ -152,7 +152,7 @@ class ChunkFilter:
         header = self._header
         if header.problem:
             return header.problem
-        total = header.header_bytes + header.num_bytes
+        total = header.total_bytes
         if self.length is not None and self.length != total:
             left = self.length - header.header_bytes
             return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"

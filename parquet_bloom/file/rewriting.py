@@ -168,7 +168,7 @@ def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
     # Of those whose length only their headers tell, all but the last one have another filter's beginning in them.
     for chunk in sorted((chunk for chunk in staying if chunk.length is None), key=lambda chunk: chunk.offset)[-1:]:
         with suppress(BrokenFilterError):
-            if chunk.offset + chunk.header.header_bytes + chunk.num_bytes > start:
+            if chunk.offset + chunk.header.total_bytes > start:
                 beyond.append(chunk)
     for chunk in beyond[:1]:
         problem = "the filter is said to reach beyond the footer's beginning; drop it, or replace it"
@@ -189,19 +189,14 @@ def write_footer(new: Sink, footer: Footer, places: Mapping[Owner, Span | None])
 
 def check_splice(old: Footer, new: Footer, places: Mapping[Owner, Span | None]) -> None:
     """Raise MalformedFooterError unless `new` says what `old` says, but for the places of filters."""
-    if not _same_data(old, new):
+    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
+    if len(old.chunks) != len(new.chunks) or any((old.chunks[name] != new.chunks[name]).any() for name in same):
         raise MalformedFooterError("metadata: the new footer does not say what the old one does; nothing was written")
     expected = old.chunks[["filter_offset", "filter_length"]].tolist()
     for (row_group, column), place in places.items():
         expected[int(new.row_groups["first_chunk"][row_group]) + column] = place or (-1, -1)
     if new.chunks[["filter_offset", "filter_length"]].tolist() != expected:
         raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
-
-
-def _same_data(one: Footer, other: Footer) -> bool:
-    """Whether two footers speak of the same column chunks."""
-    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
-    return len(one.chunks) == len(other.chunks) and all((one.chunks[name] == other.chunks[name]).all() for name in same)
 
 
 def _parquet(source: Source) -> BloomFile:

@@ -52,7 +52,7 @@ class Tail:
 def whole_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
     """Nothing goes, the footer neither: who knows the file by the length that it has now can still read it there."""
     dead = [
-        chunk.header.header_bytes + chunk.num_bytes
+        chunk.header.total_bytes
         for chunk in filters
         if (chunk.row_group, chunk.leaf.index) in removed and not chunk.header_problem
     ]
@@ -73,7 +73,7 @@ def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collectio
             if owner in removed and not chunk.location_problem:
                 dead_bytes += chunk.length or 0
             continue
-        spans[owner] = (chunk.offset, chunk.header.header_bytes + chunk.num_bytes)
+        spans[owner] = (chunk.offset, chunk.header.total_bytes)
     kept = _KeptFooters(file)
     cut = first = file.footer.start
     sought = -1  # where nothing ends that was kept
@@ -156,7 +156,7 @@ class _KeptFooters:
             header = read_header(self._file.source.read_at(start, min(MAX_HEADER_BYTES, end - start)))
         except BrokenFilterError:
             return None
-        return None if header.problem or start + header.header_bytes + header.num_bytes != end else start
+        return None if header.problem or start + header.total_bytes != end else start
 
     def _holds_pages(self, start: int, end: int) -> bool:
         return bool(((self._pages[:, 0] < end) & (self._pages[:, 1] > start)).any())
@@ -182,7 +182,7 @@ def _unused_before(file: BloomFile, end: int) -> int:
             return end
         if header.problem:
             return end
-        place += header.header_bytes + header.num_bytes
+        place += header.total_bytes
     return start if place == end else end
 
 

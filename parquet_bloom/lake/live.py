@@ -118,10 +118,9 @@ class Live:
             )
             for segment in segments
         ]
-        table = None if listing is None else listing.table
-        told = None if table is None else table.told
-        live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign, told=told)
-        live.find = None if listing is None else listing.find
+        live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign)
+        if listing is not None:
+            live.find, live.told = listing.find, listing.table.told if listing.table else None
         return live
 
 

@@ -12,7 +12,14 @@ from ..storage import is_url
 from ..storage.names import name_of
 from .iceberg_metadata import METADATA_SUFFIX
 
-_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
+FILE_SCHEME = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
+"""What stands in front of a local file's path where it is written as a URI."""
+
+
+def without_scheme(name: str) -> str:
+    """A local file's URI as its path; all else as it is."""
+    local = FILE_SCHEME.match(name)
+    return name[local.end() :] if local else name
 
 
 def require_inside(paths: Iterable[str], root: str) -> None:
@@ -72,7 +79,7 @@ def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callab
 
 def _folder_of(given: str) -> str:
     """A table's folder, by that or by one of its metadata files, which lie in `metadata/` there."""
-    path = _FILE.sub("", given).rstrip("/") or "/"
+    path = without_scheme(given).rstrip("/") or "/"
     if not path.endswith(METADATA_SUFFIX):
         return path
     folder = os.path.dirname(path if is_url(path) else os.path.abspath(path))

@@ -21,9 +21,8 @@ from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
 from .iceberg_metadata import static_table
 from .table_columns import delta_columns, iceberg_names, iceberg_values, names_of
-from .table_places import require_books_inside, require_inside
+from .table_places import FILE_SCHEME, require_books_inside, require_inside, without_scheme
 
-_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FIELD_ID = 9  # of a schema's element
@@ -244,7 +243,7 @@ def _text(value: Any) -> str:
 
 def _delta_place(name: str, root: str | None) -> str:
     """Where a file of a Delta table is. Its log has URIs, quoted; those without a scheme are relative to the root."""
-    local = _FILE.match(name)
+    local = FILE_SCHEME.match(name)
     if local:
         return unquote(name[local.end() :], errors="strict")
     path = unquote(name, errors="strict")
@@ -261,8 +260,7 @@ def _delta_place(name: str, root: str | None) -> str:
 
 def _iceberg_place(name: str, table: str) -> str:
     """Where a file of an Iceberg table is. Its books have paths and URLs as they are, with nothing quoted."""
-    local = _FILE.match(name)
-    path = name[local.end() :] if local else name
+    path = without_scheme(name)
     if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):
         raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood", path=table)
     return path

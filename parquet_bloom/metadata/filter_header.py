@@ -61,6 +61,11 @@ class FilterHeader:
     form: str = THRIFT4
 
     @property
+    def total_bytes(self) -> int:
+        """Bytes of header and bitset."""
+        return self.header_bytes + self.num_bytes
+
+    @property
     def problem(self) -> str | None:
         """Why a bitset behind this header cannot be used, or None."""
         for what, known in (("algorithm", ALGORITHMS), ("hash", HASHES), ("compression", COMPRESSIONS)):

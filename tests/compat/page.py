@@ -17,6 +17,8 @@ AS_WRITTEN = "as we write them"
 # What releases lose to everybody's filters, pyarrow's own as well: (how their titles begin, type). Decimals in fixed
 # bytes are found there only where they have 16 of them.
 TO_EVERYBODY = [("DataFusion 43.", "decimal FLBA"), ("DataFusion 48.", "decimal FLBA")]
+# What is wrong with filters of others' own: parquet-java writes some for booleans, and puts nothing in.
+NO_FAULT_OF_OURS = re.compile(r"Spark .*-own-.*: no bit is set, yet the column chunk may hold values")
 
 
 def put(text: str, page: Path = PAGE) -> None:
@@ -93,7 +95,7 @@ def lost_to_everybody(cell: Cell) -> int:
 
 def failures(*matrices: Matrix) -> list[str]:
     """What must not be: rows lost by filters that are ours, or by our reading; one line each."""
-    found = [problem for matrix in matrices for problem in matrix.problems if "-ours-" in problem]
+    found = [problem for matrix in matrices for problem in matrix.problems if not NO_FAULT_OF_OURS.fullmatch(problem)]
     for cell in (cell for matrix in matrices for cell in matrix.sorted()):
         ours = cell.reader.startswith(OURS)
         lost = cell.lost - lost_to_everybody(cell)

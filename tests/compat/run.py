@@ -158,10 +158,13 @@ class Run:
             return
         try:
             with far.served(self.folder / worker.title.replace(" ", "-") / "far") as url:
-                self.matrix.far[worker.title] = far.lost(worker, url)
+                found = far.lost(worker, url)
         except WorkerError as error:
             self.note(f"reads nothing over WebHDFS: {error}")
-        self.keep()
+            return
+        with LOCK:
+            self.matrix.far[worker.title] = found
+            self.keep()
 
     def release(self, engine: str, worker: Any, current: Worker | None) -> None:
         """An older release reads files of today's pyarrow with our filters; its own are read by it, today's and us.
