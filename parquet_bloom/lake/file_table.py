@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import EINVAL
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..storage import Folder
 NOT_COVERED = -1
 
 _TOGETHER = 8192  # records that are converted at a time
+_WORTH_THREADS = 1 << 20  # bytes of a table: of fewer, handing them to threads takes longer than unpacking them
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ class FileTable:
         if hash_one(body).to_bytes(8, "little") != data[-8:]:
             raise BrokenIndexError("it does not fit its checksum", path=folder.path_of(name))
         try:
-            with pa.ipc.open_file(pa.BufferReader(body)) as reader:
+            options = pa.ipc.IpcReadOptions(use_threads=len(body) > _WORTH_THREADS)
+            with pa.ipc.open_file(pa.BufferReader(body), options=options) as reader:
                 table = reader.read_all()
             table.validate(full=True)
             told = (table.schema.metadata or {})[b"num_units"]
@@ -128,7 +130,7 @@ class FileTable:
     def _require_sound(self) -> None:
         """Raise ValueError unless the columns are those that `FileRows` makes, and every unit is a file's."""
         columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
-        wanted = FileRows(columns).table().table.schema
+        wanted = _schema_of(tuple(columns))
         if self.table.schema != wanted:
             raise ValueError("it has other columns than such a table")
         for place, name in enumerate(wanted.names):
@@ -306,6 +308,12 @@ class FileRows:
             doubts = [record.doubts.get(column) for record in records]
             found[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
         self._done.append(pa.table(found))
+
+
+@lru_cache(maxsize=64)
+def _schema_of(columns: tuple[str, ...]) -> pa.Schema:
+    """Of a table of files whose values of these columns are indexed."""
+    return FileRows(columns).table().table.schema
 
 
 def _part(column: str) -> str:

@@ -31,10 +31,10 @@ def seeds() -> list[bytes]:
 
 def run(data: bytes) -> None:
     whole = data if data.startswith(b"ORC") else changed_file(Choices(data))
-    step = sum(whole[-64:]) % 8
+    step = sum(whole[-64:]) % 16
     with as_file(whole, ".orc") as path:
         try:
-            if step < 2:
+            if step >= 8:
                 with orc.open(path) as file:
                     for leaf in file.leaves:
                         file.stripe_statistics(leaf)
@@ -42,13 +42,13 @@ def run(data: bytes) -> None:
                     for found in file.filters():
                         assert 0 <= found.fill <= 1
                         assert found.check_hashes.__self__ is found
-            elif step == 2:
+            elif step >= 4:
+                parquet_bloom.prune(path, _WHERE if step % 2 else _FEW, cache=None)
+            elif step == 0:
                 orc.verify(path)
-            elif step == 3:
+            elif step == 1:
                 orc.verify(path, data=True)
-            elif step in (4, 5):
-                parquet_bloom.prune(path, _WHERE if step == 4 else _FEW, cache=None)
-            elif step == 6:
+            elif step == 2:
                 parquet_bloom.read_table(path, _WHERE)
             else:
                 parquet_bloom.advise(path)

@@ -77,7 +77,7 @@ def run(data: bytes) -> None:
                     list(_rows(file, (), (), set()))
             if step in _HEAVY:
                 _HEAVY[step](path)
-            elif step % 2:
-                parquet_bloom.prune(path, _WHERE if step % 4 == 1 else _FEW, cache=None)
+            elif step % 4 == 1:
+                parquet_bloom.prune(path, _WHERE if step % 8 == 1 else _FEW, cache=None)
         except ParquetBloomError as error:
             one_line(error)
