@@ -110,13 +110,39 @@ def _told(kind: int, column: int, length: int) -> bytes:
     return message_of([(1, 0, kind), (2, 0, column), (3, 0, length)])
 
 
-def together(codec: str, change: Change, pack: Change = lambda place, data: data) -> bytes:
+def _stripe(number: int, written: Change) -> tuple[bytes, tuple[int, int, int]]:
+    """A stripe as it is written, and the lengths of its index, its data and its footer."""
+    out, lengths, told = bytearray(), [0, 0], []
+    stripe = base().stripes[number]
+    for at, (kind, column, data) in enumerate(stripe.streams):
+        stream = written(("stream", number, at), data)
+        lengths[kind not in (ROW_INDEX, *FILTERS)] += len(stream)
+        told.append((1, 2, _told(kind, column, len(stream))))
+        out += stream
+    footer = written(("stripe", number, 0), message_of([*told, *stripe.rest]))
+    return bytes(out + footer), (lengths[0], lengths[1], len(footer))
+
+
+@cache
+def _good_stripe(number: int, codec: str) -> tuple[bytes, tuple[int, int, int]]:
+    return _stripe(number, lambda place, plain: packed(plain, codec))
+
+
+@lru_cache(maxsize=4096)
+def _info(number: int, start: int, lengths: tuple[int, int, int]) -> bytes:
+    """What the file's footer says of a stripe."""
+    places = {1: start, 2: lengths[0], 3: lengths[1], 4: lengths[2]}
+    return with_fields(base().stripes[number].info, dict(places))
+
+
+def together(codec: str, change: Change, pack: Change = lambda place, data: data, only: Place | None = None) -> bytes:
     """The file under a codec.
 
     Parameters
     ----------
     change : what becomes of each message and each stream before it is packed.
     pack : the same when it is packed.
+    only : the one place that they change, so that the others need not be made again.
     """
     parts = base()
 
@@ -125,17 +151,13 @@ def together(codec: str, change: Change, pack: Change = lambda place, data: data
 
     out = bytearray(b"ORC")
     infos = []
-    for number, stripe in enumerate(parts.stripes):
-        start, lengths, told = len(out), [0, 0], []
-        for at, (kind, column, data) in enumerate(stripe.streams):
-            stream = written(("stream", number, at), data)
-            lengths[kind not in (ROW_INDEX, *FILTERS)] += len(stream)
-            told.append((1, 2, _told(kind, column, len(stream))))
-            out += stream
-        stripe_footer = written(("stripe", number, 0), message_of([*told, *stripe.rest]))
-        out += stripe_footer
-        places = {1: start, 2: lengths[0], 3: lengths[1], 4: len(stripe_footer)}
-        infos.append((3, 2, change(("info", number, 0), with_fields(stripe.info, dict(places)))))
+    for number in range(len(parts.stripes)):
+        if only is None or (only[0] in ("stripe", "stream") and only[1] == number):
+            stripe, lengths = _stripe(number, written)
+        else:
+            stripe, lengths = _good_stripe(number, codec)
+        infos.append((3, 2, change(("info", number, 0), _info(number, len(out), lengths))))
+        out += stripe
     metadata = written(("metadata", 0, 0), parts.metadata)
     footer = written(("footer", 0, 0), message_of([*parts.footer, *infos]))
     postscript = with_fields(
@@ -169,7 +191,7 @@ def changed_file(choices: Choices) -> bytes:
     def pack(place: Place, stream: bytes) -> bytes:
         return damaged(stream, choices) if place == wanted and how == 3 else stream
 
-    return together(codec, change, pack)
+    return together(codec, change, pack, wanted)
 
 
 def changed_header(choices: Choices, stream: bytes) -> bytes:

@@ -71,7 +71,7 @@ def run(data: bytes) -> None:
             return stream
         return changed_header(choices, stream) if how == 2 else stream[: choices.below(len(stream))]
 
-    whole = together(codec, change, pack)
+    whole = together(codec, change, pack, wanted)
     with as_file(whole, ".orc") as path:
         try:
             report = parquet_bloom.prune(path, node, cache=None)
