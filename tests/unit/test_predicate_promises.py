@@ -113,16 +113,16 @@ def test_an_or_over_two_filtered_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [int, "{:x}".format], ids=["int64", "string"])
 def test_a_list_of_100_000_values_over_40_row_groups(make: Any, tmp_path: Path) -> None:
-    """In a second or so; that is generous: other processes may run beside."""
+    """In a second or so of the processors; the bound is generous."""
     rng = np.random.default_rng(1)
     for number in range(10):
         keys = [make(int(key)) for key in rng.integers(0, 2**62, 80)]
         write(tmp_path / f"{number}.parquet", {"a": keys}, ["a"], row_group_size=20)
     values = tuple(make(int(key)) for key in rng.integers(0, 2**62, 100_000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     by_chance = parquet_bloom.prune(tmp_path, In("a", values))
     report = parquet_bloom.prune(tmp_path, In("a", (*values, keys[-1])))
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
     assert by_chance.total_row_groups == 40
     assert by_chance.selected_row_groups <= 20  # each filter was asked for 100,000 keys
     assert 3 in report.selected[str(tmp_path / "9.parquet")]

@@ -104,10 +104,10 @@ def test_few_bytes_make_no_millions_of_row_groups(tmp_path: Path):
     path = tmp_path / "a.orc"
     stripe = message_of([(1, 0, 0), (2, 0, 1), (3, 0, 1), (4, 0, 1), (5, 0, 1 << 22)])
     path.write_bytes(_file([(3, 2, stripe), (6, 0, 1 << 22)]))
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(MalformedOrcError, match="1 bytes for 4194304 row groups"):
         orc.open(path)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_stripes_lie_behind_each_other(tmp_path: Path):
