@@ -20,6 +20,7 @@ from ..hashing.physical import JULIAN_EPOCH_DAY, LONGEST_DECIMAL, NANOS_PER_DAY,
 from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
+from .page_claims import CheckedPages, PageClaimError, require_pages
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # where only numbers are decoded
@@ -27,8 +28,9 @@ DICTIONARY_ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "B
 DICTIONARY_BYTES = (
     3  # a value, dictionary included: one that is stored as such takes 4 and more (its length, its bytes)
 )
-BUFFER_BYTES = 1 << 17  # read at once: a column chunk need not fit in memory
-DISTANT_BUFFER_BYTES = 1 << 23  # of files that are not local, where it is the number of requests that takes time
+WHOLE_BYTES = 1 << 20  # of a column chunk that is read at once
+BUFFER_BYTES = 1 << 17  # read at once of a longer one: it need not fit in memory
+DISTANT_BUFFER_BYTES = 1 << 23  # both, of files that are not local, where it is the number of requests that takes time
 
 
 class ColumnReader:
@@ -69,21 +71,42 @@ class ColumnReader:
     def _decoded(self, row_group: int, batch_rows: int, dictionaries: list[str]) -> Iterator[pa.Array]:
         num_rows = 0
         try:
-            with self._source.arrow_file() as opened:
+            opened, buffer_bytes = self._checked(row_group)
+            with opened:
                 file = pq.ParquetFile(
                     opened,
                     metadata=self._metadata,
                     read_dictionary=dictionaries,
                     pre_buffer=False,
-                    buffer_size=DISTANT_BUFFER_BYTES if self._source.path is None else BUFFER_BYTES,
+                    buffer_size=buffer_bytes,
                 )
                 for batch in file.iter_batches(batch_rows, row_groups=[row_group], use_threads=False):
                     num_rows += batch.num_rows
                     yield batch.column(0)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, PageClaimError) as error:
             raise self._unreadable(str(error), row_group) from error
         if num_rows != self._footer.num_rows_of(row_group):
             raise self._unreadable(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
+
+    def _checked(self, row_group: int) -> tuple[pa.NativeFile, int]:
+        """A file whose pages of a row group claim no more than there is, and how many bytes pyarrow is to buffer.
+
+        What is not buffered (0) is read whole, and pages are cut out of it, so that claims take no memory.
+        """
+        chunk = self._metadata.row_group(row_group).column(0)
+        start, size = chunk.data_page_offset, chunk.total_compressed_size
+        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
+            start = chunk.dictionary_page_offset
+        distant = self._source.path is None
+        if 0 <= start <= start + size <= self._source.size and size <= (
+            DISTANT_BUFFER_BYTES if distant else WHOLE_BYTES
+        ):
+            return self._source.arrow_file(), 0
+        if distant:
+            pages = CheckedPages(self._source.arrow_file(), start, start + size, chunk.num_values)
+            return pa.PythonFile(pages, mode="r"), DISTANT_BUFFER_BYTES
+        require_pages(self._source, start, start + size, chunk.num_values)
+        return self._source.arrow_file(), BUFFER_BYTES
 
     def all_null(self, row_group: int) -> bool:
         """Whether a row group has no value but nulls. Reads it up to the first one."""

@@ -702,7 +702,7 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
     page.compressed = True
     field.id = 0
     while cursor.next_field(&field):
-        if 1 <= field.id <= 3 and _is_int(field.type):
+        if 1 <= field.id <= 3 and field.type == I32:  # of another type it is none to Thrift's own readers either
             value = cursor.integer()
             if field.id == 1:
                 page.kind = value
@@ -718,7 +718,7 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
             while cursor.next_field(&inner):
                 if described == 8 and inner.id == 7 and (inner.type == TRUE or inner.type == FALSE):
                     page.compressed = inner.type == TRUE
-                elif not _is_int(inner.type):
+                elif inner.type != I32:
                     cursor.skip(inner.type, 2)
                 else:
                     value = cursor.integer()

@@ -38,6 +38,11 @@ MAX_ADDED_BYTES = 1 << 30
 """Of address space, above what the process has before the first input: no small input may make a gigabyte."""
 
 
+MAX_TOUCHED_KIB = 1 << 19
+"""That an input may add to the most that the process ever had in memory: room that pyarrow is refused ends in an error
+of its own kind, and room that it gets may be gone again when anybody looks."""
+
+
 class TooSlowError(AssertionError):
     """An input took more processor time than one may."""
 
@@ -55,13 +60,18 @@ class Target:
 
     def __call__(self, data: bytes) -> bool:
         """Try an input: whether it was taken, else it was refused by a named error. Anything else is raised."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        taken = True
         try:
             self.run(data)
         except self.allowed as error:
             if "\n" in str(error):
                 raise AssertionError(f"an error of more than one line: {error}") from error
-            return False
-        return True
+            taken = False
+        touched = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        if touched > MAX_TOUCHED_KIB:
+            raise AssertionError(f"an input of {len(data)} bytes takes {touched >> 10} MiB")
+        return taken
 
     @property
     def folder(self) -> Path:

@@ -51,26 +51,31 @@ def item(kind: int, value: Any) -> bytes:
     return bytes(value)
 
 
-def parquet(path: Path, codec: str, packed: bytes, said: int, count: int = 1) -> Path:
-    """A file of one column `id` (INT64, required) with one page, which says that it becomes `said` bytes."""
-    page = thrift(
-        (1, I32, 0),
-        (2, I32, said),
-        (3, I32, len(packed)),
-        (5, STRUCT, thrift((1, I32, count), (2, I32, 0), (3, I32, 3), (4, I32, 3))),
-    )
-    chunk = page + packed
+def page_of(data: bytes, said: int, claimed: int, count: int) -> bytes:
+    """A page of `count` values that claims to have so many bytes, and to become `said` bytes."""
+    levels = thrift((1, I32, count), (2, I32, 0), (3, I32, 3), (4, I32, 3))
+    return thrift((1, I32, 0), (2, I32, said), (3, I32, claimed), (5, STRUCT, levels)) + data
+
+
+def column(path: Path, codec: int, chunk: bytes, unpacked: int, count: int) -> Path:
+    """A file of one column `id` (INT64, required) and one row group, of these pages."""
     metadata = thrift(
-        (1, I32, 2), (2, LIST, (I32, [0])), (3, LIST, (TEXT, [b"id"])), (4, I32, CODECS[codec]), (5, I64, count),
-        (6, I64, len(page) + said), (7, I64, len(chunk)), (9, I64, 4),
+        (1, I32, 2), (2, LIST, (I32, [0])), (3, LIST, (TEXT, [b"id"])), (4, I32, codec), (5, I64, count),
+        (6, I64, unpacked), (7, I64, len(chunk)), (9, I64, 4),
     )  # fmt: skip
     group = thrift(
-        (1, LIST, (STRUCT, [thrift((2, I64, 4), (3, STRUCT, metadata))])), (2, I64, len(page) + said), (3, I64, count)
+        (1, LIST, (STRUCT, [thrift((2, I64, 4), (3, STRUCT, metadata))])), (2, I64, unpacked), (3, I64, count)
     )
     schema = [thrift((4, TEXT, b"schema"), (5, I32, 1)), thrift((1, I32, 2), (3, I32, 0), (4, TEXT, b"id"))]
     footer = thrift((1, I32, 1), (2, LIST, (STRUCT, schema)), (3, I64, count), (4, LIST, (STRUCT, [group])))
     path.write_bytes(b"PAR1" + chunk + footer + struct.pack("<I", len(footer)) + b"PAR1")
     return path
+
+
+def parquet(path: Path, codec: str, packed: bytes, said: int, count: int = 1) -> Path:
+    """A file of one page, which says that it becomes `said` bytes."""
+    chunk = page_of(packed, said, len(packed), count)
+    return column(path, CODECS[codec], chunk, len(chunk) - len(packed) + said, count)
 
 
 def packed_zeros(codec: str) -> bytes:
@@ -89,22 +94,24 @@ PROGRAM = """
 import sys
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 def tried(what):
     try:
         what()
         print("ok")
     except ParquetBloomError as error:
         print("refused", error)
-for path in sys.argv[1:]:
-    tried(lambda: parquet_bloom.embed(path, columns=["id"], output=path + ".new"))
-    tried(lambda: parquet_bloom.read_table(path, "id = 7"))
+distant = SubTreeFileSystem("/", LocalFileSystem()) if sys.argv[1] == "distant" else None
+for path in sys.argv[2:]:
+    tried(lambda: parquet_bloom.embed(path, columns=["id"], output=path + ".new", filesystem=distant))
+    tried(lambda: parquet_bloom.read_table(path, "id = 7", filesystem=distant))
 print(next(int(line.split()[1]) for line in open('/proc/self/status') if line.startswith('VmHWM')) // 1024)
 """
 
 
-def tried(*paths: Path) -> tuple[list[str], int]:
+def tried(*paths: Path, where: str = "local") -> tuple[list[str], int]:
     """What comes of embedding and reading each file, and MiB that it took."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *paths], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, where, *paths], capture_output=True, text=True, timeout=300)
     *said, peak = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     return said, int(peak)
@@ -119,6 +126,31 @@ def test_pages_become_no_more_than_they_say(tmp_path: Path) -> None:
     assert said[-2:] == ["ok", "ok"]
     # A writer is strict, whatever a reader makes of the page's front.
     assert all(text.startswith("refused") for text in said[:-2:2]), said
+    assert peak < MOST, said
+
+
+@pytest.mark.parametrize("where", ["local", "distant"])
+def test_pages_take_no_more_than_there_is(where: str, tmp_path: Path) -> None:
+    """A page that claims 2 GiB of a file that has some bytes, in front of more or less."""
+    huge, value = 2**31 - 60, struct.pack("<q", 7)
+    files = []
+    for mib in (0, 2, 9):  # in a column chunk that is read whole, and in one that is streamed
+        count = mib * MIB // 8
+        before = page_of(bytes(8 * count), 8 * count, 8 * count, count) if count else b""
+        for said in (8, huge):
+            chunk = before + page_of(value, said, huge, 1)
+            files.append(column(tmp_path / f"{mib}-{said}.parquet", 0, chunk, len(chunk), count + 1))
+        chunk = before + page_of(value, 8, 8, 1)
+        files.append(column(tmp_path / f"{mib}.parquet", 0, chunk, len(chunk), count + 1))
+    said, peak = tried(*files, where=where)
+    for file, embedding, reading in zip(files, said[::2], said[1::2], strict=True):
+        if "-" in file.name:
+            assert embedding.startswith(f"refused {file}: row group 0, column 'id': cannot be read: "), said
+            assert reading.startswith(f"refused {file}: "), said
+        else:
+            assert (embedding, reading) == ("ok", "ok"), said
+    streamed = [text for file, text in zip(files, said[::2], strict=True) if file.name.startswith("9-")]
+    assert all(" claims " in text for text in streamed), said
     assert peak < MOST, said
 
 
