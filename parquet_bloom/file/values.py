@@ -30,6 +30,7 @@ DICTIONARY_BYTES = (
 )
 WHOLE_BYTES = 1 << 20  # of a column chunk that is read at once
 BUFFER_BYTES = 1 << 17  # read at once of a longer one: it need not fit in memory
+SLACK_BYTES = 100  # that pyarrow allows a chunk by old writers, who did not count a dictionary's header (PARQUET-816)
 DISTANT_BUFFER_BYTES = 1 << 23  # both, of files that are not local, where it is the number of requests that takes time
 
 
@@ -103,9 +104,9 @@ class ColumnReader:
         ):
             return self._source.arrow_file(), 0
         if distant:
-            pages = CheckedPages(self._source.arrow_file(), start, start + size, chunk.num_values)
+            pages = CheckedPages(self._source.arrow_file(), start, start + size + SLACK_BYTES, chunk.num_values)
             return pa.PythonFile(pages, mode="r"), DISTANT_BUFFER_BYTES
-        require_pages(self._source, start, start + size, chunk.num_values)
+        require_pages(self._source, start, start + size + SLACK_BYTES, chunk.num_values)
         return self._source.arrow_file(), BUFFER_BYTES
 
     def all_null(self, row_group: int) -> bool:

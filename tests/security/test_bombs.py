@@ -57,17 +57,19 @@ def page_of(data: bytes, said: int, claimed: int, count: int) -> bytes:
     return thrift((1, I32, 0), (2, I32, said), (3, I32, claimed), (5, STRUCT, levels)) + data
 
 
-def column(path: Path, codec: int, chunk: bytes, unpacked: int, count: int) -> Path:
-    """A file of one column `id` (INT64, required) and one row group, of these pages."""
+def column(path: Path, codec: int, chunk: bytes, unpacked: int, count: int, lacks: int = 0, by: bytes = b"x") -> Path:
+    """A file of one column `id` (INT64, required) and one row group, of these pages, that is said to be shorter."""
     metadata = thrift(
         (1, I32, 2), (2, LIST, (I32, [0])), (3, LIST, (TEXT, [b"id"])), (4, I32, codec), (5, I64, count),
-        (6, I64, unpacked), (7, I64, len(chunk)), (9, I64, 4),
+        (6, I64, unpacked), (7, I64, len(chunk) - lacks), (9, I64, 4),
     )  # fmt: skip
     group = thrift(
         (1, LIST, (STRUCT, [thrift((2, I64, 4), (3, STRUCT, metadata))])), (2, I64, unpacked), (3, I64, count)
     )
     schema = [thrift((4, TEXT, b"schema"), (5, I32, 1)), thrift((1, I32, 2), (3, I32, 0), (4, TEXT, b"id"))]
-    footer = thrift((1, I32, 1), (2, LIST, (STRUCT, schema)), (3, I64, count), (4, LIST, (STRUCT, [group])))
+    footer = thrift(
+        (1, I32, 1), (2, LIST, (STRUCT, schema)), (3, I64, count), (4, LIST, (STRUCT, [group])), (6, TEXT, by)
+    )  # fmt: skip
     path.write_bytes(b"PAR1" + chunk + footer + struct.pack("<I", len(footer)) + b"PAR1")
     return path
 
@@ -151,6 +153,22 @@ def test_pages_take_no_more_than_there_is(where: str, tmp_path: Path) -> None:
             assert (embedding, reading) == ("ok", "ok"), said
     streamed = [text for file, text in zip(files, said[::2], strict=True) if file.name.startswith("9-")]
     assert all(" claims " in text for text in streamed), said
+    assert peak < MOST, said
+
+
+@pytest.mark.parametrize("where", ["local", "distant"])
+def test_old_column_chunks_are_longer_than_they_say(where: str, tmp_path: Path) -> None:
+    """Old parquet-mr did not count the header of a dictionary's page; pyarrow reads on in its files alone."""
+    files = []
+    for by in (b"parquet-mr version 1.2.8 (build x)", b"parquet-mr version 1.15.2 (build x)"):
+        for mib in (1, 9):
+            count = mib * MIB // 8
+            values = b"".join(struct.pack("<q", number) for number in range(count))
+            chunk = page_of(values, len(values), len(values), count)
+            files.append(column(tmp_path / f"{len(files)}.parquet", 0, chunk, len(chunk), count, 20, by))
+    said, peak = tried(*files, where=where)
+    assert said[:4] == ["ok"] * 4
+    assert all(text.startswith("refused") for text in said[4:]), said
     assert peak < MOST, said
 
 
