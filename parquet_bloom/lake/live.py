@@ -89,6 +89,7 @@ class Live:
     renamed : paths of live files with such a part, as they were listed.
     find : which leaf of a file is a column of the table; None for plain files.
     told : what a table's books say of its files' partitions; None where folders say it. See `TableFiles`.
+    deletes : paths of files of which the table may have taken rows away.
     """
 
     alive: list[NDArray[np.bool_]]
@@ -101,6 +102,7 @@ class Live:
     renamed: list[str] = field(default_factory=list)
     find: FindLeaf | None = None
     told: Mapping[str, Mapping[str, Any]] | None = None
+    deletes: frozenset[str] = frozenset()
 
     @property
     def gone(self) -> int:
@@ -120,7 +122,9 @@ class Live:
         ]
         live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign)
         if listing is not None:
-            live.find, live.told = listing.find, listing.table.told if listing.table else None
+            live.find = listing.find
+            if listing.table is not None:
+                live.told, live.deletes = listing.table.told, listing.table.deletes
         return live
 
 
@@ -175,6 +179,7 @@ class Judge:
         table = PathTable(segments)
         owners, numbers = table.find(names)
         live = Live.nothing(segments, listing)
+        live.deletes |= {sources.name_of(path, self._filesystem) for path in live.deletes}
         for place, segment in enumerate(segments):
             mine = owners == place
             seen = np.zeros(len(segment.files), np.bool_)

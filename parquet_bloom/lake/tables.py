@@ -53,6 +53,8 @@ class TableFiles:
     unnumbered : whether files without any field ids are read by the columns' names.
     partitions : names of columns that files need not have, as their folders or the table's books tell their values.
     outside : whether files were taken that lie outside of the root.
+    deletes : paths of files of which rows may have been taken away: of Delta all, where the table has the feature of
+        deletion vectors, since deltalake does not say which; of Iceberg those with delete files.
     told : {path: {column: value}}, what an Iceberg table's books say of the columns that files are partitioned by as
         they are; what folders are called means nothing there. None for Delta, whose folders are called by the values.
     """
@@ -67,6 +69,7 @@ class TableFiles:
     unnumbered: bool = False
     partitions: tuple[str, ...] = ()
     outside: bool = False
+    deletes: frozenset[str] = frozenset()
     told: Mapping[str, Mapping[str, Any]] | None = None
 
     def leaf_of(self, column: str, leaves: Sequence[Leaf], path: str | None = None) -> Leaf:
@@ -131,6 +134,7 @@ def delta_files(
         adds = pa.table(table.get_add_actions())
         found = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
         metadata, schema = table.metadata(), json.loads(table.schema().to_json())
+        features = table.protocol().reader_features or ()
         uri, number = str(table.table_uri), int(table.version())
     except Exception as error:  # of many kinds, and none of them documented
         raise StorageError.wrap(error, "cannot read the Delta table", path) from error
@@ -150,7 +154,8 @@ def delta_files(
         raise
     partitions = tuple(metadata.partition_columns)
     ids = ids if mode == "id" else {}
-    return TableFiles("delta", str(metadata.id), number, root, files, columns, ids, False, partitions, outside)
+    deletes = frozenset(file.path for file in files if "deletionVectors" in features)
+    return TableFiles("delta", str(metadata.id), number, root, files, columns, ids, False, partitions, outside, deletes)
 
 
 def iceberg_files(
@@ -206,7 +211,7 @@ def iceberg_files(
         raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
     if snapshot_id is not None and snapshot is None:
         raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
-    files, told = {}, {}
+    files, told, deletes = {}, {}, set()
     for task in tasks:
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
@@ -214,6 +219,8 @@ def iceberg_files(
         place = _iceberg_place(data.file_path, name)
         files[place] = int(data.file_size_in_bytes)
         told[place] = iceberg_values(data, table.specs(), schema)
+        if task.delete_files:
+            deletes.add(place)
     columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
     root = _iceberg_place(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
@@ -221,7 +228,10 @@ def iceberg_files(
     if not outside:
         require_inside(files, root)
     number, unnumbered = str(table.metadata.table_uuid), mapping is not None
-    return TableFiles("iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside, told=told)
+    taken = frozenset(deletes)
+    return TableFiles(
+        "iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside, deletes=taken, told=told
+    )
 
 
 def _without_ids(leaves: Sequence[Leaf]) -> bool:

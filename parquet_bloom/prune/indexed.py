@@ -75,6 +75,11 @@ class IndexView:
         told = self._state.live.told
         return partitions if told is None else partitions.confirmed([entry.path for entry in entries], told)
 
+    @property
+    def deletes(self) -> frozenset[str]:
+        """The index's own files of which their table may have taken rows away."""
+        return self._state.live.deletes if self._of_lake and self._state is not None else frozenset()
+
     def choose(
         self, entries: Sequence[Entry], deciders: Deciders, timezone: str, ignore_case: bool, filesystem: Any
     ) -> list[Choice]:

@@ -126,7 +126,9 @@ def prune(
             partitions = view.confirmed(partitions, entries)
         if partitioning is None:
             options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-        return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
+        report = prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
+        report.deletes = view.deletes if view is not None else frozenset()
+        return report
 
 
 def _listed(paths: Any, filesystem: Any, cache: FooterCache | None) -> list[Entry]:

@@ -22,7 +22,7 @@ from .formats import open_file
 from .indexed import consulted
 from .partitions import Partitions
 from .plan import partitions_of, prune_entries
-from .report import FileDecision
+from .report import FileDecision, require_rows
 from .schemas import promoted, unified
 from .zoned import zones_at_hand
 
@@ -69,19 +69,21 @@ def scan_polars(
     """
     pl = _polars()
     filesystem = file_system(filesystem, storage_options)
+    deletes: frozenset[str] = frozenset()
     if paths is None:
         with consulted(index, filesystem, storage_options, of_lake=True) as view:
             assert view is not None
             filesystem, paths, entries = view.lake(filesystem)
             files = [entry.path for entry in entries]
             partitions = view.confirmed(partitions_of(files, partitioning, paths), entries)
+            deletes = view.deletes
     else:
         files = [entry.path for entry in list_entries(paths, filesystem)]
         partitions = partitions_of(files, partitioning, paths)
     if not files:
         raise ParquetBloomError("there are no files to scan")
     options = {"timezone": timezone, "cache": cache}
-    source = _Source(pl, files, filesystem, partitions, options, index, zones)
+    source = _Source(pl, files, filesystem, partitions, options, index, zones, deletes)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
 
 
@@ -111,8 +113,10 @@ class _Source:
         options: dict[str, Any],
         index: Index | None,
         zones: Zones | None,
+        deletes: frozenset[str],
     ):
         self._pl = pl
+        self._deletes = deletes  # files of which rows may have been deleted
         self._files = files
         self._filesystem = filesystem
         self._partitions = partitions
@@ -181,6 +185,8 @@ class _Source:
             ):
                 report = prune_entries(entries, node, self._partitions, index=view, zones=zones, **options)
             selected = {decision.path: decision for decision in report.files if decision.selected}
+        for path in selected:
+            require_rows(path, self._deletes)
         for path, decision in selected.items():
             with self._open(path) as file:
                 whole: Left = [(row_group, None) for row_group in file.row_groups]

@@ -67,6 +67,9 @@ def read_table(
         No file has a column that is wanted, or that the predicate names.
     UnreadableColumnError
         A column of an ORC file holds timestamps beyond 1677 to 2262, which pyarrow cannot count in nanoseconds.
+    ManagedTableError
+        As in `prune`; or the files are those of an index over a Delta or Iceberg table, which may have deleted rows of
+        those that are to be read: Iceberg by delete files, Delta by deletion vectors, where it has that feature.
     ParquetBloomError
         As in `prune`.
     """
@@ -212,6 +215,7 @@ def match_counter(report: PruneReport) -> Callable[[FileDecision], dict[int, int
     rows = _Rows(asked.node, None, asked.timezone, report.partitions, asked.ignore_case)
 
     def count(decision: FileDecision) -> dict[int, int]:
+        report.require_rows(decision)
         with open_version(decision.path, report.filesystem, FOOTERS, decision.identity) as file:
             if decision.identity is not None and file.source.identity != decision.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
@@ -222,7 +226,10 @@ def match_counter(report: PruneReport) -> Callable[[FileDecision], dict[int, int
 
 def _opened(report: PruneReport) -> list[FileDecision]:
     """The files to open: those with a row group to read, or else one, for its schema alone."""
-    return [decision for decision in report.files if decision.selected] or report.files[:1]
+    selected = [decision for decision in report.files if decision.selected]
+    for decision in selected:
+        report.require_rows(decision)
+    return selected or report.files[:1]
 
 
 class _Rows:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, printable
+from ..errors import ManagedTableError, ParquetBloomError, printable
 from ..predicate.tree import Node
 from ..storage import create
 from .data_file import Identified, Left, Spans
@@ -126,6 +126,13 @@ class Selection(dict[str, list[int]]):
         return []
 
 
+def require_rows(path: str, deletes: frozenset[str]) -> None:
+    """Raise ManagedTableError for a file of which its table may have taken rows away: they stand in it still."""
+    if path in deletes:
+        problem = "its table may have deleted rows of it, which would be shown: read the table by a library of its own"
+        raise ManagedTableError(problem, path=path)
+
+
 @dataclass
 class PruneReport:
     """Which files and row groups can hold a row that matches.
@@ -143,6 +150,7 @@ class PruneReport:
     asked : the predicate, and how it is to be understood; None for reports that `prune` did not make.
     index_doubts : why an index of the lake could not be asked, or not all of it, so that more is read than need be.
     zone_doubts : the same of zones: indexes that cannot be read, and files that have changed since.
+    deletes : files of an index's table that may hold rows which the table has deleted; their rows are not read.
     """
 
     where: str
@@ -154,6 +162,11 @@ class PruneReport:
     asked: Asked | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
+    deletes: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    def require_rows(self, decision: FileDecision) -> None:
+        """Raise ManagedTableError where rows that are to be read may not be the table's any more."""
+        require_rows(decision.path, self.deletes)
 
     @property
     def selected(self) -> Selection:

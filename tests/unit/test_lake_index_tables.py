@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.errors import ParquetBloomError
+import parquet_bloom
+from parquet_bloom import cli
+from parquet_bloom.errors import ManagedTableError, ParquetBloomError
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.tables import delta_files, iceberg_files
+from parquet_bloom.prune.read import match_counter
 
 
 def names(answer: list) -> set[str]:
@@ -75,3 +81,68 @@ def test_iceberg(tmp_path: Path) -> None:
     with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
         assert [len(names(answer)) for answer in index.lookup("id", [5, 105])] == [0, 1]
         assert index.stats().gone == 1
+
+
+def refused(index: Any, where: str, path: str) -> None:
+    """Nothing that shows rows reads a file of which some may be deleted; what says where they can be names it."""
+    report = parquet_bloom.prune(None, where, index=index)
+    assert list(report.selected) == [path]
+    named = rf"^{re.escape(path)}: its table may have deleted rows of it, which would be shown"
+    with pytest.raises(ManagedTableError, match=named):
+        parquet_bloom.read_table(None, where, index=index)
+    with pytest.raises(ManagedTableError, match=named):
+        parquet_bloom.iter_batches(None, where, index=index)
+    with pytest.raises(ManagedTableError, match=named):
+        match_counter(report)(next(decision for decision in report.files if decision.path == path))
+    lazy = parquet_bloom.scan_polars(None, index=index)
+    with pytest.raises(ManagedTableError, match=named):
+        lazy.sql(f"SELECT * FROM self WHERE {where}").collect()
+    assert parquet_bloom.read_table(path, where).num_rows == 1  # who names the file gets what is in it
+
+
+def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) -> None:
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    from iceberg_deletes import delete_positions
+
+    catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64())]))
+    for first in (0, 100):
+        table.append(pa.table({"id": pa.array(range(first, first + 100))}))
+    with LakeIndex.create(tmp_path / "index", "id") as index:
+        index.append(iceberg_files(table))
+    (file,) = (task.file.file_path for task in table.scan("id = 5").plan_files())
+    path = file.removeprefix("file://")
+    with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
+        assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
+    delete_positions(table, file, [5])
+    assert table.scan("id IN (5, 6)").to_arrow()["id"].to_pylist() == [6]
+    found = iceberg_files(table)
+    assert found.deletes == {path}
+    with LakeIndex.open(tmp_path / "index", lake=found) as index:
+        refused(index, "id = 5", path)
+        refused(index, "id = 6", path)
+        assert parquet_bloom.read_table(None, "id = 105", index=index)["id"].to_pylist() == [105]
+        assert parquet_bloom.scan_polars(None, index=index).filter(pl.col("id") == 105).collect().height == 1
+        assert parquet_bloom.read_table(None, "id = 205", index=index).num_rows == 0
+
+
+def test_rows_that_a_delta_table_may_have_deleted_are_not_shown(tmp_path: Path, capsys: Any) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    root = str(tmp_path / "t")
+    deltalake.write_deltalake(root, pa.table({"id": range(100)}))
+    with LakeIndex.create(tmp_path / "index", "id", lake={"delta": root}) as index:
+        index.append()
+        assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
+    vectors = deltalake.TableFeatures.DeletionVectors
+    deltalake.DeltaTable(root).alter.add_feature(vectors, allow_protocol_versions_increase=True)
+    found = delta_files(root)
+    assert found.deletes == {file.path for file in found.files}
+    with LakeIndex.open(tmp_path / "index") as index:
+        refused(index, "id = 5", found.files[0].path)
+        assert parquet_bloom.read_table(None, "id = 500", index=index).num_rows == 0
+    assert cli.main(["find", "--where", "id = 5", "--index", str(tmp_path / "index")]) != 0
+    told = capsys.readouterr()
+    assert "its table may have deleted rows of it" in told.err
+    assert len(told.err.splitlines()) == 1
+    assert told.out == ""

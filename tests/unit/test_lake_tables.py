@@ -431,7 +431,7 @@ def test_files_that_are_no_parquet(catalog: Any, monkeypatch: Any) -> None:
 
     def plan(place: str, kind: str) -> None:
         file = SimpleNamespace(file_path=place, file_format=kind, file_size_in_bytes=5)
-        monkeypatch.setattr(scan, "plan_files", lambda self: [SimpleNamespace(file=file)])
+        monkeypatch.setattr(scan, "plan_files", lambda self: [SimpleNamespace(file=file, delete_files=set())])
 
     plan("s3://b/k y%20.parquet", "parquet")
     assert iceberg_files(table, outside=True).files == [("s3://b/k y%20.parquet", 5)]
