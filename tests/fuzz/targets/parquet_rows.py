@@ -14,6 +14,7 @@ import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 from choices import Choices
+from harness import bounded_memory
 from scratch import as_file
 from small_parquet import GROUP, ROWS, bases, header_changed, table, with_filter, with_index
 
@@ -68,8 +69,10 @@ def run(data: bytes) -> None:
         if filters is None:
             return
         try:
-            # Not `pq.read_table`: it waits for ever for some files, whose columns say to be of unknown types.
-            everything = pq.ParquetFile(io.BytesIO(whole)).read(columns=_COLUMNS, use_threads=False)
+            # Not `pq.read_table`: it waits for ever for some files, whose columns say to be of unknown types. Bounded:
+            # by what some footers say it makes room for gigabytes.
+            with bounded_memory():
+                everything = pq.ParquetFile(io.BytesIO(whole)).read(columns=_COLUMNS, use_threads=False)
             found = everything.filter(pq.filters_to_expression(filters)).to_pylist()
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError, IndexError):
             return
