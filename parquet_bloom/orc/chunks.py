@@ -28,6 +28,10 @@ class Compression:
         self.block_size = block_size
         self._unpack: Unpack | None = None
 
+    def most_bytes(self, length: int) -> int:
+        """How many bytes a stream of so many becomes at most."""
+        return length if self.name == "none" else (length // (_HEADER + 1) + 1) * self.block_size
+
     def plain(self, stream: bytes, limit: int = LONGEST_STREAM) -> bytes:
         """A stream as it was before.
 

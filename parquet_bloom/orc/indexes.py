@@ -11,6 +11,7 @@ from ..predicate.evidence import Evidence
 from ..storage import Source
 from .chunks import LONGEST_FOOTER
 from .filters import OrcFilter, parse_filter
+from .lengths import problem_of
 from .messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
 from .positions import has_positions, needed
 from .schema import OrcLeaf
@@ -51,6 +52,7 @@ class Indexes:
         self._stride = stride
         self._footers: dict[int, StripeFooter | str] = {}
         self._known: dict[tuple[int, int], list[Evidence]] = {}
+        self._sound: set[tuple[int, int]] = set()  # stripes and columns whose lengths can be
 
     def row_groups_in(self, stripe: int) -> int:
         """How many row groups a stripe has."""
@@ -67,6 +69,18 @@ class Indexes:
         self._read_footers([stripe])
         footer = self._footers[stripe]
         return footer if isinstance(footer, str) else None
+
+    def lengths_problem(self, stripe: int, columns: Sequence[int]) -> str | None:
+        """Why values of columns, by their numbers, cannot be as long as a stripe says; None if they can."""
+        footer = self._footers[stripe]
+        left = [column for column in columns if (stripe, column) not in self._sound]
+        if isinstance(footer, StripeFooter):
+            types = self._tail.footer.get("types", [])
+            found = problem_of(self._source, self._tail.compression, types, footer, left)
+            if found:
+                return f"in stripe {stripe} {found}"
+            self._sound.update((stripe, column) for column in left)
+        return None
 
     def seekable(self, stripe: int, columns: Mapping[int, str]) -> bool:
         """Whether row indexes lead to every row group of a stripe, in columns by their numbers and kinds."""

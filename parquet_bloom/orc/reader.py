@@ -15,6 +15,7 @@ from ..predicate.evidence import Evidence
 from ..storage import Source, file_system, open_source
 from .filters import OrcFilter
 from .indexes import FILTER_STREAMS, Indexes
+from .lengths import columns_below
 from .messages import METADATA_STRIPE, STRIPE_COLUMN
 from .schema import OrcLeaf, leaves_of
 from .statistics import evidence_of
@@ -153,16 +154,23 @@ class OrcFile:
             for filters, (_, stripe) in zip(found, places, strict=True)
         ]
 
-    def require_readable(self, stripe: int) -> None:
-        """Raise where the footer of a stripe contradicts itself: values would be read from the wrong bytes.
+    def require_readable(self, stripe: int, names: Iterable[str] | None) -> None:
+        """Raise where a stripe contradicts itself: its footer, or lengths of texts and lists.
 
-        ORC's C++ library believes a footer: it reads what lies elsewhere as values, or memory that is not its own.
+        ORC's C++ library believes both: it reads what lies elsewhere as values, or memory that is not its own.
+
+        Parameters
+        ----------
+        names : of columns, not of those below them, that are to be read; None for all.
 
         Raises
         ------
         EncryptedFileError, MalformedOrcError
         """
         problem = self._indexes.problem(stripe)
+        if not problem:
+            columns = columns_below(self.tail.footer.get("types", []), names)
+            problem = self._indexes.lengths_problem(stripe, columns)
         if problem:
             raise MalformedOrcError(problem, path=self.source.name)
 

@@ -13,6 +13,9 @@ from .messages import STRIPE, STRIPE_FOOTER
 ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
 """Kinds of streams."""
 
+DATA, LENGTH, DICTIONARY_DATA = 1, 2, 3
+"""The same of streams that values are read from."""
+
 _OF_INDEX, _OF_DATA = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8), (0, 1, 2, 3, 5)
 FILTER_KINDS = {BLOOM_FILTER: "BLOOM_FILTER", BLOOM_FILTER_UTF8: "BLOOM_FILTER_UTF8"}
 
@@ -114,6 +117,7 @@ class StripeFooter:
     bloom_encodings : column id -> how its filters are encoded; 0 where that is not said.
     timezone : zone of the writer; "" if it does not say.
     data_streams : column id -> kinds of its other streams.
+    places : (kind, column id) -> offset in the file and length, of values, their lengths, and dictionaries.
     column_encodings : column id -> how its values are encoded.
     """
 
@@ -121,6 +125,7 @@ class StripeFooter:
     bloom_encodings: dict[int, int]
     timezone: str
     data_streams: dict[int, set[int]]
+    places: dict[tuple[int, int], tuple[int, int]]
     column_encodings: dict[int, int]
 
 
@@ -136,6 +141,7 @@ def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
         raise EncryptedFileError(f"columns of stripe {stripe.number} are encrypted, which is not read")
     streams: dict[tuple[int, int], tuple[int, int]] = {}
     data_streams: dict[int, set[int]] = {}
+    places: dict[tuple[int, int], tuple[int, int]] = {}
     first_data = stripe.offset + stripe.index_length
     offset, end = stripe.offset, first_data + stripe.data_length
     for stream in found.get("streams", []):
@@ -147,11 +153,12 @@ def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
         inside = offset + length <= first_data if key[0] in _OF_INDEX else offset >= first_data
         if not inside and key[0] in (*_OF_INDEX, *_OF_DATA):
             raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} where there are none of the kind")
-        if key[0] in _OF_INDEX:
-            if key in streams:
+        held = streams if key[0] in _OF_INDEX else places if key[0] in (DATA, LENGTH, DICTIONARY_DATA) else None
+        if held is not None:
+            if key in held:
                 raise MalformedOrcError(f"stripe {stripe.number} has two streams {key[0]} of column {key[1]}")
-            streams[key] = offset, length
-        elif length:
+            held[key] = offset, length
+        if length and held is not streams:
             data_streams.setdefault(key[1], set()).add(key[0])
         offset += length
     if offset != end:
@@ -161,4 +168,4 @@ def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
     encodings = {i: one.get("bloom_encoding", 0) for i, one in enumerate(found.get("encodings", []))}
     of_columns = {i: one.get("kind", 0) for i, one in enumerate(found.get("encodings", []))}
     timezone = found.get("timezone", b"").decode("utf-8", "replace")
-    return StripeFooter(streams, encodings, timezone, data_streams, of_columns)
+    return StripeFooter(streams, encodings, timezone, data_streams, places, of_columns)

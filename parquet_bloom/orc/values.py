@@ -52,11 +52,11 @@ class StripeValues:
     def _column(self, leaf: OrcLeaf, stripe: int) -> pa.Array:
         top = leaf.path[0] if leaf.path else ""
         if self._last is None or self._last[0] != (stripe, top):
-            self._file.require_readable(stripe)
+            names = None if "." in top else [top]  # a dot in a name would be taken for the way to a column below
+            self._file.require_readable(stripe, names)
             with self._file.source.arrow_file() as opened:
                 file = self._reader(opened)
-                # A dot in a name would be taken for the way to a column below.
-                batch = file.read_stripe(stripe, columns=None if "." in top else [top])
+                batch = file.read_stripe(stripe, columns=names)
             names = batch.schema.names
             expected = self._file.stripes[stripe].num_rows
             if names.count(top) != 1 or batch.num_rows != expected:

@@ -166,7 +166,8 @@ class _Stripe:
         ranges = self._ranges()
         if wraps():
             self._require_countable(schema)
-        self._data.file.require_readable(self._stripe.number)
+        within = names_within(self._data.schema, schema)
+        self._data.file.require_readable(self._stripe.number, None if within is None else schema.names)
         if orc_seeking.pays(schema, ranges, self._stripe.num_rows):
             found = orc_seeking.read(self._data.file, self._stripe.number, ranges, self._data.schema, schema)
             if found is not None:

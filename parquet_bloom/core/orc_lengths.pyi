@@ -1,0 +1,3 @@
+from typing import Any
+
+def sum_lengths(data: Any, second: bool, most: int) -> int: ...
