@@ -241,7 +241,7 @@ def sum_lengths(const uint8_t[::1] data not None, bint second, uint64_t most):
     if fault == CUT_OFF:
         raise ValueError("a run of lengths is cut off")
     if fault == TOO_LONG:
-        raise ValueError(f"a length is negative, or they are more than {most} bytes together")
+        raise ValueError(f"a length is negative, or they are more than {most} together")
     if fault:
         raise ValueError("a run of lengths is patched in no way that there is")
     return total

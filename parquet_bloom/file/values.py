@@ -7,6 +7,7 @@ have hidden.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,7 +31,7 @@ DICTIONARY_BYTES = (
 )
 WHOLE_BYTES = 1 << 20  # of a column chunk that is read at once
 BUFFER_BYTES = 1 << 17  # read at once of a longer one: it need not fit in memory
-SLACK_BYTES = 100  # that pyarrow allows a chunk by old writers, who did not count a dictionary's header (PARQUET-816)
+SLACK_BYTES = 100  # that pyarrow allows a chunk by parquet-mr before 1.2.9, which did not count a dictionary's header
 DISTANT_BUFFER_BYTES = 1 << 23  # both, of files that are not local, where it is the number of requests that takes time
 
 
@@ -99,14 +100,15 @@ class ColumnReader:
         if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
             start = chunk.dictionary_page_offset
         distant = self._source.path is None
+        end = start + size + (SLACK_BYTES if _counts_no_header(self._footer.created_by) else 0)
         if 0 <= start <= start + size <= self._source.size and size <= (
             DISTANT_BUFFER_BYTES if distant else WHOLE_BYTES
         ):
             return self._source.arrow_file(), 0
         if distant:
-            pages = CheckedPages(self._source.arrow_file(), start, start + size + SLACK_BYTES, chunk.num_values)
+            pages = CheckedPages(self._source.arrow_file(), start, end, chunk.num_values)
             return pa.PythonFile(pages, mode="r"), DISTANT_BUFFER_BYTES
-        require_pages(self._source, start, start + size + SLACK_BYTES, chunk.num_values)
+        require_pages(self._source, start, end, chunk.num_values)
         return self._source.arrow_file(), BUFFER_BYTES
 
     def all_null(self, row_group: int) -> bool:
@@ -152,6 +154,12 @@ class ColumnReader:
             # Not all of the dictionary: what no row has, be it a leftover, must not be in the filter.
             used = np.bincount(numbers, minlength=len(values.dictionary)) > 0
             yield values.dictionary.filter(pa.array(used))
+
+
+def _counts_no_header(created_by: str | None) -> bool:
+    """Whether a file is by a parquet-mr whose column chunks are longer than they say: PARQUET-816."""
+    found = re.match(r"parquet-mr(?: version (\d+)\.(\d+)\.(\d+))?", created_by or "")
+    return found is not None and tuple(int(part or 0) for part in found.groups()) < (1, 2, 9)
 
 
 def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:

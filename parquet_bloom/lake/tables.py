@@ -54,7 +54,8 @@ class TableFiles:
     partitions : names of columns that files need not have, as their folders or the table's books tell their values.
     outside : whether files were taken that lie outside of the root.
     deletes : paths of files of which rows may have been taken away: of Delta all, where the table has the feature of
-        deletion vectors, since deltalake does not say which; of Iceberg those with delete files.
+        deletion vectors: which have one deltalake tells by reading the vectors, wherever the log says that they are; of
+        Iceberg those with delete files.
     told : {path: {column: value}}, what an Iceberg table's books say of the columns that files are partitioned by as
         they are; what folders are called means nothing there. None for Delta, whose folders are called by the values.
     """

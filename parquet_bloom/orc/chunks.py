@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..errors import MalformedOrcError
 from .codecs import Unpack, unpack, unpacker
 
@@ -28,10 +30,6 @@ class Compression:
         self.block_size = block_size
         self._unpack: Unpack | None = None
 
-    def most_bytes(self, length: int) -> int:
-        """How many bytes a stream of so many becomes at most."""
-        return length if self.name == "none" else (length // (_HEADER + 1) + 1) * self.block_size
-
     def plain(self, stream: bytes, limit: int = LONGEST_STREAM) -> bytes:
         """A stream as it was before.
 
@@ -49,7 +47,20 @@ class Compression:
         if self.name == "none":
             return stream
         parts: list[bytes] = []
-        total = start = 0
+        total = 0
+        for chunk in self._chunks(stream):
+            parts.append(chunk)
+            total += len(chunk)
+            if total > limit:
+                raise MalformedOrcError(f"a stream becomes more than {limit} bytes")
+        return b"".join(parts)
+
+    def num_bytes(self, stream: bytes) -> int:
+        """How long a stream was before; as `plain`, but holds no more than a chunk."""
+        return len(stream) if self.name == "none" else sum(map(len, self._chunks(stream)))
+
+    def _chunks(self, stream: bytes) -> Iterator[bytes]:
+        start = 0
         while start < len(stream):
             header = int.from_bytes(stream[start : start + _HEADER], "little")
             start += _HEADER
@@ -63,9 +74,5 @@ class Compression:
             if not original:
                 self._unpack = self._unpack or unpacker(self.name)
                 chunk = unpack(chunk, self.block_size, self._unpack)
-            parts.append(chunk)
-            total += len(chunk)
-            if total > limit:
-                raise MalformedOrcError(f"a stream becomes more than {limit} bytes")
+            yield chunk
             start += length
-        return b"".join(parts)

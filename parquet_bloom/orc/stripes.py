@@ -13,7 +13,7 @@ from .messages import STRIPE, STRIPE_FOOTER
 ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
 """Kinds of streams."""
 
-DATA, LENGTH, DICTIONARY_DATA = 1, 2, 3
+PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
 """The same of streams that values are read from."""
 
 _OF_INDEX, _OF_DATA = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8), (0, 1, 2, 3, 5)
@@ -117,7 +117,7 @@ class StripeFooter:
     bloom_encodings : column id -> how its filters are encoded; 0 where that is not said.
     timezone : zone of the writer; "" if it does not say.
     data_streams : column id -> kinds of its other streams.
-    places : (kind, column id) -> offset in the file and length, of values, their lengths, and dictionaries.
+    places : (kind, column id) -> offset in the file and length, of which values there are, them, lengths, dictionaries.
     column_encodings : column id -> how its values are encoded.
     """
 
@@ -153,7 +153,9 @@ def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
         inside = offset + length <= first_data if key[0] in _OF_INDEX else offset >= first_data
         if not inside and key[0] in (*_OF_INDEX, *_OF_DATA):
             raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} where there are none of the kind")
-        held = streams if key[0] in _OF_INDEX else places if key[0] in (DATA, LENGTH, DICTIONARY_DATA) else None
+        held = (
+            streams if key[0] in _OF_INDEX else places if key[0] in (PRESENT, DATA, LENGTH, DICTIONARY_DATA) else None
+        )
         if held is not None:
             if key in held:
                 raise MalformedOrcError(f"stripe {stripe.number} has two streams {key[0]} of column {key[1]}")

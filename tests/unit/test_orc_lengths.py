@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orc_runs
 import pyarrow as pa
 import pyarrow.orc as po
@@ -206,3 +207,23 @@ def test_lengths_that_cannot_be(what: str, lengths: list[int], tmp_path: Path) -
     assert said[3] == "ok"
     with orc.open(path) as file, pytest.raises(MalformedOrcError, match="the lengths in column 2 cannot be read"):
         file.require_readable(0, [what])
+
+
+def test_items_that_cannot_be(tmp_path: Path) -> None:
+    """ORC's C++ library makes room for all of them: 16 GiB."""
+    path = tmp_path / "a.orc"
+    po.write_table(
+        pa.table({"k": range(100), "l": [[number] for number in range(100)]}), path, compression="uncompressed"
+    )
+    changed(path, 2, orc_runs.direct([20_000_000] * 100, 32))
+    with pytest.raises(MalformedOrcError, match=r"the lengths in column 2 cannot be: 2000000000 items in \d+ bytes$"):
+        parquet_bloom.read_table(path, "k >= 0")
+
+
+def test_many_items_of_few_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    values = pa.array(np.zeros(9_000_000, np.bool_))
+    lists = pa.ListArray.from_arrays(pa.array([0, 4_500_000, 9_000_000], pa.int32()), values)
+    po.write_table(pa.table({"k": [1, 2], "l": lists}), path, compression="zlib")
+    assert path.stat().st_size < 10_000
+    assert parquet_bloom.read_table(path, "k >= 0").num_rows == 2

@@ -99,3 +99,26 @@ def test_filters_are_the_same_however_a_chunk_is_read(
         parquet_bloom.embed(str(path), columns, output=str(target), filesystem=filesystem)
         written.append(target.read_bytes())
     assert all(data == written[0] for data in written)
+
+
+def test_behind_the_last_page_nothing_is_looked_at(tmp_path: Path) -> None:
+    """A footer that counts a value too many: pyarrow reads such a file."""
+    path = tmp_path / "a.parquet"
+    lists = pa.array([[number, number] for number in range(200_000)])
+    pq.write_table(pa.table({"a": lists, "b": lists}), path, compression="none", use_dictionary=False)
+    data = path.read_bytes()
+    told = encoded(400_000)
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    assert footer.count(told) >= 2
+    path.write_bytes(data.replace(footer, footer.replace(told, encoded(400_001))))
+    assert pq.ParquetFile(path, buffer_size=1 << 17).read().num_rows == 200_000
+    assert parquet_bloom.embed(path, ["a.list.element", "b.list.element"]).num_filters == 2
+
+
+def encoded(number: int) -> bytes:
+    """As Thrift's compact protocol has it."""
+    found, number = bytearray(), number << 1
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(found) + bytes([number])
