@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orc_files import varint
+
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
 _WORD = (1 << 64) - 1
 
@@ -99,14 +101,6 @@ def _patched(stream: _Bytes, width: int, count: int) -> list[int]:
 
 
 # ------------------------------------------------------------------------------------------------ written
-
-
-def varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes(found) + bytes([number])
 
 
 def _pack(numbers: Sequence[int], width: int) -> bytes:

@@ -139,7 +139,7 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
     gap_width, num_patches = <int>(fourth >> 5) + 1, <int>(fourth & 31)
     if num_patches == 0:
         return NO_PATCHES
-    if gap_width + patch_width > 64:
+    if gap_width + patch_width > 64:  # a gap has a bit at least: patches have 63 at most
         return WIDE_PATCH
     if take_bytes(cursor, base_bytes, &base):
         return CUT_OFF
@@ -154,9 +154,9 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
     for i in range(num_patches):
         if take_bits(cursor, closest_width(gap_width + patch_width), &patches[i]):
             return CUT_OFF
-    mask = ((<uint64_t>1 << patch_width) - 1) if patch_width < 64 else ~<uint64_t>0
+    mask = (<uint64_t>1 << patch_width) - 1
     while used < num_patches:
-        gap = patches[used] >> patch_width if patch_width < 64 else 0
+        gap = patches[used] >> patch_width
         patch = patches[used] & mask
         used += 1
         place += gap

@@ -51,7 +51,7 @@ def problem_of(
                 there = max((compression.num_bytes(data) for data in source.read_ranges(places)), default=total)
                 if total > there * _ITEMS_A_BYTE:
                     return f"the lengths in column {column} cannot be: {total} items in {there} bytes"
-            elif not of_items and total > max(_FEW_BYTES, _USUAL_RATIO * place[1]) and most == _MOST:
+            elif not of_items and total > max(_FEW_BYTES, _USUAL_RATIO * place[1]):
                 (data,) = source.read_ranges([place])
                 if total > (there := compression.num_bytes(data)):
                     return f"the lengths in column {column} cannot be: they are {total} bytes, the texts {there}"

@@ -126,9 +126,7 @@ def prune(
             partitions = view.confirmed(partitions, entries)
         if partitioning is None:
             options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-        report = prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
-        report.deletes = view.deletes if view is not None else frozenset()
-        return report
+        return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
 
 
 def _listed(paths: Any, filesystem: Any, cache: FooterCache | None) -> list[Entry]:
@@ -180,6 +178,7 @@ def prune_entries(
     else:
         looks = looks_beside(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
         report.requests, report.bytes_read, report.index_doubts = index.requests, index.bytes_read, [*index.doubts]
+        report.deletes = index.deletes
     with closing(looks):  # else whichever thread collects garbage would end the others, or itself
         for done, found in enumerate(looks):
             report.requests += found.requests

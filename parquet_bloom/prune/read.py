@@ -17,7 +17,7 @@ from .data_file import DataFile, Left, Question
 from .formats import open_file, open_version
 from .partitions import Partitions
 from .plan import prune
-from .report import FileDecision, PruneReport
+from .report import FileDecision, PruneReport, require_rows
 from .schemas import in_threads, promoted, unified
 from .spelling import FileDeciders
 from .wanted import Wanted
@@ -215,7 +215,7 @@ def match_counter(report: PruneReport) -> Callable[[FileDecision], dict[int, int
     rows = _Rows(asked.node, None, asked.timezone, report.partitions, asked.ignore_case)
 
     def count(decision: FileDecision) -> dict[int, int]:
-        report.require_rows(decision)
+        require_rows(decision.path, report.deletes)
         with open_version(decision.path, report.filesystem, FOOTERS, decision.identity) as file:
             if decision.identity is not None and file.source.identity != decision.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
@@ -228,7 +228,7 @@ def _opened(report: PruneReport) -> list[FileDecision]:
     """The files to open: those with a row group to read, or else one, for its schema alone."""
     selected = [decision for decision in report.files if decision.selected]
     for decision in selected:
-        report.require_rows(decision)
+        require_rows(decision.path, report.deletes)
     return selected or report.files[:1]
 
 

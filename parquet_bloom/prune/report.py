@@ -164,10 +164,6 @@ class PruneReport:
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     deletes: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
-    def require_rows(self, decision: FileDecision) -> None:
-        """Raise ManagedTableError where rows that are to be read may not be the table's any more."""
-        require_rows(decision.path, self.deletes)
-
     @property
     def selected(self) -> Selection:
         """{path: [row groups to read]}, files with at least one only."""

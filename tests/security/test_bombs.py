@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from oracle import varint
 from web_server import Page, WebServer
 
 MIB = 1 << 20
@@ -21,14 +22,6 @@ MOST = 300  # MiB that a process may take, with pyarrow in it; a bomb is of 384 
 
 I32, I64, TEXT, LIST, STRUCT = 5, 6, 8, 9, 12
 CODECS = {"snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4_raw": 7}
-
-
-def varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes(found) + bytes([number])
 
 
 def thrift(*fields: tuple[int, int, Any]) -> bytes:

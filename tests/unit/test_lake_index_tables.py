@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from iceberg_deletes import delete_positions
 
 import parquet_bloom
 from parquet_bloom import cli
@@ -64,13 +65,19 @@ def test_delta(tmp_path: Path) -> None:
         index.append(delta_files(other))
 
 
-def test_iceberg(tmp_path: Path) -> None:
+def iceberg_table(tmp_path: Path) -> Any:
+    """A table of two files, with ids from 0 and from 100 on."""
     catalogs = pytest.importorskip("pyiceberg.catalog")
     catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64())]))
     for first in (0, 100):
         table.append(pa.table({"id": pa.array(range(first, first + 100))}))
+    return table
+
+
+def test_iceberg(tmp_path: Path) -> None:
+    table = iceberg_table(tmp_path)
     with LakeIndex.create(tmp_path / "index", "id") as index:
         assert index.append(iceberg_files(table)).added == 2
     with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
@@ -101,14 +108,7 @@ def refused(index: Any, where: str, path: str) -> None:
 
 
 def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) -> None:
-    catalogs = pytest.importorskip("pyiceberg.catalog")
-    from iceberg_deletes import delete_positions
-
-    catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
-    catalog.create_namespace("n")
-    table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64())]))
-    for first in (0, 100):
-        table.append(pa.table({"id": pa.array(range(first, first + 100))}))
+    table = iceberg_table(tmp_path)
     with LakeIndex.create(tmp_path / "index", "id") as index:
         index.append(iceberg_files(table))
     (file,) = (task.file.file_path for task in table.scan("id = 5").plan_files())

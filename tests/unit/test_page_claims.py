@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from oracle import varint
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import parquet_bloom
@@ -107,18 +108,9 @@ def test_behind_the_last_page_nothing_is_looked_at(tmp_path: Path) -> None:
     lists = pa.array([[number, number] for number in range(200_000)])
     pq.write_table(pa.table({"a": lists, "b": lists}), path, compression="none", use_dictionary=False)
     data = path.read_bytes()
-    told = encoded(400_000)
+    told = varint(400_000 << 1)
     footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
     assert footer.count(told) >= 2
-    path.write_bytes(data.replace(footer, footer.replace(told, encoded(400_001))))
+    path.write_bytes(data.replace(footer, footer.replace(told, varint(400_001 << 1))))
     assert pq.ParquetFile(path, buffer_size=1 << 17).read().num_rows == 200_000
     assert parquet_bloom.embed(path, ["a.list.element", "b.list.element"]).num_filters == 2
-
-
-def encoded(number: int) -> bytes:
-    """As Thrift's compact protocol has it."""
-    found, number = bytearray(), number << 1
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes(found) + bytes([number])
