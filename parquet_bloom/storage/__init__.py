@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
-from . import location, object_arrow, s3_rewrite
+from . import location
 from .folder import Folder
 from .known import ClosedSource, KnownFiles, look_at, read_ends
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
 from .mounts import keeps_change_times
-from .object_place import Known, file_system, is_store, is_url, place_of
-from .object_rewrite import ObjectRewrite
-from .object_store import ObjectSource
+from .objects import arrow_filesystem as object_files
+from .objects.location import Known, file_system, is_store, is_url, place_of
+from .objects.rewrite import ObjectRewrite
+from .objects.s3 import rewrite as s3_rewrite
+from .objects.source import ObjectSource
 from .opening import create, open_source
 from .record_store import RecordStore
 from .remote import RemoteRewrite
@@ -139,7 +141,7 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
     """
     if is_local(filesystem, paths):
         return LocalFileSystem()
-    return location.arrow_filesystem(filesystem) or object_arrow.filesystem(filesystem)
+    return location.arrow_filesystem(filesystem) or object_files.filesystem(filesystem)
 
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:

@@ -14,7 +14,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 from ..errors import StorageError
 from . import folder_lock, folder_objects, location, temporary
 from .local import flush
-from .object_place import ObjectPlace, place_of
+from .objects.location import ObjectPlace, place_of
 from .opening import create, open_source
 from .rewrite import Rewrite
 from .source import Source

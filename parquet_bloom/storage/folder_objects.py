@@ -6,9 +6,9 @@ import errno
 from collections.abc import Sequence
 
 from ..errors import StorageError
-from .object_errors import is_missing, translated
-from .object_place import ObjectPlace
-from .object_store import nanoseconds
+from .objects.errors import is_missing, translated
+from .objects.location import ObjectPlace
+from .objects.source import nanoseconds
 
 
 def names(place: ObjectPlace) -> dict[str, tuple[int, int]]:

@@ -18,8 +18,8 @@ from .. import threads
 from ..errors import StorageError
 from . import location
 from .hidden import hidden, refuse
-from .object_listing import needs_requests, objects
-from .object_place import Known, ObjectPlace, stores
+from .objects.listing import needs_requests, objects
+from .objects.location import Known, ObjectPlace, stores
 from .tables import managed_table, table_among, table_at
 
 _PARALLEL = 16

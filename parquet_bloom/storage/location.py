@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from ..errors import StorageError
-from .object_place import stores
+from .objects.location import stores
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

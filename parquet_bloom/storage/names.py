@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import location
-from .object_place import is_store, is_url
+from .objects.location import is_store, is_url
 
 _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 

@@ -9,9 +9,9 @@ from ..errors import StorageError
 from . import location
 from .listing import Entry
 from .local import LocalRewrite
-from .object_place import place_of
-from .object_rewrite import ObjectRewrite
-from .object_store import ObjectSource
+from .objects.location import place_of
+from .objects.rewrite import ObjectRewrite
+from .objects.source import ObjectSource
 from .remote import RemoteRewrite
 from .remote_source import RemoteSource
 from .rewrite import Rewrite
@@ -50,7 +50,7 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     path, filesystem : the file, as in `rewrite`.
     new : whether it must not take the place of another one, which without it does; decided in the step that puts it
         there, so that of several who write one name at the same time only one succeeds. Such an object is held in
-        memory and sent in one request, and can have `object_rewrite.NEW_BYTES`.
+        memory and sent in one request, and can have `put_if_absent.NEW_BYTES`.
 
     Returns
     -------

@@ -12,8 +12,8 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from . import location
-from .object_place import place_of
-from .object_tables import table_above
+from .objects.location import place_of
+from .objects.managed_tables import table_above
 from .table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason, tables_among, worded
 
 _PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it

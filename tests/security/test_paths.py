@@ -24,7 +24,7 @@ from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.manifest import name_of
 from parquet_bloom.lake.tables import delta_files
 from parquet_bloom.storage import Folder, list_files
-from parquet_bloom.storage.object_place import place_of
+from parquet_bloom.storage.objects.location import place_of
 
 # What stands where a name of the index's own file belongs. {} is the folder outside.
 NAMES = [

@@ -19,8 +19,10 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
-from parquet_bloom.storage import Folder, atomic, folder_lock, local, object_new, object_rewrite
-from parquet_bloom.storage.object_place import ObjectStores
+from parquet_bloom.storage import Folder, atomic, folder_lock, local
+from parquet_bloom.storage.objects import put_if_absent
+from parquet_bloom.storage.objects import rewrite as object_rewrite
+from parquet_bloom.storage.objects.location import ObjectStores
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -484,7 +486,7 @@ def test_nothing_can_be_asked(s3: Any) -> None:
 @pytest.mark.parametrize("times", [1, 99])
 def test_conflicts_that_nobody_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 may refuse several who write at the same moment, all of them."""
-    monkeypatch.setattr(object_new, "_PAUSE", 0.001)
+    monkeypatch.setattr(put_if_absent, "_PAUSE", 0.001)
     folder = Folder(s3.url("t"), options(s3))
     s3.fail("PutObject", times, status=409, code="ConditionalRequestConflict")
     if times == 1:

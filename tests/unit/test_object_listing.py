@@ -11,8 +11,8 @@ import pytest
 
 from parquet_bloom import storage
 from parquet_bloom.errors import ManagedTableError, StorageError
-from parquet_bloom.storage import object_tables
-from parquet_bloom.storage.object_place import ObjectStores
+from parquet_bloom.storage.objects import managed_tables
+from parquet_bloom.storage.objects.location import ObjectStores
 
 KEYS = [
     "t/a.parquet",
@@ -37,7 +37,7 @@ KEYS = [
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
     """What is remembered of tables that are not there."""
-    object_tables._NO_TABLE.clear()
+    managed_tables._NO_TABLE.clear()
 
 
 @pytest.fixture

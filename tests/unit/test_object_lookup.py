@@ -24,7 +24,7 @@ from parquet_bloom.errors import ConcurrentChangeError, StorageError
 from parquet_bloom.file.footer_cache import FooterCache
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.prune import plan
-from parquet_bloom.storage import object_tables
+from parquet_bloom.storage.objects import managed_tables
 
 FILES = 12
 ROWS = 4_000
@@ -54,7 +54,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def lake(s3: Any, files: dict[str, bytes]) -> str:
     """URL of the lake."""
-    object_tables._NO_TABLE.clear()
+    managed_tables._NO_TABLE.clear()
     for key, data in files.items():
         s3.put(key, data)
     s3.put("lake/_SUCCESS", b"")

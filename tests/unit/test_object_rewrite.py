@@ -13,8 +13,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ConcurrentChangeError, ManagedTableError, ParquetBloomError, StorageError
-from parquet_bloom.storage import object_rewrite
-from parquet_bloom.storage.object_place import ObjectStores
+from parquet_bloom.storage.objects import rewrite as object_rewrite
+from parquet_bloom.storage.objects.location import ObjectStores
 
 MIB = 1 << 20
 

@@ -16,8 +16,8 @@ import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
 from parquet_bloom.storage import ranges
-from parquet_bloom.storage.object_place import ObjectStores
-from parquet_bloom.storage.object_store import TAIL_BYTES, ObjectSource
+from parquet_bloom.storage.objects.location import ObjectStores
+from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource
 
 DATA = b"".join(hashlib.sha256(number.to_bytes(4, "big")).digest() for number in range(16_384))  # 512 KiB
 KEYS = np.random.default_rng(11).permutation(400_000)[:40_000]

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
-from parquet_bloom.storage import Rewrite, s3_client, s3_rewrite
-from parquet_bloom.storage.object_place import ObjectStores
-from parquet_bloom.storage.object_store import ObjectSource
+from parquet_bloom.storage import Rewrite
+from parquet_bloom.storage.objects.location import ObjectStores
+from parquet_bloom.storage.objects.s3 import client as s3_client
+from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
+from parquet_bloom.storage.objects.source import ObjectSource
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -362,9 +364,9 @@ def test_an_interrupt_aborts_the_upload(s3: Any, size: str, step: int) -> None:
 
 CHILD = """
 import json, sys
-from parquet_bloom.storage import s3_rewrite
-from parquet_bloom.storage.object_place import ObjectStores
-from parquet_bloom.storage.object_store import ObjectSource
+from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
+from parquet_bloom.storage.objects.location import ObjectStores
+from parquet_bloom.storage.objects.source import ObjectSource
 
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part

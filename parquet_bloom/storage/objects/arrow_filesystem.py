@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 
-from ..errors import StorageError
-from .listing import list_entries
-from .object_place import place_of
-from .object_store import ObjectSource
-from .source import LocalSource, Source
+from ...errors import StorageError
+from ..listing import list_entries
+from ..source import LocalSource, Source
+from .location import place_of
+from .source import ObjectSource
 
 
 def filesystem(objects: object | None) -> PyFileSystem:
-    """A pyarrow file system over what `object_place.file_system` gives; None for the environment's settings."""
+    """A pyarrow file system over what `location.file_system` gives; None for the environment's settings."""
     return PyFileSystem(_Handler(objects))
 
 

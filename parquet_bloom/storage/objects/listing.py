@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import translate
 from functools import lru_cache
 
-from ..errors import StorageError
-from .hidden import hidden, refuse
-from .object_errors import is_missing, translated
-from .object_place import Known, ObjectPlace
-from .object_store import ObjectSource
-from .object_tables import table_above
-from .table_signs import reason, tables_among
+from ...errors import StorageError
+from ..hidden import hidden, refuse
+from ..table_signs import reason, tables_among
+from .errors import is_missing, translated
+from .location import Known, ObjectPlace
+from .managed_tables import table_above
+from .source import ObjectSource
 
 _PAGE = 1000  # keys of an answer
 _SAME_TAG = ("S3", "Memory", "Local")

@@ -7,13 +7,13 @@ import queue
 import threading
 from collections.abc import Iterator
 
-from ..errors import StorageError
-from . import copying
-from .object_errors import require_own_process, translated
-from .object_new import NEW_BYTES, put_new
-from .object_place import ObjectPlace
-from .rewrite import Rewrite
-from .source import Source
+from ...errors import StorageError
+from .. import copying
+from ..rewrite import Rewrite
+from ..source import Source
+from .errors import require_own_process, translated
+from .location import ObjectPlace
+from .put_if_absent import NEW_BYTES, put_new
 
 PART_BYTES = 16 * 1024 * 1024
 """Of an upload: S3 takes 10,000, so that objects of up to 160 GB can be written. Less than one is a single request."""

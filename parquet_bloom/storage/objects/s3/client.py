@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from .. import errors
+from .... import errors
 
 PARALLEL_REQUESTS = 8
 MAX_ATTEMPTS = 8  # a request that S3 is too busy for, or that gets lost; with pauses in between

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from ..errors import StorageError
-from .object_errors import first_line, is_panic
+from ...errors import StorageError
+from .errors import first_line, is_panic
 
 _CLIENT_OPTIONS = frozenset(
     (

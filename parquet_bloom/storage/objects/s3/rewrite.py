@@ -9,15 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .. import threads
-from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
-from .copying import PIECE
-from .object_place import ObjectPlace
-from .object_store import ObjectSource
-from .rewrite import Rewrite
-from .s3_attributes import RUN, attributes, run_of
-from .s3_client import PARALLEL_REQUESTS, code, connect, failures, problem, status
-from .source import Source
+from .... import threads
+from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
+from ...copying import PIECE
+from ...rewrite import Rewrite
+from ...source import Source
+from ..location import ObjectPlace
+from ..source import ObjectSource
+from .attributes import RUN, attributes, run_of
+from .client import PARALLEL_REQUESTS, code, connect, failures, problem, status
 
 MIN_PART = 5 << 20
 """Every part of a multipart upload but the last must have so many bytes."""
@@ -67,7 +67,7 @@ class S3Rewrite(Rewrite):
 
     A front of less than `MIN_PART` is downloaded, and the object written by one (in place: conditional) PUT.
 
-    In place, the new object has the old one's user metadata and one key more (`s3_attributes.RUN`, by which it is told
+    In place, the new object has the old one's user metadata and one key more (`attributes.RUN`, by which it is told
     from others' when an answer got lost), its content type and the other headers of its kind, storage class,
     server-side encryption and tags. It does not have its access control list (it gets the bucket's default), a checksum
     of the kind that was asked for when it was uploaded, or its modification time; its etag is that of a multipart

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 
 _STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
 _SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ..errors import StorageError
+from ....errors import StorageError
 
 RUN = "parquet-bloom-run"
 """The key of user metadata under which an object says which run wrote it."""

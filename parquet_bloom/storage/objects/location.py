@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from ..errors import StorageError
-from .object_options import Made, make, without_password
+from ...errors import StorageError
+from .options import Made, make, without_password
 
 _URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _ALSO_CALLED = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not know all of them

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .. import threads
-from . import ranges
-from .object_errors import changed, status_of, translated
-from .object_place import Known, ObjectPlace
-from .positioned import Positioned
-from .remote_source import RemoteIdentity
-from .source import Source
+from ... import threads
+from .. import ranges
+from ..positioned import Positioned
+from ..remote_source import RemoteIdentity
+from ..source import Source
+from .errors import changed, status_of, translated
+from .location import Known, ObjectPlace
 
 if TYPE_CHECKING:
     from obstore import GetOptions

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
-from .. import threads
-from .object_errors import translated
-from .object_place import ObjectPlace
-from .table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason
+from ... import threads
+from ..table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason
+from .errors import translated
+from .location import ObjectPlace
 
 REMEMBERED = 60.0
 """Seconds for which it is remembered that a folder is no table's, for listings. Who writes looks each time."""

@@ -7,10 +7,10 @@ import time
 import uuid
 from typing import Any
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from .object_errors import is_missing, translated
-from .object_place import ObjectPlace
-from .s3_attributes import RUN
+from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from .errors import is_missing, translated
+from .location import ObjectPlace
+from .s3.attributes import RUN
 
 NEW_BYTES = 1 << 30
 """What such an object can have: not every store takes a condition at the end of an upload in parts."""
