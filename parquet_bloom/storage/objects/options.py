@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ...errors import StorageError
 from .errors import first_line, is_panic
+from .limits import seconds
 
 _CLIENT_OPTIONS = frozenset(
     (
@@ -35,6 +36,9 @@ _CLIENT_OPTIONS = frozenset(
         "timeout",
         "user_agent",
     )
+)
+_CLIENT_TIMES = frozenset(
+    ("connect_timeout", "http2_keep_alive_timeout", "pool_idle_timeout", "read_timeout", "timeout")
 )
 _DURATIONS = frozenset(("init_backoff", "max_backoff", "retry_timeout"))
 _RETRY = {"max_retries": 6, "init_backoff": 0.1, "max_backoff": 5.0, "retry_timeout": 60.0}
@@ -123,11 +127,11 @@ def _sorted_out(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], 
         if name in retry:
             retry[name] = value
         elif bare in _CLIENT_OPTIONS:
-            client[bare] = value if isinstance(value, (Mapping, bytes, timedelta)) else _text(value)
+            client[bare] = _duration_text(value) if bare in _CLIENT_TIMES else _client_value(value)
         else:
             config[name] = value if name == "credential_provider" else _text(value)
     try:
-        durations = {name: _duration(retry[name]) for name in _DURATIONS}
+        durations = {name: timedelta(seconds=seconds(retry[name])) for name in _DURATIONS}
         backoff = {name: durations[name] for name in ("init_backoff", "max_backoff")}
         limits = {"max_retries": int(retry["max_retries"]), "retry_timeout": durations["retry_timeout"]}
     except (TypeError, ValueError, OverflowError) as error:
@@ -135,8 +139,13 @@ def _sorted_out(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], 
     return config, client, {"backoff": backoff, **limits}
 
 
-def _duration(value: Any) -> timedelta:
-    return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
+def _client_value(value: Any) -> Any:
+    return value if isinstance(value, (Mapping, bytes, timedelta)) else _text(value)
+
+
+def _duration_text(value: Any) -> Any:
+    """A number is seconds, which obstore wants to be told."""
+    return f"{value}s" if isinstance(value, int | float) or str(value).isdecimal() else _client_value(value)
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,74 @@
+"""How long a request to an object store may take, and how often it is tried: one set of limits for every client."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+_UNITS = {
+    **dict.fromkeys(("ms", "msec", "millis"), 1e-3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds", ""), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)")
+
+
+class RequestLimits(NamedTuple):
+    """The limits of one store, in seconds where they are times.
+
+    Attributes
+    ----------
+    timeout : for one answer, from the request's first byte to the answer's last.
+    connect_timeout : for a connection.
+    max_retries : how often a request that failed is sent again.
+    init_backoff, max_backoff : the first pause between two tries, and the longest; pauses double.
+    retry_timeout : for all tries of one request together. After it, the request has failed.
+    """
+
+    timeout: float = 30.0
+    connect_timeout: float = 5.0
+    max_retries: int = 6
+    init_backoff: float = 0.1
+    max_backoff: float = 5.0
+    retry_timeout: float = 60.0
+
+    @classmethod
+    def of_store(cls, store: Any) -> RequestLimits:
+        """Read the limits of a store of obstore's; what it does not say has the default."""
+        client = getattr(store, "client_options", None) or {}
+        retry = getattr(store, "retry_config", None) or {}
+        backoff = retry.get("backoff") or {}
+        given: dict[str, Any] = {name: client[name] for name in ("timeout", "connect_timeout") if name in client}
+        given |= {name: backoff[name] for name in ("init_backoff", "max_backoff") if name in backoff}
+        given |= {name: retry[name] for name in ("retry_timeout",) if name in retry}
+        times = {name: seconds(value) for name, value in given.items()}
+        if "max_retries" in retry:
+            return cls(max_retries=int(retry["max_retries"]), **times)
+        return cls(**times)
+
+    def pause(self, tries: int) -> float:
+        """Return the seconds to wait after so many failed tries; random, so that clients do not retry in step."""
+        longest = min(self.max_backoff, self.init_backoff * 2.0 ** min(tries - 1, 30))
+        return longest * random.uniform(0.5, 1.0)
+
+
+def seconds(value: Any) -> float:
+    """Return a duration in seconds: a number, a timedelta, or text such as "30s", "500ms" or "1 minute 30s".
+
+    Raises
+    ------
+    ValueError
+        If the value is none of these.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int | float):
+        return float(value)
+    text = str(value).strip().lower()
+    parts = [*_PART.finditer(text)]
+    if not parts or "".join(part[0] for part in parts) != text or any(part[2] not in _UNITS for part in parts):
+        raise ValueError(f"{value!r} is not a duration such as 30, '30s' or '500ms'")
+    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
