@@ -44,10 +44,10 @@ class RequestLimits(NamedTuple):
         given: dict[str, Any] = {name: client[name] for name in ("timeout", "connect_timeout") if name in client}
         given |= {name: backoff[name] for name in ("init_backoff", "max_backoff") if name in backoff}
         given |= {name: retry[name] for name in ("retry_timeout",) if name in retry}
-        times = {name: seconds(value) for name, value in given.items()}
+        limits: dict[str, Any] = {name: seconds(value) for name, value in given.items()}
         if "max_retries" in retry:
-            return cls(max_retries=int(retry["max_retries"]), **times)
-        return cls(**times)
+            limits["max_retries"] = int(retry["max_retries"])
+        return cls(**limits)
 
     def pause(self, tries: int) -> float:
         """Return the seconds to wait after so many failed tries; random, so that clients do not retry in step."""
