@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,34 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 AHEAD = 2  # one in work and one waiting to be taken: a slow item must not leave the other threads idle
+
+
+class Stopped(Exception):
+    """The work of this thread is not wanted any more: whoever was to take its result has given up."""
+
+
+class _Stop:
+    """Whether the work that a pool of threads does is still wanted; a pool inside of another one's thread asks both."""
+
+    def __init__(self, outer: _Stop | None) -> None:
+        self._outer = outer
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set() or (self._outer is not None and self._outer.is_set())
+
+
+_current = threading.local()
+
+
+def raise_if_stopped() -> None:
+    """Raise Stopped in a thread of `in_order` whose results nobody waits for; called by what may wait for long."""
+    stop: _Stop | None = getattr(_current, "stop", None)
+    if stop is not None and stop.is_set():
+        raise Stopped
 
 
 def processors() -> int:
@@ -28,9 +57,15 @@ def processors() -> int:
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[Iterator[R]]:
     """`map(function, items)` by `threads` threads, begun on entry and at most AHEAD items a thread ahead of its taker.
 
-    Leaving the context early gives up what was not begun; the first exception is raised where its result is taken.
+    Leaving the context early gives up what was not begun, and what waits for an answer (see `raise_if_stopped`); the
+    first exception is raised where its result is taken.
     """
-    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom") as pool:
+    stop = _Stop(getattr(_current, "stop", None))
+
+    def begin() -> None:
+        _current.stop = stop
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=begin) as pool:
         waiting = iter(items)
         running: deque[Future[R]] = deque(pool.submit(function, item) for item in islice(waiting, AHEAD * threads))
 
@@ -43,5 +78,6 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
         try:
             yield results()
         finally:
+            stop.set()
             for future in running:
                 future.cancel()

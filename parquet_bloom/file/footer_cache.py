@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..metadata.filter_header import MAX_HEADER_BYTES
 from ..metadata.footer import Footer
 from ..metadata.page_index import KnownPages
-from ..storage import DATED, FileIdentity, RemoteIdentity, Source
+from ..storage import DATED, Extents, FileIdentity, RemoteIdentity, Source
 from .facts import ColumnFacts, FileFacts, Trust
 
 DEFAULT_BYTES = 256 * 1024 * 1024
@@ -48,6 +48,7 @@ class CachedFooter:
     schema : the Arrow schema, as pyarrow reads it, once it was asked for.
     flat : a schema, and what `pages` made of it.
     stored_schemas : {columns: what the writer kept of their Arrow types, as key "ARROW:schema" has it}, of a few.
+    extents : other ranges of the file that were read: of objects in a store, whose filters are asked again and again.
     """
 
     footer: Footer
@@ -58,10 +59,11 @@ class CachedFooter:
     schema: pa.Schema | None = None
     flat: Any = None
     stored_schemas: dict[tuple[str, ...], bytes] = field(default_factory=dict)
+    extents: Extents = field(default_factory=Extents)
 
     @property
     def num_bytes(self) -> int:
-        """Memory it takes at most, by estimate: with every column looked at and every header read."""
+        """Memory it takes at most, by estimate, without the extents: with every column and every header read."""
         footer = self.footer
         num_filters = int((footer.chunks["filter_offset"] != -1).sum())
         columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
@@ -71,10 +73,11 @@ class CachedFooter:
         return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + of_chunks + pages
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
     known: CachedFooter
     num_bytes: int
+    extent_bytes: int
     path: str | None
 
 
@@ -102,6 +105,7 @@ class FooterCache:
         self.max_bytes = max_bytes
         self._num_bytes = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._with_extents: OrderedDict[Hashable, None] = OrderedDict()  # in the order of use, as the entries
         self._at: dict[str, Hashable] = {}
         self._together: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -122,8 +126,7 @@ class FooterCache:
         with self._lock:
             if identity not in self._entries:
                 return None
-            self._entries.move_to_end(identity)
-            return self._entries[identity].known
+            return self._used(identity).known
 
     def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         """What is known of the local files that stood at some paths when they were opened last.
@@ -135,8 +138,7 @@ class FooterCache:
             for path in paths:
                 identity = self._at.get(path)
                 if isinstance(identity, FileIdentity):
-                    self._entries.move_to_end(identity)
-                    found.append((identity, self._entries[identity].known))
+                    found.append((identity, self._used(identity).known))
                 else:
                     found.append(None)
         return found
@@ -156,16 +158,36 @@ class FooterCache:
                 self._forget(identity)
             if num_bytes > self.max_bytes:
                 return
-            self._num_bytes += num_bytes
-            self._entries[identity] = _Entry(known, num_bytes, path)
+            entry = self._entries[identity] = _Entry(known, num_bytes, known.extents.num_bytes, path)
+            self._num_bytes += entry.num_bytes + entry.extent_bytes
+            if entry.extent_bytes:
+                self._with_extents[identity] = None
             if path is not None:
                 self._at[path] = identity
             while self._num_bytes > self.max_bytes:
-                self._forget(next(iter(self._entries)))
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget extents, of whose files the footers stay, and where there are none, a footer."""
+        if not self._with_extents:
+            self._forget(next(iter(self._entries)))
+            return
+        identity, _ = self._with_extents.popitem(last=False)
+        entry = self._entries[identity]
+        entry.known.extents.clear()
+        self._num_bytes -= entry.extent_bytes
+        entry.extent_bytes = 0
+
+    def _used(self, identity: Hashable) -> _Entry:
+        self._entries.move_to_end(identity)
+        if identity in self._with_extents:
+            self._with_extents.move_to_end(identity)
+        return self._entries[identity]
 
     def _forget(self, identity: Hashable) -> None:
         entry = self._entries.pop(identity)
-        self._num_bytes -= entry.num_bytes
+        self._with_extents.pop(identity, None)
+        self._num_bytes -= entry.num_bytes + entry.extent_bytes
         if entry.path is not None and self._at.get(entry.path) == identity:
             del self._at[entry.path]
 
@@ -201,6 +223,7 @@ class FooterCache:
         with self._lock:
             self._together.clear()
             self._entries.clear()
+            self._with_extents.clear()
             self._at.clear()
             self._num_bytes = 0
 

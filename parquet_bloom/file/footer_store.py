@@ -1,4 +1,4 @@
-"""Footers kept on disk, so that another process, or this one tomorrow, does not read them from their files again."""
+"""Footers and filters kept on disk, so that another process, or this one tomorrow, does not read them again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from .footer_cache import DEFAULT_BYTES, CachedFooter, FooterCache, distinct
 
 DISK_BYTES = 1 << 30
 
-_NAME = "footers-1.sqlite"  # 1: how records are laid out
+_NAME = "footers-2.sqlite"  # 2: how records are laid out
 _CHECKSUM = struct.Struct("<Q")
-_HEAD = struct.Struct("<IIQI")  # bytes of the identity, of the footer; where it starts; how many filters' headers
+# Bytes of the identity, of the footer; where it starts; how many filters' headers; how many other ranges.
+_HEAD = struct.Struct("<IIQII")
 _MANY = 512  # footers that are written together
 _UNDER_WAY = 64  # of them the latest, whose filters' headers may still be read
 
@@ -56,8 +57,8 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
         self.path = os.path.abspath(os.fsdecode(path))
         self.disk_bytes = disk_bytes
         self._store = RecordStore(self.path, _NAME, disk_bytes)
-        # Files looked at since the last flush: what is known of each, and of how many headers the disk knows (-1: it
-        # does not have the footer). Headers are read after the footer was kept.
+        # Files looked at since the last flush: what is known of each, and of how much the disk knows (-1: it does not
+        # have the footer). Headers and filters are read after the footer was kept.
         self._seen: dict[Hashable, tuple[_Place, CachedFooter, int]] = {}
 
     def __repr__(self) -> str:
@@ -79,7 +80,7 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
             if known is None:
                 return None
             super().keep(source, known)
-        self._see(identity, place, known, len(known.heads))
+        self._see(identity, place, known, _amount(known))
         return known
 
     def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
@@ -97,9 +98,11 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
         if place is not None and distinct(source.identity):
             self._see(source.identity, place, known, -1)
 
-    def _see(self, identity: Hashable, place: _Place, known: CachedFooter, num_heads: int) -> None:
+    def _see(self, identity: Hashable, place: _Place, known: CachedFooter, on_disk: int) -> None:
         with self._lock:
-            self._seen[identity] = place, known, num_heads
+            if identity in self._seen:
+                on_disk = self._seen[identity][2]
+            self._seen[identity] = place, known, on_disk
             many = len(self._seen) >= _MANY
         if many:
             self._write(_UNDER_WAY)
@@ -114,8 +117,8 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
             seen = [self._seen.pop(identity) for identity in chosen]
         records = [
             (place.number, _encoded(place.identity, known))
-            for place, known, num_heads in seen
-            if len(known.heads) > num_heads
+            for place, known, on_disk in seen
+            if _amount(known) > on_disk
         ]
         self._store.put([(number, record) for number, record in records if len(record) <= self.disk_bytes // 4])
 
@@ -167,18 +170,35 @@ def _place_of(source: Source) -> _Place | None:
     return _Place(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
 
 
+def _amount(known: CachedFooter) -> int:
+    """How much is known besides the footer, in headers and bytes of filters."""
+    return len(known.heads) + known.extents.num_bytes
+
+
 def _encoded(identity: bytes, known: CachedFooter) -> bytes:
     heads = dict(known.heads)  # other threads may add to them
-    places = _places(len(heads)).pack(*heads, *map(len, heads.values()))
+    extents = _without_data(known)
     footer = known.footer
-    head = _HEAD.pack(len(identity), len(footer.data), footer.start, len(heads))
-    body = b"".join([head, identity, footer.data, places, *heads.values()])
+    head = _HEAD.pack(len(identity), len(footer.data), footer.start, len(heads), len(extents))
+    tables = [_positions(len(heads), "H").pack(*heads, *map(len, heads.values()))]
+    tables.append(_positions(len(extents), "I").pack(*extents, *map(len, extents.values())))
+    body = b"".join([head, identity, footer.data, *tables, *heads.values(), *extents.values()])
     return _CHECKSUM.pack(hash_one(body)) + body
 
 
-def _places(num_heads: int) -> struct.Struct:
-    """Offsets of headers in their file, and their lengths."""
-    return struct.Struct(f"<{num_heads}Q{num_heads}H")
+def _without_data(known: CachedFooter) -> dict[int, bytes]:
+    """The ranges, by their positions, that hold filters, and nothing of pages: no more of a table than its footer."""
+    pages = known.footer.data_ranges()
+    kept: dict[int, bytes] = {}
+    for offset, data in known.extents.items():
+        if not ((pages[:, 0] < offset + len(data)) & (pages[:, 1] > offset)).any():
+            kept[offset] = data.tobytes()
+    return kept
+
+
+def _positions(count: int, length_format: str) -> struct.Struct:
+    """Positions of ranges in their file, and their lengths."""
+    return struct.Struct(f"<{count}Q{count}{length_format}")
 
 
 def _decoded(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
@@ -188,21 +208,25 @@ def _decoded(record: bytes | None, identity: bytes, size: int) -> CachedFooter |
     body = memoryview(record)[_CHECKSUM.size :]
     if hash_one(body) != _CHECKSUM.unpack_from(record)[0]:
         return None
-    identity_bytes, footer_bytes, start, num_heads = _HEAD.unpack_from(body)
+    identity_bytes, footer_bytes, start, num_heads, num_extents = _HEAD.unpack_from(body)
     at_footer = _HEAD.size + identity_bytes
-    at_places = at_footer + footer_bytes
+    end = at_footer + footer_bytes
     if body[_HEAD.size : at_footer] != identity or start + footer_bytes + TAIL_BYTES != size:
         return None
-    heads = {}
     try:
-        footer = Footer(bytes(body[at_footer:at_places]), start)
-        if num_heads:
-            places = _places(num_heads)
-            end = at_places + places.size
-            found = places.unpack_from(body, at_places)
-            for offset, length in zip(found[:num_heads], found[num_heads:], strict=True):
-                heads[offset] = bytes(body[end : end + length])
-                end += length
+        known = CachedFooter(Footer(bytes(body[at_footer:end]), start))
+        tables = []
+        for count, length_format in ((num_heads, "H"), (num_extents, "I")):
+            positions = _positions(count, length_format)
+            numbers = positions.unpack_from(body, end)
+            tables.append(zip(numbers[:count], numbers[count:], strict=True))
+            end += positions.size
+        for offset, length in tables[0]:
+            known.heads[offset] = bytes(body[end : end + length])
+            end += length
+        for offset, length in tables[1]:
+            known.extents.add(offset, bytes(body[end : end + length]))
+            end += length
     except (ParquetBloomError, struct.error):
         return None
-    return CachedFooter(footer, heads)
+    return known

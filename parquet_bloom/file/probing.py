@@ -22,7 +22,8 @@ from .reader import BloomFile, ChunkFilter
 BLOCK_BYTES = sbbf.BLOCK_BYTES
 
 WHOLE_BYTES = 4096
-"""A bitset up to this size is read whole: a disk reads no less, and an object store takes no longer over it."""
+"""A bitset up to this size is read whole: a disk reads no less. On object stores it is `Source.gap_bytes`: a request
+takes no longer for it, and what is remembered of it answers the next question, too."""
 
 BATCH_BYTES = 64 * 1024 * 1024
 """Blocks and bitsets held in memory at a time."""
@@ -251,6 +252,7 @@ class _FileProbe:
             self._ask(usable, file.source.mapped())
         else:
             self._ask(usable, file.source)
+            file.note_reads()
 
     def _heed_variant(self, i: int, chunk: ChunkFilter) -> None:
         """Ask a draft's filter for keys that the kernels look for in the block that the draft chooses."""
@@ -283,7 +285,8 @@ class _FileProbe:
     def _wants_whole(self, batch: NDArray[np.intp]) -> NDArray[np.bool_]:
         """The filters of which more than half of the blocks are wanted, and the small ones."""
         sizes = self.num_bytes[batch]
-        whole = sizes <= WHOLE_BYTES
+        source = self.chunks[0].file.source
+        whole = sizes <= (WHOLE_BYTES if source.path is not None else source.gap_bytes)
         known: dict[tuple[int, int], bool] = {}
         for i in np.flatnonzero(~whole & (2 * self.num_hashes[batch] * BLOCK_BYTES > sizes)):
             key = int(sizes[i]), int(self.which[batch[i]])

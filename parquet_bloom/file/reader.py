@@ -25,10 +25,10 @@ from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
-from ..storage import Source, entry_of, file_system, open_source
+from ..storage import RemoteIdentity, Source, entry_of, file_system, open_source
 from .columns import find_leaf, type_of
 from .draft_places import page_sizes
-from .footer_cache import CachedFooter, FooterCache
+from .footer_cache import CachedFooter, FooterCache, distinct
 from .trials import Trial, candidates, some_values
 from .values import ColumnReader
 
@@ -339,17 +339,39 @@ class BloomFile:
             known = CachedFooter(read_footer(source))
             if cache is not None:
                 cache.keep(source, known)
+        if cache is not None and isinstance(source.identity, RemoteIdentity) and distinct(source.identity):
+            self._remember_reads(source, known, cache)
         if self.is_draft:  # what is worked out from now on is true under it alone
             known, cache = CachedFooter(known.footer, known.heads), None
         self.known = known
         self.footer: Footer = known.footer
         self._cache = cache
+        self._remembered_bytes = known.extents.num_bytes
         self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
         self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
 
+    @staticmethod
+    def _remember_reads(source: Source, known: CachedFooter, cache: FooterCache) -> None:
+        """Let reads of a file, whose identity tells its versions apart, be answered from what was read before."""
+        data, offset = source.kept  # read together with the footer: the end of the file
+        filters = known.footer.chunks["filter_offset"]
+        filters = filters[(filters >= offset) & (filters < known.footer.start)]
+        if len(data) and len(filters):
+            first = int(filters.min())
+            known.extents.add(first, data[first - offset : known.footer.start - offset])
+            cache.keep(source, known)
+        source.remembered = known.extents
+
     def close(self) -> None:
+        self.note_reads()
         self.source.close()
+
+    def note_reads(self) -> None:
+        """Have the cache count the ranges that were read of the file, if these have become more."""
+        if self.source.remembered is not None and self.source.remembered.num_bytes != self._remembered_bytes:
+            self._remembered_bytes = self.source.remembered.num_bytes
+            self.remember()
 
     def under(self, variant: Variant | Literal["detect"]) -> BloomFile:
         """The same open file under another variant."""

@@ -14,7 +14,7 @@ from ..file.reader import BloomFile
 from ..predicate import parse
 from ..predicate.decide import Decider
 from ..predicate.tree import Node
-from ..storage import Entry, entry_of, file_system, is_local, is_url, list_entries, open_source
+from ..storage import Entry, RequestCount, entry_of, file_system, is_local, is_url, list_entries, open_source
 from ..threads import in_order, processors
 from .evidence import Decisions, ask_file, columns_of, judge
 from .formats import recognized
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .indexed import Index
     from .zoned import Zones
 
-_REMOTE_THREADS = 16
+_REMOTE_THREADS = 64
 _RUN = 16  # files that a thread is handed at a time
 _TOGETHER = 4096  # local files that are judged at a time
 
@@ -113,6 +113,7 @@ def prune(
     options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
     options |= {"on_error": on_error, "threads": threads, "cache": cache}
     of_lake = paths is None
+    listing = RequestCount()
     with (
         consulted(index, filesystem, storage_options, of_lake=of_lake) as view,
         zones_at_hand(zones, filesystem) as zone_view,
@@ -120,19 +121,21 @@ def prune(
         if of_lake and view is not None:
             filesystem, paths, entries = view.lake(filesystem)
         else:
-            entries = _listed(paths, filesystem, cache)
+            entries = _listed(paths, filesystem, cache, listing)
         partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
         if of_lake and view is not None:
             partitions = view.confirmed(partitions, entries)
         if partitioning is None:
             options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-        return prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
+        report = prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
+        report.requests += listing.number
+        return report
 
 
-def _listed(paths: Any, filesystem: Any, cache: FooterCache | None) -> list[Entry]:
+def _listed(paths: Any, filesystem: Any, cache: FooterCache | None, requests: RequestCount) -> list[Entry]:
     known = cache is not None and isinstance(paths, str) and entry_of(paths, filesystem, cache.last_identity(paths))
     # An object that was opened before is no folder, which is what listing would ask.
-    return [Entry(paths)] if known else list_entries(paths, filesystem)
+    return [Entry(paths)] if known else list_entries(paths, filesystem, requests=requests)
 
 
 def prune_entries(

@@ -9,12 +9,14 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
 from . import location
+from .extents import Extents
 from .folder import Folder
 from .known import ClosedSource, KnownFiles, look_at, read_ends
 from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
 from .mounts import keeps_change_times
 from .objects import arrow_filesystem as object_files
+from .objects.client import RequestCount
 from .objects.location import Known, file_system, is_store, is_url, place_of
 from .objects.rewrite import ObjectRewrite
 from .objects.s3 import rewrite as s3_rewrite
@@ -32,11 +34,13 @@ __all__ = [
     "DATED",
     "ClosedSource",
     "Entry",
+    "Extents",
     "FileIdentity",
     "Folder",
     "KnownFiles",
     "RecordStore",
     "RemoteIdentity",
+    "RequestCount",
     "Rewrite",
     "Source",
     "arrow_filesystem",

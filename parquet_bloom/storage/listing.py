@@ -6,6 +6,7 @@ import errno
 import glob
 import os
 import stat
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain
@@ -18,11 +19,13 @@ from .. import threads
 from ..errors import StorageError
 from . import location
 from .hidden import hidden, refuse
+from .objects.client import RequestCount
 from .objects.listing import needs_requests, objects
 from .objects.location import Known, ObjectPlace, stores
 from .tables import managed_table, table_among, table_at
 
 _PARALLEL = 16
+_COUNTING = threading.Lock()
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
@@ -69,11 +72,23 @@ def several_paths(paths: _Paths) -> list[Any]:
     return [*paths]
 
 
-def list_entries(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[Entry]:
-    """The same with what is known of each file besides, which saves opening it a request."""
+def list_entries(
+    paths: _Paths,
+    filesystem: object | None = None,
+    alone: bool | None = None,
+    requests: RequestCount | None = None,
+) -> list[Entry]:
+    """The same with what is known of each file besides, which saves opening it a request.
+
+    Parameters
+    ----------
+    requests : counts those that listing object stores takes.
+    """
     several = several_paths(paths)
     found: dict[str, Entry] = {}
-    for entry in chain.from_iterable(_all_entries(several, filesystem, len(several) == 1 if alone is None else alone)):
+    alone = len(several) == 1 if alone is None else alone
+    requests = RequestCount() if requests is None else requests
+    for entry in chain.from_iterable(_all_entries(several, filesystem, alone, requests)):
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
         path = entry.path
         plain = path[:1] == "/" and "//" not in path and "/." not in path  # as absolute as it can be
@@ -83,7 +98,7 @@ def list_entries(paths: _Paths, filesystem: object | None = None, alone: bool | 
 
 
 def _all_entries(
-    paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool
+    paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool, requests: RequestCount
 ) -> Iterator[Iterable[Entry]]:
     """Each path's; what has to be listed in object stores side by side."""
     places = stores(filesystem)
@@ -99,7 +114,11 @@ def _all_entries(
         return
 
     def entries(place: ObjectPlace) -> list[Entry]:
-        return [Entry(known.place.name, known) for known in objects(place, alone)]
+        counted = RequestCount()
+        files = [Entry(known.place.name, known) for known in objects(place, alone, counted)]
+        with _COUNTING:
+            requests.number += counted.number
+        return files
 
     asked = [place for place in found if place is not None and needs_requests(place)]
     several = threads.in_order(entries, asked, min(_PARALLEL, len(asked))) if len(asked) > 1 else None

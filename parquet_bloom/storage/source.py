@@ -18,9 +18,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from . import scattered, system
+from . import ranges, scattered, system
+from .extents import Extents
 from .mapped import MappedFile
 from .positioned import Positioned
+
+REMEMBERED_BYTES = 1024 * 1024
+"""Longer reads are not remembered: they are of data, not of what is asked again and again."""
 
 
 class FileIdentity(NamedTuple):
@@ -52,10 +56,13 @@ class Source(ABC):
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
     requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
-        goes through `arrow_file` or a mapping, nor what `keep` remembers. Of an object that is read by way of obstore
-        every request is counted, opening and `arrow_file` included; retries, of which obstore does not tell, are not.
+        goes through `arrow_file` or a mapping, nor what `keep` remembers. Of an object in a store every request is
+        counted: opening, `arrow_file` and each further try included.
     bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
     first_read : how many of its last bytes are best read at once: most footers fit.
+    gap_bytes : bytes between two ranges up to which they are best read as one.
+    remembered : ranges that were read before, of this version of the file, and to which reads add; None where nothing
+        is remembered, as of local files.
     """
 
     name: str
@@ -65,6 +72,7 @@ class Source(ABC):
     requests: int = 0
     bytes_read: int = 0
     first_read: int = 64 * 1024
+    remembered: Extents | None = None
     _kept: NDArray[np.uint8] = np.empty(0, np.uint8)
     _kept_from: int = 0
     _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
@@ -85,10 +93,20 @@ class Source(ABC):
         if self._kept_from <= offset and offset + length <= self._kept_from + len(self._kept):
             start = offset - self._kept_from
             return self._kept[start : start + length].tobytes()
+        if self.remembered is not None:
+            known = self.remembered.find(offset, length)
+            if known is not None:
+                return known.tobytes()
         data = self._read(offset, length) if length else b""
         if len(data) != length:
             raise self._cut(offset, length, len(data))
+        if self.remembered is not None and length <= REMEMBERED_BYTES:
+            self.remembered.add(offset, data)
         return data
+
+    @property
+    def gap_bytes(self) -> int:
+        return ranges.GAP_BYTES
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
         """Many ranges at once, each given as (offset, length); see `gather`, which has the same errors."""
@@ -123,22 +141,37 @@ class Source(ABC):
         """
         offsets, lengths, total = self.require_inside(offsets, lengths)
         out = np.empty(total, np.uint8)
-        near = self._kept
-        kept = (offsets >= self._kept_from) & (offsets + lengths <= self._kept_from + len(near))
-        if not len(near) or not kept.any():
+        if not total or (not len(self._kept) and self.remembered is None):
             if total:
                 self._gather(offsets, lengths, out)
             return out
-        places = offsets - self._kept_from
-        asked = ~kept & (lengths > 0)
+        near: list[NDArray[np.uint8]] = []  # what is in memory of the ranges, and then what is read, joined
+        positions = np.full(len(offsets), -1, np.int64)  # in it, of each range
+        positions[lengths == 0] = 0
+        num_near = 0
+        for start, extent in self._in_memory():
+            here = (positions < 0) & (offsets >= start) & (offsets + lengths <= start + len(extent))
+            if here.any():
+                positions[here] = offsets[here] - start + num_near
+                near.append(extent)
+                num_near += len(extent)
+        asked = positions < 0
+        if not near:
+            self._gather(offsets, lengths, out)
+            return out
         if asked.any():
             far = np.empty(int(lengths[asked].sum()), np.uint8)
             self._gather(offsets[asked], lengths[asked], far)
-            places[asked] = len(near) + np.cumsum(lengths[asked]) - lengths[asked]
-            near = np.concatenate([near, far])
-        places[lengths == 0] = 0
-        scattered.copy_scattered(near, places, lengths, out)
+            positions[asked] = num_near + np.cumsum(lengths[asked]) - lengths[asked]
+            near.append(far)
+        scattered.copy_scattered(near[0] if len(near) == 1 else np.concatenate(near), positions, lengths, out)
         return out
+
+    def _in_memory(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        if len(self._kept):
+            yield self._kept_from, self._kept
+        if self.remembered is not None:
+            yield from self.remembered.items()
 
     def keep(self, offset: int, data: bytes) -> None:
         """Remember bytes that were read at `offset`, in place of those remembered before.

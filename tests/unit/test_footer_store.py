@@ -32,7 +32,7 @@ from parquet_bloom.storage import DATED, RecordStore, RemoteIdentity, keeps_chan
 FILES, GROUPS, ROWS = 12, 4, 400
 KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))
 ABSENT = 2**59 + 1
-NAME = "footers-1.sqlite"
+NAME = "footers-2.sqlite"
 
 
 @pytest.fixture(autouse=True)

@@ -154,10 +154,10 @@ def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> Non
     for key in keys:
         s3.put(key, b"x")
     assert names("t/") == sorted(keys)
-    assert lists(s3).count("t/") == 3
+    assert lists(s3).count("t/") == 4  # what ends with a full page is asked whether that was all
     s3.clear_log()
     assert names("t/*/*9.parquet") == [key for key in sorted(keys) if key.endswith("9.parquet")]
-    assert lists(s3) == ["t/"] * 3
+    assert lists(s3) == ["t/"] * 4
 
 
 @pytest.mark.parametrize("sign", ["_delta_log/0.json", "_spark_metadata/0", ".hoodie/x", "metadata/v1.metadata.json"])

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from ...threads import Stopped
+from .failures import NoAnswerError, status_of
 
 _STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
 _SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
@@ -33,19 +35,13 @@ def first_line(error: BaseException) -> str:
     return " ".join(str(error).split("\n\nDebug source:")[0].split())[:_LENGTH] or type(error).__name__
 
 
-def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error tells."""
-    found = _STATUS.search(str(error))
-    return int(found[1]) if found else None
-
-
 @contextmanager
 def translated(action: str, name: str, opened: bool = False) -> Iterator[None]:
     """Ask obstore for something, and let its errors leave as ours; see `ours`."""
     require_own_process(name)
     try:
         yield
-    except ParquetBloomError:
+    except (ParquetBloomError, Stopped):
         raise
     except Exception as error:
         raise ours(error, action, name, opened) from error
@@ -77,6 +73,8 @@ def ours(error: Exception, action: str, name: str, opened: bool = False) -> Parq
     opened : whether the object was there before, so that its absence is a change.
     """
     text, kind, status = str(error), type(error).__name__, status_of(error)
+    if isinstance(error, NoAnswerError):
+        return StorageError(f"{action}: {error}", path=name, errno=errno.ETIMEDOUT)
     if kind == "PreconditionError" or status == 412 or (opened and status == 416):
         return ConcurrentChangeError(_CHANGED, path=name)
     if isinstance(error, FileNotFoundError) or status == 404:

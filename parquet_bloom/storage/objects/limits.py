@@ -13,6 +13,7 @@ _UNITS = {
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
 }
+_OBSTORES_RETRY_TIMEOUT = 180.0
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
@@ -48,6 +49,13 @@ class RequestLimits(NamedTuple):
         if "max_retries" in retry:
             limits["max_retries"] = int(retry["max_retries"])
         return cls(**limits)
+
+    @classmethod
+    def of_callers_store(cls, store: Any) -> RequestLimits:
+        """Read the limits of a store that a caller has made, which sends requests again by itself."""
+        limits = cls.of_store(store)
+        patience = limits.retry_timeout if getattr(store, "retry_config", None) else _OBSTORES_RETRY_TIMEOUT
+        return limits._replace(max_retries=0, timeout=patience, retry_timeout=patience)
 
     def pause(self, tries: int) -> float:
         """Return the seconds to wait after so many failed tries; random, so that clients do not retry in step."""

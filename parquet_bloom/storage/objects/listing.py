@@ -6,24 +6,24 @@ import errno
 import glob
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from fnmatch import translate
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from ... import threads
 from ...errors import StorageError
 from ..hidden import hidden, refuse
 from ..table_signs import reason, tables_among
+from .client import Listed, RequestCount
 from .errors import is_missing, translated
 from .location import Known, ObjectPlace
 from .managed_tables import table_above
 from .source import ObjectSource
 
-_PAGE = 1000  # keys of an answer
 _SAME_TAG = ("S3", "Memory", "Local")
 """Stores whose listings have the etags that reads have. Azure's write them without quotes, Google's may have others."""
 
 
-def objects(place: ObjectPlace, alone: bool) -> list[Known]:
+def objects(place: ObjectPlace, alone: bool, requests: RequestCount) -> list[Known]:
     """The data objects that a URL stands for, sorted by key.
 
     Parameters
@@ -31,6 +31,7 @@ def objects(place: ObjectPlace, alone: bool) -> list[Known]:
     place : an object, a folder (what keys begin with), or a pattern; what ends in a slash is no object.
     alone : whether it is asked for by itself. Among several, a name that looks like a file's is taken for one, without
         a request; such a folder's URL then has to end in a slash.
+    requests : counts those that listing takes; `Known.requests` are not among them.
 
     Raises
     ------
@@ -40,15 +41,15 @@ def objects(place: ObjectPlace, alone: bool) -> list[Known]:
     if not place.lists:
         return [Known(place)]
     if glob.has_magic(place.key):
-        return _matches(place)
+        return _matches(place, requests)
     if not place.key or place.name.endswith("/"):
-        found = _folder(place)
-        if not found and place.key:
+        found = _folder(place, requests)
+        if not found:
             raise _nothing(place)
         return found
     if _named_as_a_file(place):
-        return (_object(place) or _folder(place) or _empty(place)) if alone else [Known(place)]
-    return _folder(place) or _object(place) or _empty(place)
+        return (_object(place) or _folder(place, requests) or _empty(place)) if alone else [Known(place)]
+    return _folder(place, requests) or _object(place) or _empty(place)
 
 
 def needs_requests(place: ObjectPlace) -> bool:
@@ -84,8 +85,8 @@ def _empty(place: ObjectPlace) -> list[Known]:
         raise (_nothing(place) if is_missing(error) else error) from None
 
 
-def _folder(place: ObjectPlace) -> list[Known]:
-    listed, tables, above = _look(place, place.key)
+def _folder(place: ObjectPlace, requests: RequestCount) -> list[Known]:
+    listed, tables, above = _look(place, place.key, requests)
     refuse(above, place.name)
     for root, sign in tables.items():
         refuse(reason(sign, place.root + root), place.name)
@@ -93,11 +94,11 @@ def _folder(place: ObjectPlace) -> list[Known]:
     return [item for item in listed if not any(_hidden_parts(item.place.key[start:].split("/")))]
 
 
-def _matches(place: ObjectPlace) -> list[Known]:
+def _matches(place: ObjectPlace, requests: RequestCount) -> list[Known]:
     fixed = place.key
     while glob.has_magic(fixed):
         fixed = fixed.rpartition("/")[0]
-    listed, tables, above = _look(place, fixed)
+    listed, tables, above = _look(place, fixed, requests)
     exact = [item for item in listed if item.place.key == place.key]
     if exact:
         return exact
@@ -153,34 +154,31 @@ def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None
     return bool(parts) and bool(first(parts[0])) and _fits(parts[1:], rest)
 
 
-def _look(place: ObjectPlace, folder: str) -> tuple[list[Known], dict[str, str], str | None]:
+def _look(place: ObjectPlace, folder: str, requests: RequestCount) -> tuple[list[Known], dict[str, str], str | None]:
     """All objects below a folder, {root: sign} of the tables that they show, and a table above, found meanwhile."""
-    with ThreadPoolExecutor(1) as pool:
-        above = pool.submit(table_above, place, folder, itself=False, remembered=True)
-        items = _listed(place, folder)
-        tables = dict(tables_among(key for key, _, _ in items))
-        folders = {key[:end] for key, _, _ in items for end in _slashes(key)} | {folder}
-        return (
-            [_known(place, *item) for item in items if not _marks_a_folder(*item[:2], folders)],
-            tables,
-            above.result(),
-        )
+    of_tables = RequestCount()
+    search = partial(table_above, place, itself=False, remembered=True, requests=of_tables)
+    with threads.in_order(search, [folder], 1) as above:
+        items = _listed(place, folder, requests)
+        tables = dict(tables_among(item.key for item in items))
+        folders = {item.key[:end] for item in items for end in _slashes(item.key)} | {folder}
+        known = [_known(place, item) for item in items if not _marks_a_folder(item.key, item.size, folders)]
+        table = next(above)
+    requests.number += of_tables.number
+    return known, tables, table
 
 
-def _listed(place: ObjectPlace, folder: str) -> list[tuple[str, int, str | None]]:
-    """(key, size, etag) of all objects below a folder, sorted."""
-    import obstore
-
-    items: list[tuple[str, int, str | None]] = []
+def _listed(place: ObjectPlace, folder: str, requests: RequestCount) -> list[Listed]:
+    """All objects below a folder, sorted by key."""
     with translated("cannot list it", place.name):
-        for page in obstore.list(place.store, folder or None, chunk_size=_PAGE):
-            items += ((item["path"], item["size"], item["e_tag"]) for item in page)
-    return sorted(items)
+        items, number = place.client.list_objects(folder or None)
+    requests.number += number
+    return items
 
 
-def _known(place: ObjectPlace, key: str, size: int, e_tag: str | None) -> Known:
-    told = place.kind in _SAME_TAG and e_tag is not None and e_tag.startswith('"')
-    return Known(place.at(key), size, e_tag if told else None)
+def _known(place: ObjectPlace, item: Listed) -> Known:
+    told = place.kind in _SAME_TAG and item.e_tag is not None and item.e_tag.startswith('"')
+    return Known(place.at(item.key), item.size, item.e_tag if told else None)
 
 
 def _marks_a_folder(key: str, size: int, folders: set[str]) -> bool:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...errors import StorageError
+from .client import StoreClient
+from .limits import RequestLimits
 from .options import Made, make, without_password
 
 _URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -39,6 +41,7 @@ class ObjectPlace(NamedTuple):
     root : what the key follows in a name.
     label : scheme, bucket and endpoint as text, which tells stores apart; without credentials.
     kind : "S3", "GCS", "Azure", "HTTP", "Memory", "Local".
+    client : what reads from the store.
     """
 
     store: Any
@@ -47,6 +50,7 @@ class ObjectPlace(NamedTuple):
     root: str
     label: str
     kind: str
+    client: StoreClient
 
     @property
     def lists(self) -> bool:
@@ -98,10 +102,16 @@ class ObjectStores:
     def __init__(self, options: Mapping[str, Any] | None = None, store: Any = None):
         self._options = dict(options or {})
         self._frozen = _frozen(self._options)
-        self._store = store
+        self._made_by_caller = None if store is None else _made_by_caller(store)
 
     def __repr__(self) -> str:
-        return f"<ObjectStores {self._store!r}>" if self._store is not None else "<ObjectStores of URLs>"
+        made = self._made_by_caller
+        return f"<ObjectStores {made.store!r}>" if made is not None else "<ObjectStores of URLs>"
+
+    @property
+    def is_one_store(self) -> bool:
+        """Whether all paths are keys in one store, which the caller has made."""
+        return self._made_by_caller is not None
 
     def place(self, path: str | os.PathLike[str]) -> ObjectPlace | None:
         """What a path names; see `places`."""
@@ -115,9 +125,9 @@ class ObjectStores:
         StorageError
             if the URL names no bucket, the key is one that obstore cannot name, or an option is unknown.
         """
-        if self._store is not None:
-            known = Made(self._store, _label_of(self._store), type(self._store).__name__.removesuffix("Store"))
-            return [_at(known, "", name, name) for name in map(os.fsdecode, paths)]
+        if self._made_by_caller is not None:
+            made = self._made_by_caller
+            return [_at(made, "", name, name) for name in map(os.fsdecode, paths)]
         environment: _Environment | None = None
         found: list[ObjectPlace | None] = []
         for path in paths:
@@ -149,7 +159,7 @@ class ObjectStores:
         known = self._made(path.partition("#")[0], path, environment)
         # A query may be a signature, which is nobody else's business, or what tells two files apart.
         label = f"{without_password(origin)} {sha256(path.encode()).hexdigest()[:32]}"
-        return ObjectPlace(known.store, "", path, path, label, known.kind)
+        return ObjectPlace(known.store, "", path, path, label, known.kind, known.client)
 
     def _made(self, url: str, path: str, environment: _Environment) -> Made:
         key = url, self._frozen, environment
@@ -167,7 +177,12 @@ class ObjectStores:
 
 
 def _at(known: Made, root: str, key: str, name: str) -> ObjectPlace:
-    return ObjectPlace(known.store, _checked(key, name), name, root, known.label, known.kind)
+    return ObjectPlace(known.store, _checked(key, name), name, root, known.label, known.kind, known.client)
+
+
+def _made_by_caller(store: Any) -> Made:
+    kind = type(store).__name__.removesuffix("Store")
+    return Made(store, _label_of(store), kind, StoreClient(store, RequestLimits.of_callers_store(store)))
 
 
 _STORES: OrderedDict[Hashable, Made] = OrderedDict()
@@ -189,7 +204,7 @@ def stores(filesystem: object | None) -> ObjectStores | None:
 def is_store(filesystem: object | None) -> bool:
     """Whether a file system as callers give it is one store, so that every path is a key in it."""
     found = stores(filesystem)
-    return found is not None and found._store is not None
+    return found is not None and found.is_one_store
 
 
 def place_of(path: str | os.PathLike[str], filesystem: object | None) -> ObjectPlace | None:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 import time
 
-from ... import threads
 from ..table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason
+from .client import LIST_PAGE, RequestCount
 from .errors import translated
 from .location import ObjectPlace
 
 REMEMBERED = 60.0
 """Seconds for which it is remembered that a folder is no table's, for listings. Who writes looks each time."""
 
-_PARALLEL = 16
 _MAX_REMEMBERED = 10_000
 _NO_TABLE: dict[tuple[str, str], float] = {}
 _LOCK = threading.Lock()
 
 
-def table_above(place: ObjectPlace, key: str, itself: bool, remembered: bool = False) -> str | None:
+def table_above(
+    place: ObjectPlace, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
+) -> str | None:
     """Say which table keeps books on a key, or None.
 
     Parameters
@@ -28,6 +29,7 @@ def table_above(place: ObjectPlace, key: str, itself: bool, remembered: bool = F
     key : an object's or a folder's.
     itself : whether the key may be the table's root, too.
     remembered : whether an answer of the last minute will do.
+    requests : counts those that it takes.
 
     Raises
     ------
@@ -42,8 +44,17 @@ def table_above(place: ObjectPlace, key: str, itself: bool, remembered: bool = F
     if not folders:
         return None
     asked = [(folder, name) for folder in reversed(folders) for name in (*LOGS, ICEBERG)]
-    with threads.in_order(lambda sign: _stands(place, *sign), asked, min(_PARALLEL, len(asked))) as found:
-        for (folder, name), stands in zip(asked, found, strict=True):
+    prefixes = [f"{folder}/{name}" if folder else name for folder, name in asked]
+    with translated("cannot look for a table around it", place.root + prefixes[0]):
+        pages = place.client.list_first(prefixes)
+        if requests is not None:
+            requests.number += len(prefixes)
+        for (folder, name), prefix, page in zip(asked, prefixes, pages, strict=True):
+            if name != ICEBERG:
+                stands = bool(page)
+            else:  # a table's metadata folder may have much else in it
+                several = place.client.list_objects(prefix)[0] if len(page) == LIST_PAGE else page
+                stands = any(_is_iceberg(item.key[len(prefix) + 1 :]) for item in several)
             if stands:
                 return reason(name, place.root + folder)
     with _LOCK:
@@ -53,15 +64,6 @@ def table_above(place: ObjectPlace, key: str, itself: bool, remembered: bool = F
     return None
 
 
-def _stands(place: ObjectPlace, folder: str, name: str) -> bool:
-    """Whether a folder has such a log. Listing it stops at the first key that tells."""
-    import obstore
-
-    prefix = f"{folder}/{name}" if folder else name
-    with translated("cannot look for a table around it", place.root + prefix):
-        for page in obstore.list(place.store, prefix, chunk_size=100):
-            for item in page:
-                inside = item["path"][len(prefix) + 1 :]
-                if name != ICEBERG or ("/" not in inside and inside.endswith(ICEBERG_FILES)):
-                    return True
-    return False
+def _is_iceberg(name: str) -> bool:
+    """Whether a name in a folder `metadata` is that of an Iceberg table's file."""
+    return "/" not in name and name.endswith(ICEBERG_FILES)

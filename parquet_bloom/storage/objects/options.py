@@ -10,8 +10,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...errors import StorageError
+from .client import StoreClient
 from .errors import first_line, is_panic
-from .limits import seconds
+from .limits import RequestLimits, seconds
 
 _CLIENT_OPTIONS = frozenset(
     (
@@ -50,11 +51,12 @@ _ACCOUNTS = ("account_name", "endpoint", "azure_storage_account_name", "azure_st
 
 
 class Made(NamedTuple):
-    """A store, what tells it from others, and its kind; see `ObjectPlace`."""
+    """A store, what tells it from others, its kind, and what reads from it; see `ObjectPlace`."""
 
     store: Any
     label: str
     kind: str
+    client: StoreClient
 
 
 def make(url: str, options: Mapping[str, Any], path: str) -> Made:
@@ -76,14 +78,20 @@ def make(url: str, options: Mapping[str, Any], path: str) -> Made:
         client.setdefault("allow_http", "true")  # who writes http:// means it
     elif url.startswith("s3://"):
         _check_endpoint(config, path)
-    arguments: dict[str, Any] = {"retry_config": retry}
+    arguments: dict[str, Any] = {}
     if client:  # even an empty one would take the place of the environment's
         arguments["client_options"] = client
     if provider is not None:
         arguments["credential_provider"] = provider
-    of_url: Any = from_url  # its overloads are one a kind of store
+
+    def make_store(retries: Any) -> Any:
+        if is_http:
+            return HTTPStore(url, retry_config=retries, **arguments)
+        of_url: Any = from_url  # its overloads are one a kind of store
+        return of_url(url, config=config, retry_config=retries, **arguments)
+
     try:
-        store = HTTPStore(url, **arguments) if is_http else of_url(url, config=config, **arguments)
+        store, trying_once = (make_store(retries) for retries in (retry, {**retry, "max_retries": 0}))
     except Exception as error:
         raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     except BaseException as error:
@@ -91,7 +99,8 @@ def make(url: str, options: Mapping[str, Any], path: str) -> Made:
             raise
         raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     kind = type(store).__name__.removesuffix("Store")
-    return Made(store, " at ".join(filter(None, (without_password(url), _elsewhere(kind, config)))), kind)
+    label = " at ".join(filter(None, (without_password(url), _elsewhere(kind, config))))
+    return Made(store, label, kind, StoreClient(trying_once, RequestLimits.of_store(store)))
 
 
 def _check_endpoint(config: Mapping[str, Any], path: str) -> None:

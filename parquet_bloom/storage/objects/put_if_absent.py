@@ -63,12 +63,9 @@ def _put_if_none(place: ObjectPlace, data: bytearray, run: str) -> None:
 
 def _run_there(place: ObjectPlace, failure: ParquetBloomError) -> str | None:
     """The run that wrote the object which stands there, "" for one that does not say; None if there is none."""
-    import obstore
-
     try:
         with translated("cannot look at it", place.name):
-            found = obstore.get(place.store, place.key, options={"head": True})
-            return str(found.attributes.get(_run_key(place), ""))
+            return str(place.client.attributes(place.key).get(_run_key(place), ""))
     except (ConcurrentChangeError, StorageError) as error:
         if isinstance(error, StorageError) and is_missing(error):
             return None

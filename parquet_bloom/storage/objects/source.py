@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ... import threads
 from .. import ranges
 from ..positioned import Positioned
 from ..remote_source import RemoteIdentity
-from ..source import Source
-from .errors import changed, status_of, translated
+from ..source import REMEMBERED_BYTES, Source
+from . import event_loop
+from .client import together
+from .errors import changed, translated
+from .failures import status_of
 from .location import Known, ObjectPlace
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class ObjectSource(Source):
         self.e_tag: str | None = None
         self.modified: datetime | None = None
         self.tail = b""  # kept for files from `arrow_file`, whatever `keep` replaces
+        self.client = place.client
         if known is not None and known.e_tag is not None and known.size is not None:
             self.size, self.e_tag = known.size, known.e_tag
             self._count(known.requests, len(known.tail))
@@ -105,24 +108,22 @@ class ObjectSource(Source):
         """The object's end: its description, where it begins, and its bytes; None if there is no such request."""
         import obstore
 
-        self._count(1, 0)
         with translated("cannot open", self.name):
             try:
-                result = obstore.get(self.store, self.key, options={"range": {"suffix": TAIL_BYTES}})
-                tail = bytes(result.bytes())
+                answer = self.client.get(self.key, {"range": {"suffix": TAIL_BYTES}})
             except Exception as error:
                 if isinstance(error, obstore.exceptions.NotSupportedError) or status_of(error) in (416, 501):
+                    self._count(1, 0)
                     return None  # or the object is empty
                 raise
-        self._count(0, len(tail))
-        return dict(result.meta), result.range[0], tail
+        self._count(answer.tries, len(answer.data))
+        return answer.meta, answer.start, answer.data
 
     def _head(self) -> dict[str, Any]:
-        import obstore
-
-        self._count(1, 0)
         with translated("cannot open", self.name):
-            return dict(obstore.get(self.store, self.key, options={"head": True}).meta)
+            answer = self.client.get(self.key, {"head": True})
+        self._count(answer.tries, 0)
+        return answer.meta
 
     def _take_tail(self, tail: bytes) -> None:
         if tail:
@@ -131,22 +132,28 @@ class ObjectSource(Source):
 
     def _get(self, offset: int, length: int) -> bytes:
         """One request, counted; all of the range or an error."""
-        import obstore
+        with translated(f"cannot read at offset {offset}", self.name, opened=True):
+            return event_loop.run(self._fetch(offset, length)) if length else b""
 
-        if not length:
-            return b""
+    async def _fetch(self, offset: int, length: int) -> bytes:
+        """`_get`, in the loop."""
         options: GetOptions = {"range": (offset, offset + length)}
         if self._pin is not None:
             options["if_match"] = self._pin
-        self._count(1, 0)
-        with translated(f"cannot read at offset {offset}", self.name, opened=True):
-            result = obstore.get(self.store, self.key, options=options)
-            self._compare(result.meta)
-            data = bytes(result.bytes())
-        self._count(0, len(data))
-        if len(data) != length:
-            raise self._cut(offset, length, len(data))
-        return data
+        answer = await self.client.fetch(self.key, options)
+        self._count(answer.tries, len(answer.data))
+        self._compare(answer.meta)
+        if len(answer.data) != length:
+            raise self._cut(offset, length, len(answer.data))
+        return answer.data
+
+    async def _fetch_long(self, offset: int, length: int) -> bytes:
+        """The same by several requests side by side where it is long: none takes longer than it may."""
+        if length <= 2 * ranges.SPAN_BYTES:
+            return await self._fetch(offset, length)
+        starts = range(offset, offset + length, ranges.SPAN_BYTES)
+        pieces = [self._fetch(start, min(ranges.SPAN_BYTES, offset + length - start)) for start in starts]
+        return b"".join(await together(pieces))
 
     def _compare(self, meta: Any) -> None:
         """Raise ConcurrentChangeError if an answer is of another version."""
@@ -157,23 +164,28 @@ class ObjectSource(Source):
             raise changed(self.name)
 
     def _read(self, offset: int, length: int) -> bytes:
-        if length <= 2 * ranges.SPAN_BYTES:
-            data = self._get(offset, length)
-        else:  # side by side they come sooner, and none takes longer than a request may
-            starts = range(offset, offset + length, ranges.SPAN_BYTES)
-            parts = [(start, min(ranges.SPAN_BYTES, offset + length - start)) for start in starts]
-            with threads.in_order(lambda part: self._get(*part), parts, ranges.PARALLEL_REQUESTS) as came:
-                data = b"".join(came)
+        with translated(f"cannot read at offset {offset}", self.name, opened=True):
+            data = event_loop.run(self._fetch_long(offset, length)) if length else b""
         if offset + length == self.size and length <= TAIL_BYTES:
             self.tail = data
         return data
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        spans = ranges.coalesce(offsets, lengths)
-        ranges.gather(self._fetch, spans, offsets, lengths, out, ranges.PARALLEL_REQUESTS)
+        spans = ranges.coalesce(offsets, lengths, self.gap_bytes)
+        positions = np.cumsum(lengths) - lengths
 
-    def _fetch(self, span: ranges.Span) -> bytes:
-        return self._read(span.offset, span.length)
+        async def take(span: ranges.Span) -> None:
+            data = await self._fetch_long(span.offset, span.length)
+            ranges.scatter(span, data, offsets, lengths, positions, out)
+            if self.remembered is not None and len(data) <= REMEMBERED_BYTES:
+                self.remembered.add(span.offset, data)
+
+        with translated(f"cannot read {len(offsets)} ranges", self.name, opened=True):
+            event_loop.run(together([take(span) for span in spans]))
+
+    @property
+    def gap_bytes(self) -> int:
+        return self.client.gap_bytes
 
     def arrow_file(self) -> pa.NativeFile:
         """A pyarrow file over the same version; what goes through it is counted, too."""

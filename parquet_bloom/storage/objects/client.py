@@ -1,0 +1,281 @@
+"""Requests to one object store: tried again where that may help, bounded in time, and no more at once than it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from ..ranges import GAP_BYTES
+from . import event_loop
+from .failures import NoAnswerError, is_busy, may_pass
+from .limits import RequestLimits
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+T = TypeVar("T")
+
+PARALLEL_REQUESTS = 64
+"""Requests to one store that are under way together, as long as it does not say that they are too many."""
+
+LIST_PAGE = 1000  # keys that a store names in an answer
+
+_GAP_MOST = 8 * GAP_BYTES
+_GAP_SHARE = 16  # requests share the time that they wait, being sent side by side
+_FORGET = 0.98  # weight of what was measured before one more request
+_FEW = 8.0  # answers of which nothing is concluded
+
+
+class Answer(NamedTuple):
+    """What a store answers to a GET.
+
+    Attributes
+    ----------
+    meta : size, etag, time of the last change, as obstore gives them.
+    start : position of the first byte in the object.
+    data : the bytes; none if only the description was asked for.
+    tries : requests that it took.
+    """
+
+    meta: dict[str, Any]
+    start: int
+    data: bytes
+    tries: int
+
+
+@dataclass
+class RequestCount:
+    """How many requests something took, for whoever reports it."""
+
+    number: int = 0
+
+
+class Listed(NamedTuple):
+    """One object of a listing, and its etag if the listing has it."""
+
+    key: str
+    size: int
+    e_tag: str | None
+
+
+class StoreClient:
+    """Asks one store; threads may share it.
+
+    Methods raise obstore's own errors, or NoAnswerError when no answer came in time: call them inside of
+    `errors.translated`.
+
+    Parameters
+    ----------
+    store : obstore's store; one that tries each request once.
+    limits : how long a request may take, and how often it is tried.
+    """
+
+    def __init__(self, store: Any, limits: RequestLimits) -> None:
+        self._store = store
+        self._limits = limits
+        self._slots = _Slots(PARALLEL_REQUESTS)
+        self._speed = _Speed()
+
+    @property
+    def gap_bytes(self) -> int:
+        """Bytes between two ranges up to which one request for both is better than two; see `_Speed`."""
+        return self._speed.gap_bytes
+
+    def get(self, key: str, options: GetOptions) -> Answer:
+        """Get an object, a range of it, or its description alone."""
+        return event_loop.run(self.fetch(key, options))
+
+    def attributes(self, key: str) -> dict[str, str]:
+        """Get what an object has besides its bytes: user metadata, content type and their like."""
+        return event_loop.run(self._attributes(key))
+
+    def list_objects(self, prefix: str | None) -> tuple[list[Listed], int]:
+        """List the objects below a prefix, sorted by key; returns them and the number of requests."""
+        return event_loop.run(self._list(prefix))
+
+    def list_first(self, prefixes: Iterable[str | None]) -> list[list[Listed]]:
+        """Return the first objects below each of several prefixes, asked for side by side; one request for each."""
+        return event_loop.run(together([self._first(prefix) for prefix in prefixes]))
+
+    async def fetch(self, key: str, options: GetOptions) -> Answer:
+        """`get`, in the loop."""
+        import obstore
+
+        async def ask() -> tuple[dict[str, Any], int, bytes]:
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            result = await obstore.get_async(self._store, key, options=options)
+            data = b"" if options.get("head") else bytes(await result.bytes_async())
+            self._speed.add(loop.time() - begun, len(data))
+            return dict(result.meta), result.range[0], data
+
+        (meta, start, data), tries = await self._try(ask)
+        return Answer(meta, start, data, tries)
+
+    async def _list(self, prefix: str | None) -> tuple[list[Listed], int]:
+        items: list[Listed] = []
+        requests = streams = 0
+        while True:
+            pages = _Pages(self._store, prefix, items[-1].key if items else None)
+            added = 0
+            while True:
+                page, tries = await self._try(pages.next)
+                requests += tries if page or not added else 0  # that there are no more, the answer before has said
+                items += page
+                added += len(page)
+                if len(page) < LIST_PAGE:
+                    break
+            streams += 1
+            # A listing that ends with a full page, or has nothing, may be one whose next answer was no listing, but the
+            # page of a proxy, which is read as one without objects. What follows is therefore asked for once more.
+            if page or (not added and streams > 1):
+                return sorted(items), requests
+
+    async def _attributes(self, key: str) -> dict[str, str]:
+        import obstore
+
+        async def ask() -> dict[str, str]:
+            result = await obstore.get_async(self._store, key, options={"head": True})
+            return {str(name): str(text) for name, text in result.attributes.items()}
+
+        return (await self._try(ask))[0]
+
+    async def _first(self, prefix: str | None) -> list[Listed]:
+        return (await self._try(_Pages(self._store, prefix, None).next))[0]
+
+    async def _try(self, ask: Callable[[], Awaitable[T]]) -> tuple[T, int]:
+        """Ask until there is an answer or no time left; returns the answer and the number of requests."""
+        loop, limits = asyncio.get_running_loop(), self._limits
+        deadline: float | None = None
+        tries = 0
+        while True:
+            failure: Exception
+            async with self._slots:
+                now = loop.time()
+                deadline = deadline or now + limits.retry_timeout
+                until = min(now + limits.timeout, deadline)
+                tries += 1
+                try:
+                    async with asyncio.timeout_at(until):
+                        answer = await ask()
+                    self._slots.answered()
+                    return answer, tries
+                except TimeoutError:
+                    failure = NoAnswerError(f"no answer within {until - now:.3g} s")
+                except Exception as error:
+                    if not may_pass(error):
+                        raise
+                    if is_busy(error):
+                        self._slots.refused()
+                    failure = error
+            pause = limits.pause(tries)
+            if tries > limits.max_retries or loop.time() + pause >= deadline:
+                raise failure
+            await asyncio.sleep(pause)
+
+
+async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run coroutines side by side; returns their results in order, and the first failure ends the others."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+class _Pages:
+    """The answers to a listing; a page that failed is asked for again, not the ones before."""
+
+    def __init__(self, store: Any, prefix: str | None, start: str | None) -> None:
+        self._store, self._prefix, self._start = store, prefix, start
+        self._stream: Any = None
+
+    async def next(self) -> list[Listed]:
+        """Return the next page; an empty one is the end."""
+        import obstore
+
+        if self._stream is None:
+            self._stream = obstore.list(self._store, self._prefix, offset=self._start, chunk_size=LIST_PAGE)
+        try:
+            page: Iterable[Any] = await self._stream.__anext__()
+        except StopAsyncIteration:
+            page = ()
+        except BaseException:
+            self._stream = None  # it does not go on after a failure
+            raise
+        items = [Listed(item["path"], item["size"], item["e_tag"]) for item in page]
+        if items:
+            self._start = items[-1].key
+        return items
+
+
+class _Slots:
+    """How many requests are under way: fewer as soon as a store says that they are too many, then slowly more again."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limit = float(most)
+        self._running = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        while self._running >= int(self._limit):
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                self._wake()  # perhaps it was this one's turn
+                raise
+        self._running += 1
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        room = int(self._limit) - self._running
+        while self._waiting and room > 0:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                room -= 1
+
+    def refused(self) -> None:
+        """Halve the limit: the store gets too many requests."""
+        self._limit = max(1.0, self._limit / 2)
+
+    def answered(self) -> None:
+        """Raise the limit by one for each round of answers."""
+        self._limit = min(float(self._most), self._limit + 1 / self._limit)
+
+
+class _Speed:
+    """What a request costs, from the answers so far: time = latency + bytes / bandwidth, by weighted least squares.
+
+    Two ranges are worth one request where the bytes between them take less time than a request's share of waiting.
+    """
+
+    def __init__(self) -> None:
+        self._weight = self._bytes = self._time = self._bytes_bytes = self._bytes_time = 0.0
+        self.gap_bytes = GAP_BYTES
+
+    def add(self, elapsed: float, num_bytes: int) -> None:
+        """Take an answer into account: seconds and bytes."""
+        self._weight = self._weight * _FORGET + 1
+        self._bytes = self._bytes * _FORGET + num_bytes
+        self._time = self._time * _FORGET + elapsed
+        self._bytes_bytes = self._bytes_bytes * _FORGET + num_bytes * num_bytes
+        self._bytes_time = self._bytes_time * _FORGET + num_bytes * elapsed
+        spread = self._weight * self._bytes_bytes - self._bytes**2
+        seconds_a_byte = (self._weight * self._bytes_time - self._bytes * self._time) / spread if spread > 0 else 0.0
+        latency = (self._time - seconds_a_byte * self._bytes) / self._weight
+        if self._weight >= _FEW and seconds_a_byte > 0 and latency > 0:
+            self.gap_bytes = int(min(_GAP_MOST, max(GAP_BYTES, latency / seconds_a_byte / _GAP_SHARE)))

@@ -1,0 +1,81 @@
+"""One event loop, in a thread of its own, through which all requests to object stores go.
+
+Threads that wait for an answer can be told to stop (`threads.in_order`, Ctrl-C); what they wait for is then given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from ...threads import raise_if_stopped
+
+T = TypeVar("T")
+
+_POLL = 0.2  # seconds between looks at whether the waiting thread is to stop
+_GIVE_UP = 1.0  # seconds for the loop to end with the process
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_process = 0
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in the loop and return its result; it is cancelled if the calling thread is to stop.
+
+    Raises
+    ------
+    Stopped
+        If this thread works for somebody who has given up; see `threads.in_order`.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _running())
+    try:
+        return _wait(future)
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _wait(future: Future[T]) -> T:
+    while True:
+        try:
+            return future.result(_POLL)
+        except TimeoutError:
+            if future.done():  # the coroutine's own
+                raise
+            raise_if_stopped()
+
+
+def _running() -> asyncio.AbstractEventLoop:
+    global _loop, _process
+    with _lock:
+        if _loop is None or _process != os.getpid():
+            _loop, _process = asyncio.new_event_loop(), os.getpid()
+            thread = threading.Thread(target=_serve, args=(_loop,), name="parquet_bloom requests", daemon=True)
+            thread.start()
+            atexit.register(_stop, _loop, thread)
+        return _loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """End the loop before the interpreter goes away, which answers that come later could not survive."""
+    if _process != os.getpid() or not thread.is_alive():
+        return
+
+    def cancel() -> None:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.call_soon(loop.stop)
+
+    loop.call_soon_threadsafe(cancel)
+    thread.join(_GIVE_UP)
