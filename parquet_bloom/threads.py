@@ -67,7 +67,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
 
     with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=begin) as pool:
         waiting = iter(items)
-        running: deque[Future[R]] = deque(pool.submit(function, item) for item in islice(waiting, AHEAD * threads))
+        running: deque[Future[R]] = deque()
 
         def results() -> Iterator[R]:
             while running:
@@ -76,6 +76,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
                 yield done
 
         try:
+            running.extend(pool.submit(function, item) for item in islice(waiting, AHEAD * threads))
             yield results()
         finally:
             stop.set()

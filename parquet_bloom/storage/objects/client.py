@@ -120,19 +120,17 @@ class StoreClient:
         items: list[Listed] = []
         requests = streams = 0
         while True:
-            pages = _Pages(self._store, prefix, items[-1].key if items else None)
-            added = 0
-            while True:
-                page, tries = await self._try(pages.next)
-                requests += tries if page or not added else 0  # that there are no more, the answer before has said
-                items += page
-                added += len(page)
-                if len(page) < LIST_PAGE:
-                    break
+            pages = _Pages(self._store, prefix, items)
+            length, tries = await self._try(pages.add_next)
+            requests += tries
+            while length == LIST_PAGE:
+                length, tries = await self._try(pages.add_next)
+                requests += tries if length else 0  # the page before has said that it was the last one
             streams += 1
             # A listing that ends with a full page, or has nothing, may be one whose next answer was no listing, but the
-            # page of a proxy, which is read as one without objects. What follows is therefore asked for once more.
-            if page or (not added and streams > 1):
+            # page of a proxy, which is read as one without objects. So what follows is asked for once more, in a way
+            # that the last key has to be in the answer, too.
+            if length or (not items and streams > 1):
                 return sorted(items), requests
 
     async def _attributes(self, key: str) -> dict[str, str]:
@@ -145,7 +143,9 @@ class StoreClient:
         return (await self._try(ask))[0]
 
     async def _first(self, prefix: str | None) -> list[Listed]:
-        return (await self._try(_Pages(self._store, prefix, None).next))[0]
+        items: list[Listed] = []
+        await self._try(_Pages(self._store, prefix, items).add_next)
+        return items
 
     async def _try(self, ask: Callable[[], Awaitable[T]]) -> tuple[T, int]:
         """Ask until there is an answer or no time left; returns the answer and the number of requests."""
@@ -189,29 +189,43 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 class _Pages:
-    """The answers to a listing; a page that failed is asked for again, not the ones before."""
+    """The answers to a listing; a page that failed is asked for again, not the ones before.
 
-    def __init__(self, store: Any, prefix: str | None, start: str | None) -> None:
-        self._store, self._prefix, self._start = store, prefix, start
+    Parameters
+    ----------
+    items : what is listed already, in the store's order, and where pages are added. The last one is asked for again,
+        and must be in the answer: else it is no listing.
+    """
+
+    def __init__(self, store: Any, prefix: str | None, items: list[Listed]) -> None:
+        self._store, self._prefix, self._items = store, prefix, items
         self._stream: Any = None
+        self._repeated: Listed | None = None
 
-    async def next(self) -> list[Listed]:
-        """Return the next page; an empty one is the end."""
+    async def add_next(self) -> int:
+        """Add the next page, and return how many keys it has; at the end there are none."""
         import obstore
 
         if self._stream is None:
-            self._stream = obstore.list(self._store, self._prefix, offset=self._start, chunk_size=LIST_PAGE)
+            self._repeated = self._items[-1] if len(self._items) > 1 else None
+            start = self._items[-2].key if self._repeated else None
+            self._stream = obstore.list(self._store, self._prefix, offset=start, chunk_size=LIST_PAGE)
         try:
-            page: Iterable[Any] = await self._stream.__anext__()
+            page: Sequence[Any] = await self._stream.__anext__()
         except StopAsyncIteration:
             page = ()
         except BaseException:
             self._stream = None  # it does not go on after a failure
             raise
-        items = [Listed(item["path"], item["size"], item["e_tag"]) for item in page]
-        if items:
-            self._start = items[-1].key
-        return items
+        added = [Listed(item["path"], item["size"], item["e_tag"]) for item in page]
+        if self._repeated is not None:
+            if not added:
+                self._stream = None
+                raise NoAnswerError("an answer to a listing is not one")
+            added = [item for item in added if item.key != self._repeated.key]
+            self._repeated = None
+        self._items += added
+        return len(page)
 
 
 class _Slots:

@@ -6,6 +6,7 @@ import errno
 import glob
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import translate
 from functools import lru_cache, partial
 
@@ -62,7 +63,12 @@ def _named_as_a_file(place: ObjectPlace) -> bool:
 
 
 def _nothing(place: ObjectPlace) -> StorageError:
-    return StorageError("there is no such object or folder", path=place.name, errno=errno.ENOENT)
+    """The error for what does not exist; it says if nothing seems to exist in the whole bucket."""
+    problem = "there is no such object or folder"
+    with suppress(Exception):  # where the bucket may not be listed, that is no news
+        if not any(place.client.list_first([None])):
+            problem += "; the whole bucket is listed as empty, which is also what a proxy's page looks like"
+    return StorageError(problem, path=place.name, errno=errno.ENOENT)
 
 
 def _object(place: ObjectPlace) -> list[Known]:
