@@ -339,8 +339,6 @@ class BloomFile:
             known = CachedFooter(read_footer(source))
             if cache is not None:
                 cache.keep(source, known)
-        if cache is not None and isinstance(source.identity, RemoteIdentity) and distinct(source.identity):
-            self._remember_reads(source, known, cache)
         if self.is_draft:  # what is worked out from now on is true under it alone
             known, cache = CachedFooter(known.footer, known.heads), None
         self.known = known
@@ -350,18 +348,19 @@ class BloomFile:
         self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
         self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
+        if cache is not None and isinstance(source.identity, RemoteIdentity) and distinct(source.identity):
+            self.keep_filters()
+            source.remembered = known.extents
+            self.note_reads()
 
-    @staticmethod
-    def _remember_reads(source: Source, known: CachedFooter, cache: FooterCache) -> None:
-        """Let reads of a file, whose identity tells its versions apart, be answered from what was read before."""
-        data, offset = source.kept  # read together with the footer: the end of the file
-        filters = known.footer.chunks["filter_offset"]
-        filters = filters[(filters >= offset) & (filters < known.footer.start)]
+    def keep_filters(self) -> None:
+        """Remember, with the footer, the filters that were read together with it."""
+        data, offset = self.source.kept
+        filters = self.footer.chunks["filter_offset"]
+        filters = filters[(filters >= offset) & (filters < self.footer.start)]
         if len(data) and len(filters):
             first = int(filters.min())
-            known.extents.add(first, data[first - offset : known.footer.start - offset])
-            cache.keep(source, known)
-        source.remembered = known.extents
+            self.known.extents.add(first, data[first - offset : self.footer.start - offset])
 
     def close(self) -> None:
         self.note_reads()

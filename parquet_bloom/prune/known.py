@@ -1,15 +1,15 @@
-"""Local files judged together: their footers known or read by the hundred, their filters' blocks read in one visit.
+"""Files judged together: their footers known or read by the hundred, their filters' blocks read in one visit.
 
-What is known of a file is believed only after the visit, which tells whether the file still is the one it was. Files
-that are not, those about which anything is odd, and those with a question that takes more than a visit, are left to be
-looked at one by one.
+What is known of a local file is believed only after the visit, which tells whether the file still is the one it was.
+Files that are not, those about which anything is odd, and those with a question that takes more than a visit, are left
+to be looked at one by one. `prune.objects` does the same with objects of a store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,20 +42,45 @@ _HEAD_BYTES = 32  # more than the header of a filter takes
 class Judged(NamedTuple):
     """A file that was judged: which, its facts, the number of each row group's verdict, and what was read for it."""
 
-    identity: FileIdentity
+    identity: Hashable
     facts: FileFacts
     verdicts: NDArray[np.int32]
     requests: int
     bytes_read: int
 
 
-class _Known(NamedTuple):
+class KnownFile(NamedTuple):
+    """A file to be judged: its position among those that were asked for, its state, and what is known of it.
+
+    Attributes
+    ----------
+    end : of a file that was read just now and whose end is in memory; None of others.
+    requests, bytes_read : what reading it has taken before.
+    """
+
     place: int
     path: str
-    identity: FileIdentity
+    identity: Any
     known: CachedFooter
     facts: FileFacts
-    end: ClosedSource | None  # of a file that was read just now
+    end: ClosedSource | None = None
+    requests: int = 0
+    bytes_read: int = 0
+
+
+class Visitor(Protocol):
+    """Reads ranges of many files, and tells which files are still what they were; see `storage.KnownFiles.visit`.
+
+    Attributes
+    ----------
+    in_memory : whether it asks no file system.
+    """
+
+    in_memory: bool
+
+    def visit(
+        self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]: ...
 
 
 def judge_local(
@@ -84,11 +109,24 @@ def judge_local(
     known: list[tuple[FileIdentity, CachedFooter] | None] = [None] * len(paths)
     if cache is not None:
         known = cache.last_at(paths)
-    asked = _Asked(names, ignore_case, trust)
+    asked = Asked(names, ignore_case, trust)
+    return judge_together(paths, known, asked, decider, cache, threads, lambda: _batches(paths, known, asked, cache))
+
+
+def judge_together(
+    paths: Sequence[str],
+    known: Sequence[tuple[Hashable, CachedFooter] | None],
+    asked: Asked,
+    decider: Decider | Literal[True],
+    cache: FooterCache | None,
+    threads: int,
+    make_batches: Callable[[], list[Batch]],
+) -> dict[int, Judged]:
+    """Judge files in batches, which are made once for files of which the same is known."""
     key = (asked, len(paths), paths[0] if paths else "")
     together: _Together | None = cache.together(key) if cache is not None else None
     if together is None or together.known != known or together.paths != paths:
-        together = _Together(list(paths), known, _batches(paths, known, asked, cache))
+        together = _Together(list(paths), known, make_batches())
         if cache is not None and None not in known:
             cache.keep_together(key, together)
     judged: dict[int, Judged] = {}
@@ -97,7 +135,7 @@ def judge_local(
     return judged
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What is looked at in each file: the arguments of `facts_of`, by which it also keeps what it found."""
 
     names: tuple[str, ...]
@@ -109,42 +147,52 @@ class _Together(NamedTuple):
     """What was made of some files: valid as long as the same is known of them."""
 
     paths: list[str]
-    known: list[tuple[FileIdentity, CachedFooter] | None]
-    batches: list[_Batch]
+    known: Sequence[tuple[Hashable, CachedFooter] | None]
+    batches: list[Batch]
 
 
 def _batches(
     paths: Sequence[str],
     known: list[tuple[FileIdentity, CachedFooter] | None],
-    asked: _Asked,
+    asked: Asked,
     cache: FooterCache | None,
-) -> list[_Batch]:
-    files: list[_Known] = []
+) -> list[Batch]:
+    files: list[KnownFile] = []
     for place, found in enumerate(known):
         if found is not None:
             identity, footer = found
             facts = footer.views.get(asked)
             if facts is None:
                 file = BloomFile(ClosedSource(paths[place], identity), known=footer)
-                facts = _facts(file, asked)
+                facts = facts_or_none(file, asked)
             if facts is not None:
-                files.append(_Known(place, paths[place], identity, footer, facts, None))
+                files.append(KnownFile(place, paths[place], identity, footer, facts))
     unknown = [place for place, found in enumerate(known) if found is None]
     files += _first_looks(unknown, paths, asked, cache)
-    of_layout: dict[int, list[_Known]] = {}
+    return [
+        Batch(some, KnownFiles([file.path for file in some], [file.identity for file in some]))
+        for some in by_layout(files)
+    ]
+
+
+def by_layout(files: Iterable[KnownFile]) -> list[list[KnownFile]]:
+    """Files grouped by the layout of their facts, so that those of each group are judged as arrays."""
+    of_layout: dict[int, list[KnownFile]] = {}
     for one in files:
         of_layout.setdefault(one.facts.layout, []).append(one)
-    return [_Batch(some) for some in of_layout.values()]
+    return [*of_layout.values()]
 
 
-def _facts(file: BloomFile, asked: _Asked) -> FileFacts | None:
+def facts_or_none(file: BloomFile, asked: Asked) -> FileFacts | None:
     try:
         return facts_of(file, *asked)
     except ParquetBloomError:
         return None  # a closer look says what is wrong
 
 
-def _first_looks(places: list[int], paths: Sequence[str], asked: _Asked, cache: FooterCache | None) -> Iterator[_Known]:
+def _first_looks(
+    places: list[int], paths: Sequence[str], asked: Asked, cache: FooterCache | None
+) -> Iterator[KnownFile]:
     """Read the footers of files; of those that are read without any trouble, what is known now."""
     length = _FIRST_END
     for start in range(0, len(places), _ENDS):
@@ -159,26 +207,27 @@ def _first_looks(places: list[int], paths: Sequence[str], asked: _Asked, cache: 
                 facts = facts_of(file, *asked)
             except ParquetBloomError:
                 continue  # its footer is longer than what was read of it, or a closer look says what is wrong
-            yield _Known(place, paths[place], source.identity, file.known, facts, source)
+            costs = 1, len(source.end)
+            yield KnownFile(place, paths[place], source.identity, file.known, facts, source, *costs)
         # Files of a lake are of a kind: the next footers will not be much longer.
         length = min(max(_SHORTEST_END, -(-longest * 5 // 4 // _PAGE) * _PAGE), _LONGEST_END)
 
 
-class _Batch:
+class Batch:
     """Files of one layout, and what is known of all of them together.
 
     Attributes
     ----------
-    files, places : the files, and their places in the list that was asked for.
+    files : the files.
     ends : where each file's row groups end among those of all.
     known : the files as they are visited.
     kept_from : int64, where the bytes of each file's end begin that are in memory.
     """
 
-    def __init__(self, files: list[_Known]):
+    def __init__(self, files: list[KnownFile], visitor: Visitor):
         self.files = files
         self.ends = np.cumsum([len(file.facts.num_rows) for file in files])
-        self.known = KnownFiles([file.path for file in files], [file.identity for file in files])
+        self.known = visitor
         ends = [_NOWHERE if file.end is None else file.end.size - len(file.end.end) for file in files]
         self.kept_from = np.array(ends, np.int64)
         self._filters: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]] = {}
@@ -206,7 +255,7 @@ class _Batch:
 class _Visit:
     """A visit to the files of a batch."""
 
-    def __init__(self, batch: _Batch, threads: int):
+    def __init__(self, batch: Batch, threads: int):
         self._batch = batch
         self._files = batch.files
         self._ends = batch.ends
@@ -232,8 +281,7 @@ class _Visit:
         for file, end, use, requests, num_bytes in found:
             of_file, start = verdicts[start:end], end
             if use:
-                if file.end is not None:
-                    requests, num_bytes = requests + 1, num_bytes + len(file.end.end)
+                requests, num_bytes = requests + file.requests, num_bytes + file.bytes_read
                 judged[file.place] = Judged(file.identity, file.facts, of_file, requests, num_bytes)
         return judged
 
@@ -321,8 +369,9 @@ class _Visit:
     def _visit_far(self, of_range: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
         order = np.lexsort((offsets, of_range))
         counts = np.bincount(of_range, minlength=len(self._files))
-        self._requests += counts
-        self._bytes += length * counts
+        if not self._batch.known.in_memory:
+            self._requests += counts
+            self._bytes += length * counts
         first = np.concatenate([[0], np.cumsum(counts)])
         size = -(-len(self._files) // self._threads)
         spans = [(start, min(start + size, len(self._files))) for start in range(0, len(self._files), size)]

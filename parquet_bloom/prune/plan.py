@@ -21,6 +21,7 @@ from .formats import recognized
 from .indexed import IndexView, consulted, looks_beside
 from .known import judge_local
 from .looks import Deciders, Look
+from .objects import TOGETHER, judge_objects
 from .partitions import Partitions
 from .report import Asked, FileDecision, PruneReport
 from .zoned import ZoneView, zones_at_hand
@@ -175,7 +176,7 @@ def prune_entries(
     if left is None:
         left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
     deciders = Deciders(decider, left, timezone)
-    look = _Looker(deciders, filesystem, ignore_case, cache, threads, trust).look
+    look = _Looker(deciders, filesystem, ignore_case, cache, threads, trust, on_error is None).look
     if index is None:
         looks = look(entries)
     else:
@@ -243,6 +244,7 @@ class _Looker:
         cache: FooterCache | None,
         threads: int | None,
         trust: Trust | None,
+        fail_fast: bool,
     ):
         self._deciders = deciders
         self._filesystem = filesystem
@@ -250,28 +252,32 @@ class _Looker:
         self._cache = cache
         self._threads = threads
         self._trust = trust
+        self._fail_fast = fail_fast
         self._decisions: dict[int, Decisions] = {}
 
     def look(self, files: Sequence[Entry]) -> Generator[Look, None, None]:
         """Look at files, in their order."""
         local = is_local(self._filesystem)
         for is_remote, group in groupby(files, lambda entry: not local or is_url(entry.path)):
-            some = list(group)
-            yield from self._look_at_all(some, self._threads or _REMOTE_THREADS, 1) if is_remote else self._local(some)
+            yield from self._in_batches(list(group), is_remote)
 
-    def _local(self, files: list[Entry]) -> Iterator[Look]:
-        threads = self._threads or 1
-        for start in range(0, len(files), _TOGETHER):
-            some = files[start : start + _TOGETHER]
-            looks = self._judged(some)
+    def _in_batches(self, files: list[Entry], is_remote: bool) -> Iterator[Look]:
+        threads = self._threads or (_REMOTE_THREADS if is_remote else 1)
+        together = TOGETHER if is_remote else _TOGETHER
+        for start in range(0, len(files), together):
+            some = files[start : start + together]
+            looks = self._judged(some, is_remote)
             left = [entry for place, entry in enumerate(some) if place not in looks]
             # To hand over a file to a thread takes as long as to look at one that is in memory: they go by several.
-            with closing(self._look_at_all(left, threads, max(1, min(_RUN, -(-len(left) // threads))))) as others:
+            run = 1 if is_remote else max(1, min(_RUN, -(-len(left) // threads)))
+            with closing(self._look_at_all(left, threads, run)) as others:
                 for place in range(len(some)):
                     yield looks[place] if place in looks else next(others)
 
-    def _judged(self, files: list[Entry]) -> dict[int, Look]:
-        """Looks at those local files that can be judged together, by their places."""
+    def _judged(self, files: list[Entry], is_remote: bool) -> dict[int, Look]:
+        """Looks at those files that can be judged together, by their places; entries of others may be replaced."""
+        if is_remote and len(files) < 2:  # one by one it may be known again without a listing
+            return {}
         of_deciders: dict[int, tuple[Decider | Literal[True], list[int]]] = {}
         looks: dict[int, Look] = {}
         same = self._deciders.of_all
@@ -287,7 +293,16 @@ class _Looker:
         for decider, places in of_deciders.values():
             paths = [files[place].path for place in places]
             decisions = self._decisions_of(decider)
-            found = judge_local(paths, decider, self._cache, self._ignore_case, threads, self._trust)
+            if is_remote:
+                some = [files[place] for place in places]
+                found, errors, entries = judge_objects(
+                    some, decider, self._cache, self._ignore_case, self._trust, self._fail_fast
+                )
+                looks |= {places[number]: Look(error=error) for number, error in errors.items()}
+                for number, entry in entries.items():
+                    files[places[number]] = entry
+            else:
+                found = judge_local(paths, decider, self._cache, self._ignore_case, threads, self._trust)
             for number, judged in found.items():
                 row_groups = decisions.of(judged.facts, judged.verdicts)
                 decision = FileDecision(paths[number], row_groups, identity=judged.identity)

@@ -16,6 +16,7 @@ from .listing import Entry, list_entries, list_files
 from .local import LocalRewrite
 from .mounts import keeps_change_times
 from .objects import arrow_filesystem as object_files
+from .objects.batch import ClosedObject, listed_objects, read_tails
 from .objects.client import RequestCount
 from .objects.location import Known, file_system, is_store, is_url, place_of
 from .objects.rewrite import ObjectRewrite
@@ -32,6 +33,7 @@ from .temporary import delete_leftover, displaced_from, leftovers, leftovers_bel
 
 __all__ = [
     "DATED",
+    "ClosedObject",
     "ClosedSource",
     "Entry",
     "Extents",
@@ -56,11 +58,13 @@ __all__ = [
     "leftovers_below",
     "list_entries",
     "list_files",
+    "listed_objects",
     "look_at",
     "managed_table",
     "open_source",
     "place_of",
     "read_ends",
+    "read_tails",
     "rewrite",
     "same_place",
 ]

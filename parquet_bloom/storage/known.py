@@ -30,6 +30,8 @@ class KnownFiles:
     identities : what each was.
     """
 
+    in_memory = False
+
     def __init__(self, paths: Sequence[str], identities: Sequence[FileIdentity]):
         self._paths = [os.fsencode(path) for path in paths]
         packed = b"".join(_IDENTITY.pack(*identity) for identity in identities)

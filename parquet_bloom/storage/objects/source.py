@@ -76,11 +76,7 @@ class ObjectSource(Source):
             self._take_tail(known.tail)
         else:
             self._open()
-        # Weak etags promise no equal bytes, and those of stores in memory count from 0 in each.
-        distinct = self._pin is not None and place.kind != "Memory"
-        etag = self.e_tag.encode() if distinct and self.e_tag is not None else None
-        modified_ns = None if etag or self.modified is None else nanoseconds(self.modified)
-        self.identity = RemoteIdentity(place.label, self.key, self.size, modified_ns, etag)
+        self.identity = identity_of(place, self.size, self.e_tag, self.modified)
 
     @property
     def _pin(self) -> str | None:
@@ -99,6 +95,11 @@ class ObjectSource(Source):
         if len(tail) != length or start != self.size - length:
             raise self._cut(self.size - length, length, len(tail))
         self._take_tail(tail)
+
+    async def fetch_tail(self) -> bytes:
+        """The last bytes, as opening fetches them, of an object that a listing told; in the loop."""
+        length = min(self.size, TAIL_BYTES)
+        return await self._fetch(self.size - length, length) if length else b""
 
     def _know(self, meta: dict[str, Any]) -> None:
         self.size, self.e_tag = meta["size"], meta["e_tag"]
@@ -225,6 +226,14 @@ class _Reader(Positioned):
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+def identity_of(place: ObjectPlace, size: int, e_tag: str | None, modified: datetime | None = None) -> RemoteIdentity:
+    """Which version of an object one is. Weak etags promise no equal bytes; those of stores in memory count from 0."""
+    distinct = e_tag is not None and not e_tag.startswith("W/") and place.kind != "Memory"
+    etag = e_tag.encode() if distinct and e_tag is not None else None
+    modified_ns = None if etag or modified is None else nanoseconds(modified)
+    return RemoteIdentity(place.label, place.key, size, modified_ns, etag)
 
 
 def nanoseconds(moment: datetime) -> int:

@@ -1,0 +1,98 @@
+"""Objects of a listing by the hundred, none of them opened: which versions they are, and the ends of many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import ParquetBloomError
+from ..known import ClosedSource
+from ..listing import Entry
+from ..remote_source import RemoteIdentity
+from . import event_loop
+from .client import together
+from .errors import translated
+from .failures import may_pass
+from .location import Known
+from .source import TAIL_BYTES, ObjectSource, identity_of
+
+
+class ClosedObject(ClosedSource):
+    """A version of an object that a listing has shown. Nothing is read of it but, by `read_tails`, its end.
+
+    Attributes
+    ----------
+    known : what the listing told.
+    """
+
+    path: None  # type: ignore[assignment]
+    identity: RemoteIdentity  # type: ignore[assignment]
+
+    def __init__(self, known: Known, identity: RemoteIdentity):
+        self.known = known
+        super().__init__(known.place.name, identity)  # type: ignore[arg-type]
+        self.take_end(known.tail)
+
+    def take_end(self, end: bytes) -> None:
+        """Have the last bytes at hand."""
+        self.end = end
+        self.first_read = len(end)
+        self.keep(self.size - len(end), end)
+
+    def entry(self) -> Entry:
+        """The object as a listing would show it that had read its end, so that opening it takes no request."""
+        return Entry(self.name, self.known._replace(tail=self.end, requests=0))
+
+
+def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
+    """The versions that a listing has shown; None where it does not tell one from each other one.
+
+    Such are those of stores whose listings have no etags, and of local files.
+    """
+    return [_listed_object(entry.known) for entry in entries]
+
+
+def _listed_object(known: Known | None) -> ClosedObject | None:
+    if known is None or known.size is None or known.e_tag is None:
+        return None
+    identity = identity_of(known.place, known.size, known.e_tag)
+    return None if identity.etag is None else ClosedObject(known, identity)
+
+
+def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, ParquetBloomError]:
+    """Read the last bytes of many objects side by side.
+
+    Parameters
+    ----------
+    objects : those that have an end already are passed over.
+    fail_fast : whether a store that does not answer is an error of all, so that not each object waits for it.
+
+    Returns
+    -------
+    {position: why the end of an object could not be read}.
+
+    Raises
+    ------
+    StorageError
+        If `fail_fast` and a store does not answer, or not as a store does.
+    """
+    failures: dict[int, ParquetBloomError] = {}
+
+    async def read(position: int, closed: ClosedObject) -> None:
+        source = ObjectSource(closed.known.place, closed.known)
+        try:
+            with translated("cannot open", closed.name):
+                closed.take_end(await source.fetch_tail())
+        except ParquetBloomError as error:
+            if fail_fast and error.__cause__ is not None and may_pass(error.__cause__):
+                raise
+            failures[position] = error
+        finally:
+            closed.requests, closed.bytes_read = source.requests, source.bytes_read
+
+    unread = [(position, closed) for position, closed in enumerate(objects) if not closed.end and closed.size]
+    if unread:
+        event_loop.run(together([read(position, closed) for position, closed in unread]))
+    return failures
+
+
+__all__ = ["TAIL_BYTES", "ClosedObject", "listed_objects", "read_tails"]
