@@ -8,7 +8,7 @@ from ..core.variants import FINAL, Variant
 from ..errors import NotParquetError
 from ..file.footer_cache import FooterCache
 from ..file.reader import BloomFile
-from ..storage import Source, entry_of, open_source
+from ..storage import Entry, Source, entry_of, open_source
 from .parquet_data import ParquetData
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ def open_file(path: str, filesystem: Any, cache: FooterCache | None) -> ParquetD
         As `recognized`, and if it cannot be opened.
     """
     return _data(open_source(path, filesystem), cache)
+
+
+def open_entry(entry: Entry, filesystem: Any, cache: FooterCache | None) -> ParquetData | OrcData:
+    """The same for a file of a listing, which may have told what opening would ask."""
+    return _data(open_source(entry.path, filesystem, entry), cache)
 
 
 def open_version(path: str, filesystem: Any, cache: FooterCache | None, identity: Hashable) -> ParquetData | OrcData:

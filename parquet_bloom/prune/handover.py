@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..file.footer_cache import FOOTERS
-from ..storage import arrow_filesystem
-from .formats import open_file
+from ..storage import arrow_filesystem, is_local
+from .formats import open_version
 from .partitions import Partitions
 from .report import PARQUET, FileDecision
 from .schemas import in_threads, unified
@@ -44,10 +44,13 @@ def dataset(
     def look(decision: FileDecision) -> tuple[str, str, list[int], pa.Schema | None]:
         if decision.unopened and schema is not None:
             return decision.path, PARQUET, [], None
-        with open_file(decision.path, filesystem, FOOTERS) as file:
+        # What is read has to be what is there now; of what is not, the schema is that of the version that was judged.
+        identity = None if decision.selected else decision.identity
+        with open_version(decision.path, filesystem, FOOTERS, identity) as file:
             return decision.path, file.format, decision.selected_in(file), file.schema if schema is None else None
 
-    found = in_threads(look, decisions)
+    remote = not is_local(filesystem, [decision.path for decision in decisions])
+    found = in_threads(look, decisions, remote=remote)
     selected = [(path, kind, row_groups) for path, kind, row_groups, _ in found if row_groups]
     if schema is None:
         schema = unified(own for *_, own in found if own is not None) if found else pa.schema([])

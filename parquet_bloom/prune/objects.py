@@ -105,6 +105,24 @@ def judge_objects(
     return JudgedObjects(judged, errors, opened)
 
 
+def fetch_footers(entries: Sequence[Entry], cache: FooterCache) -> None:
+    """Put the footers of listed objects into a cache, as far as it lacks them and they come with the last bytes.
+
+    Raises
+    ------
+    StorageError
+        A store does not answer.
+    """
+    objects = listed_objects(entries)
+    unread = [position for position, closed in enumerate(objects) if closed is not None and cache.find(closed) is None]
+    for some, failures in _read_in_turn(unread, objects, fail_fast=True):
+        for position in some:
+            closed = objects[position]
+            if closed is not None and position not in failures:
+                _parsed(closed, cache)
+                closed.take_end(b"")
+
+
 def _known(closed: ClosedObject | None, cache: FooterCache | None) -> tuple[object, CachedFooter] | None:
     footer = None if closed is None or cache is None else cache.find(closed)
     return None if footer is None or closed is None else (closed.identity, footer)

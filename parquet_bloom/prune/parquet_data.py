@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,7 +24,8 @@ from ..storage import Source
 from .data_file import Left, OfFile, Question, Spans
 from .report import PARQUET
 from .row_group import RowGroupRows, left_by_both
-from .schemas import chosen, reader_of, reading, schema_in
+from .schemas import chosen, reading, schema_in
+from .whole_reader import WholeReader
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,7 +42,7 @@ class ParquetData:
 
     def __init__(self, file: BloomFile):
         self.file = file
-        self._reader = cache(lambda: reader_of(file))  # of pyarrow, once something has to be read whole
+        self._reader = WholeReader(file)
 
     @property
     def path(self) -> str:
@@ -82,14 +82,14 @@ class ParquetData:
             if zoned is not None:
                 rows = RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, None, zoned)
                 return rows.read(list(columns))
-            return self._reader().read_row_group(row_group, list(columns))
+            return self._reader.read_row_group(row_group, list(columns))
 
     def matching(self, left: Left, question: Question, wanted: OfFile) -> Iterator[pa.Table]:
         for row_group, zoned in left:
             with reading(self.file):
                 self.file.footer.require_even(row_group)
                 if question.decider is True:
-                    table = self._reader().read_row_group(row_group, wanted.names)
+                    table = self._reader.read_row_group(row_group, wanted.names)
                 else:
                     rows = self._rows(row_group, question, zoned)
                     if not rows.num_left:

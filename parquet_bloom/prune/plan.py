@@ -24,6 +24,7 @@ from .looks import Deciders, Look
 from .objects import TOGETHER, judge_objects
 from .partitions import Partitions
 from .report import Asked, FileDecision, PruneReport
+from .schemas import REMOTE_THREADS
 from .zoned import ZoneView, zones_at_hand
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .indexed import Index
     from .zoned import Zones
 
-_REMOTE_THREADS = 64
 _RUN = 16  # files that a thread is handed at a time
 _TOGETHER = 4096  # local files that are judged at a time
 
@@ -74,7 +74,7 @@ def prune(
     on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
         the error is raised, that of the first such file.
     threads : how many files are looked at at a time; None for one local file, for which more bring nothing while their
-        footers are in memory, and 16 others, which are waited for. Local files whose footers the cache knows are
+        footers are in memory, and 64 others, which are waited for. Local files whose footers the cache knows are
         visited by as many as there are processors.
     cache : footers that are known, and to which those read now are added; None for none. The one that is used when
         nothing is said is shared by all calls of the process and takes 256 MiB at most.
@@ -262,7 +262,7 @@ class _Looker:
             yield from self._in_batches(list(group), is_remote)
 
     def _in_batches(self, files: list[Entry], is_remote: bool) -> Iterator[Look]:
-        threads = self._threads or (_REMOTE_THREADS if is_remote else 1)
+        threads = self._threads or (REMOTE_THREADS if is_remote else 1)
         together = TOGETHER if is_remote else _TOGETHER
         for start in range(0, len(files), together):
             some = files[start : start + together]

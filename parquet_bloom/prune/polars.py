@@ -6,24 +6,27 @@ groups; what is read is filtered by polars itself, by the whole predicate, so wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..predicate.tree import Node
-from ..storage import Entry, file_system, list_entries
+from ..storage import Entry, file_system, is_local, list_entries
+from ..threads import AHEAD, in_order
 from . import polars_predicate
-from .data_file import DataFile, Left, Spans
-from .formats import open_file
+from .data_file import DataFile, Spans
+from .formats import open_entry, open_version
 from .indexed import consulted
+from .objects import fetch_footers
 from .partitions import Partitions
 from .plan import partitions_of, prune_entries
 from .report import FileDecision, require_rows
-from .schemas import promoted, unified
+from .schemas import in_threads, promoted, unified
 from .zoned import zones_at_hand
 
 if TYPE_CHECKING:
@@ -70,7 +73,8 @@ def scan_polars(
     pl = _polars()
     filesystem = file_system(filesystem, storage_options)
     deletes: frozenset[str] = frozenset()
-    if paths is None:
+    index_files = paths is None
+    if index_files:
         with consulted(index, filesystem, storage_options, of_lake=True) as view:
             assert view is not None
             filesystem, paths, entries = view.lake(filesystem)
@@ -78,12 +82,13 @@ def scan_polars(
             partitions = view.confirmed(partitions_of(files, partitioning, paths), entries)
             deletes = view.deletes
     else:
-        files = [entry.path for entry in list_entries(paths, filesystem)]
-        partitions = partitions_of(files, partitioning, paths)
-    if not files:
+        entries = list_entries(paths, filesystem)
+        partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
+    if not entries:
         raise ParquetBloomError("there are no files to scan")
     options = {"timezone": timezone, "cache": cache}
-    source = _Source(pl, files, filesystem, partitions, options, index, zones, deletes)
+    relist = None if index_files else partial(list_entries, paths, filesystem)
+    source = _Source(pl, entries, filesystem, partitions, options, index, zones, deletes, relist)
     return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
 
 
@@ -94,6 +99,18 @@ def _polars() -> Any:
     except ImportError:
         raise ParquetBloomError("scan_polars needs polars 1.20 or newer, which is not installed") from None
     return polars
+
+
+_FILES_AT_ONCE = 16  # of those in object stores
+_BYTES_AT_ONCE = 256 * 1024 * 1024  # of these, as they are stored
+_LARGE = 128 * 1024 * 1024  # bytes of a file of which nothing is known
+
+
+class _Chosen(NamedTuple):
+    """A file to read, and which row groups of it; None for all."""
+
+    entry: Entry
+    decision: FileDecision | None
 
 
 class _Source:
@@ -107,29 +124,32 @@ class _Source:
     def __init__(
         self,
         pl: Any,
-        files: list[str],
+        entries: list[Entry],
         filesystem: Any,
         partitions: Partitions,
         options: dict[str, Any],
         index: Index | None,
         zones: Zones | None,
         deletes: frozenset[str],
+        relist: Callable[[], list[Entry]] | None,
     ):
         self._pl = pl
         self._deletes = deletes  # files of which rows may have been deleted
-        self._files = files
         self._filesystem = filesystem
         self._partitions = partitions
         self._options = options  # of `prune_entries`
         self._index = index
         self._zones = zones
-        self._open = partial(open_file, filesystem=filesystem, cache=options["cache"])
-        schemas = []
-        odd: set[str] = set()
-        for path in files:
-            with self._open(path) as file:
-                schemas.append(file.schema)
-                odd.update(file.inexact())
+        self._relist = relist
+        self._remote = not is_local(filesystem, [entry.path for entry in entries])
+        cache: FooterCache | None = options["cache"]
+        if cache is not None:
+            fetch_footers(entries, cache)
+        looks = in_threads(self._look, entries, remote=self._remote)
+        # What is known of the files now is asked again by each query, which finds out whether it still is so.
+        self._files = [entry.path for entry in entries]
+        schemas = [schema for schema, _ in looks]
+        odd = {name for _, inexact in looks for name in inexact}
         own = unified(schemas)
         self._schema = partitions.joined(own.empty_table()).schema
         names = self._schema.names
@@ -143,6 +163,11 @@ class _Source:
         # Columns whose values polars sees as every file has them. Of a name with a dot a file may have a struct's leaf.
         self._plain = {f.name for f in self._schema if _comparable(f.type) and "." not in f.name} - odd
 
+    def _look(self, entry: Entry) -> tuple[pa.Schema, set[str]]:
+        """The schema of a file, and its columns whose values may be others than pyarrow shows."""
+        with open_entry(entry, self._filesystem, self._options["cache"]) as file:
+            return file.schema, file.inexact()
+
     def frames(
         self, with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
     ) -> Iterator[Any]:
@@ -155,13 +180,31 @@ class _Source:
         node = None if whole else polars_predicate.translate(self._pl, predicate, self.dtypes, self._plain)
         alone = not whole and 0 < len(needed) < len(columns)  # the predicate's columns first: perhaps nothing matches
         left = 0 if self._never(predicate, needed) else n_rows
-        for file, row_group, zoned in self._row_groups(node) if left != 0 else ():
-            if alone and self._read(file, row_group, zoned, needed, predicate).is_empty():
-                continue
-            rows = file.num_rows_of(row_group)
-            yield self._read(file, row_group, zoned, columns, predicate, left).select(names)
-            if left is not None:
-                left -= min(left, rows)
+
+        def read(decision: _Chosen) -> Iterator[Any]:
+            nonlocal left
+            for file, row_group, zoned in self._row_groups(decision):
+                held = None
+                if alone:
+                    held = self._table(file, row_group, zoned, needed)
+                    if self._frame(held, file, needed, predicate, None).is_empty():
+                        continue
+                rows = file.num_rows_of(row_group)
+                table = self._table(file, row_group, zoned, columns, held)
+                yield self._frame(table, file, columns, predicate, left).select(names)
+                if left is not None:
+                    left -= min(left, rows)
+                    if left == 0:
+                        break
+
+        chosen = self._chosen(node) if left != 0 else []
+        threads = self._files_at_once(chosen) if left is None else 1
+        if threads > 1:  # each takes several requests, one after the other, and is waited for
+            with in_order(lambda one: list(read(one)), chosen, threads) as frames:
+                yield from chain.from_iterable(frames)
+        else:
+            for one in chosen:
+                yield from read(one)
                 if left == 0:
                     break
         yield self._pl.DataFrame(schema=self.dtypes).select(names)  # polars wants a frame at least
@@ -173,37 +216,78 @@ class _Source:
         values = self._pl.select(predicate).to_series()
         return len(values) == 1 and not values[0]
 
-    def _row_groups(self, node: Node | None) -> Iterator[tuple[DataFile, int, Spans | None]]:
-        """The row groups to read, each with its file, and the rows that zones leave of it; None for all."""
-        selected: dict[str, FileDecision | None] = dict.fromkeys(self._files)
+    def _chosen(self, node: Node | None) -> list[_Chosen]:
+        """The files to read, as they are now."""
+        entries = self._listed_now()
+        chosen = [_Chosen(entry, None) for entry in entries]
         if node is not None:
-            entries = [Entry(path) for path in self._files]
             options = {"filesystem": self._filesystem} | self._options
             with (
                 consulted(self._index, self._filesystem) as view,
                 zones_at_hand(self._zones, self._filesystem) as zones,
             ):
                 report = prune_entries(entries, node, self._partitions, index=view, zones=zones, **options)
-            selected = {decision.path: decision for decision in report.files if decision.selected}
-        for path in selected:
-            require_rows(path, self._deletes)
-        for path, decision in selected.items():
-            with self._open(path) as file:
-                whole: Left = [(row_group, None) for row_group in file.row_groups]
-                for row_group, zoned in whole if decision is None else decision.left_in(file):
-                    yield file, row_group, zoned
+            of_path = {entry.path: entry for entry in entries}
+            chosen = [_Chosen(of_path[one.path], one) for one in report.files if one.selected]
+        for one in chosen:
+            require_rows(one.entry.path, self._deletes)
+        return chosen
 
-    def _read(
-        self,
-        file: DataFile,
-        row_group: int,
-        zoned: Spans | None,
-        columns: list[str],
-        predicate: Any,
-        num_rows: int | None = None,
-    ) -> Any:
-        """The rows of a row group, or the first of them, that the predicate lets through."""
-        table = file.read(row_group, self._partitions.in_files(columns) or file.schema.names[:1], zoned)
+    def _listed_now(self) -> list[Entry]:
+        """The files; of objects, the versions that there are now, if their folders tell them by a listing."""
+        if not self._remote or self._relist is None:
+            return [Entry(path) for path in self._files]
+        now = {entry.path: entry for entry in self._relist()}
+        return [now.get(path, Entry(path)) for path in self._files]
+
+    def _files_at_once(self, chosen: Sequence[_Chosen]) -> int:
+        """How many files are read at a time: as many as a bound on memory allows, by their sizes."""
+        if not self._remote or len(chosen) < 2:
+            return 1
+        sizes = []
+        for entry, decision in chosen:
+            size = None if entry.known is None else entry.known.size
+            share = 1.0 if decision is None else len(decision.selected) / max(1, len(decision.row_groups))
+            sizes.append(_LARGE if size is None else int(size * share))
+        return max(1, min(_FILES_AT_ONCE, len(chosen), _BYTES_AT_ONCE // (AHEAD * max(1, *sizes))))
+
+    def _row_groups(self, chosen: _Chosen) -> Iterator[tuple[DataFile, int, Spans | None]]:
+        """The row groups of a file to read, each with the file, and the rows that zones leave of it; None for all."""
+        entry, decision = chosen
+        cache = self._options["cache"]
+        file: DataFile
+        if decision is None:
+            with open_entry(entry, self._filesystem, cache) as file:
+                for row_group in file.row_groups:
+                    yield file, row_group, None
+            return
+        with open_version(entry.path, self._filesystem, cache, decision.identity) as file:
+            for row_group, zoned in decision.left_in(file):
+                yield file, row_group, zoned
+
+    def _table(
+        self, file: DataFile, row_group: int, zoned: Spans | None, columns: list[str], held: pa.Table | None = None
+    ) -> pa.Table:
+        """Columns of a row group as the file has them; `held` has those of them that were read before."""
+        names = self._partitions.in_files(columns)
+        if held is not None:
+            there = {*file.schema.names} - {*held.schema.names}
+            names = [name for name in names or () if name in there]
+            if not names:
+                return held
+        table = file.read(row_group, names or file.schema.names[:1], zoned)
+        if held is None:
+            return table
+        if len(held) != len(table):
+            problem = f"cannot be read: {len(held)} rows of some columns, {len(table)} of others"
+            raise UnreadableColumnError(problem, path=file.path, row_group=row_group)
+        for name in held.schema.names:
+            if name not in table.schema.names:
+                table = table.append_column(held.schema.field(name), held.column(name))
+        return table
+
+    def _frame(self, table: pa.Table, file: DataFile, columns: list[str], predicate: Any, num_rows: int | None) -> Any:
+        """Of a row group's rows, or the first of them, those that the predicate lets through."""
         table = self._partitions.joined(table, file.path, columns)
         schema = pa.schema([self._schema.field(name) for name in columns])
         frame = self._pl.from_arrow(promoted(table.select([n for n in columns if n in table.column_names]), schema))

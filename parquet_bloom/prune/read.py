@@ -13,6 +13,7 @@ from ..predicate import parse
 from ..predicate.decide import Decider
 from ..predicate.evaluate import Probes
 from ..predicate.tree import Node
+from ..storage import is_local
 from .data_file import DataFile, Left, Question
 from .formats import open_file, open_version
 from .partitions import Partitions
@@ -150,7 +151,7 @@ def iter_selected(
 
     def look(decision: FileDecision) -> pa.Schema | ParquetBloomError:
         try:
-            with open_file(decision.path, filesystem, FOOTERS) as file:
+            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
                 return rows.schema_of(file)
         except ParquetBloomError as error:
             if on_error is None:
@@ -159,7 +160,8 @@ def iter_selected(
 
     decisions, schemas = [], []
     opened = _opened(report)
-    for decision, found in zip(opened, in_threads(look, opened), strict=True):
+    remote = not is_local(filesystem, [decision.path for decision in opened])
+    for decision, found in zip(opened, in_threads(look, opened, remote=remote), strict=True):
         if isinstance(found, ParquetBloomError):
             assert on_error is not None
             on_error(found)
@@ -194,9 +196,11 @@ def read_selected(
 ) -> pa.Table:
     """The matching rows of the row groups that a report has selected; see `read_table`."""
     rows = _Rows(node, columns, timezone, report.partitions)
-    tables: list[pa.Table] = []
-    for decision in _opened(report):
-        tables.append(rows.table(decision, filesystem))
+    opened = _opened(report)
+    if is_local(filesystem, [decision.path for decision in opened]):
+        tables = [rows.table(decision, filesystem) for decision in opened]
+    else:  # each takes several requests, one after the other, and is waited for
+        tables = in_threads(lambda decision: rows.table(decision, filesystem), opened, remote=True)
     elsewhere = rows.wanted.elsewhere([decision.path for decision in report.files], filesystem)
     tables += [schema.empty_table() for schema in elsewhere]
     if not tables:

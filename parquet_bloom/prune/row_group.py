@@ -6,11 +6,10 @@ hold a match. Columns that cannot be read by pages, or of which most is wanted, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
 from ..file.page_plan import Rows
@@ -18,6 +17,7 @@ from ..file.pages import FEW, RowGroupPages, take_rows
 from ..file.reader import BloomFile
 from ..predicate.decide import Decider
 from .page_choice import RowRanges, in_both, rows_left
+from .whole_reader import WholeReader
 
 
 class RowGroupRows:
@@ -26,7 +26,7 @@ class RowGroupRows:
     Parameters
     ----------
     file, schema : the file, and its Arrow schema.
-    reader : gives pyarrow's reader of it, once something has to be read whole.
+    reader : reads of it what is read whole.
     row_group : which.
     decider : the predicate; None for one that pages cannot be held against.
     zoned : ranges [start, stop) of the rows that zones leave; None for all of them.
@@ -40,7 +40,7 @@ class RowGroupRows:
         self,
         file: BloomFile,
         schema: pa.Schema,
-        reader: Callable[[], pq.ParquetFile],
+        reader: WholeReader,
         row_group: int,
         decider: Decider | None,
         zoned: Sequence[tuple[int, int]] | None = None,
@@ -91,12 +91,12 @@ class RowGroupRows:
     def read(self, names: Sequence[str]) -> pa.Table:
         """Some columns (or dotted leaves, as in `pyarrow.parquet`) in the rows that are left, in any order."""
         if self._rows is None:
-            table = self._reader().read_row_group(self.row_group, list(names))
+            table = self._reader.read_row_group(self.row_group, names)
         else:
             columns = self._pages.read(names, self._rows)
             others = [name for name in names if name not in columns]
             if others:
-                whole = self._reader().read_row_group(self.row_group, others)
+                whole = self._reader.read_row_group(self.row_group, others)
                 whole = self._some_of(whole, self._rows, self._num_rows)
                 columns |= dict(zip(whole.schema.names, whole.columns, strict=True))
             table = pa.table(columns)
@@ -127,9 +127,9 @@ class RowGroupRows:
         if not others:
             return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
         asked = others if names is None else [name for name in names if name not in found]
-        whole = self._reader().read_row_group(self.row_group, asked)
+        whole = self._reader.read_row_group(self.row_group, asked)
         if whole.schema.names != others:  # a name stands for more than its own column
-            whole = self._reader().read_row_group(self.row_group, None if names is None else list(names))
+            whole = self._reader.read_row_group(self.row_group, names)
             return self._some_of(whole, rows, num_rows)
         rest = iter(self._some_of(whole, rows, num_rows).columns)
         columns = [found[name] if name in found else next(rest) for name in schema.names]

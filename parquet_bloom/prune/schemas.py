@@ -18,7 +18,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _NAMED = 5  # encrypted columns that an error lists
-_THREADS = 8  # footers on remote storage come late, not slowly
+_THREADS = 8
+REMOTE_THREADS = 64  # footers on remote storage come late, not slowly
 
 
 class _Pathed(Protocol):
@@ -84,9 +85,9 @@ def _footer_reader(file: BloomFile) -> pq.ParquetFile:
     )
 
 
-def in_threads(look: Callable[[T], R], files: Sequence[T]) -> list[R]:
-    """What a look at each file finds, by several threads."""
-    threads = min(_THREADS, 4 * processors(), len(files))
+def in_threads(look: Callable[[T], R], files: Sequence[T], *, remote: bool = False) -> list[R]:
+    """What a look at each file finds, by several threads; by many where files are remote, and waited for."""
+    threads = min(REMOTE_THREADS if remote else min(_THREADS, 4 * processors()), len(files))
     if threads < 2:
         return [look(file) for file in files]
     with in_order(look, files, threads) as results:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from ..predicate import tree
 from ..predicate.decide import Decider
 from ..prune.row_group import RowGroupRows
 from ..prune.schemas import metadata_of, reading
+from ..prune.whole_reader import WholeReader
 from .arrow import arrow_field, conform
 from .fields import CHAR, folded
 from .files import Rules, column_doubt
@@ -83,7 +83,7 @@ class ShareReader:
             if problem:
                 raise UnreadableColumnError(f"{problem}; leave the column out by option 'columns'", path=file.path)
             schema = pa.schema([arrow_field(field) for field in stored])
-            reader = cache(lambda: _reader(file))
+            reader = WholeReader(file, _reader)
             for row_group in share.row_groups:
                 with reading(file):
                     for batch in self._of_row_group(file, reader, row_group, schema):
@@ -111,11 +111,11 @@ class ShareReader:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _of_row_group(
-        self, file: BloomFile, reader: Callable[[], pq.ParquetFile], row_group: int, schema: pa.Schema
+        self, file: BloomFile, reader: WholeReader, row_group: int, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch | int]:
         """Batches of the columns that the file has; numbers of rows if it has none of those wanted."""
         wanted = {folded(name, self.rules.ignore_case) for name in schema.names}
-        stored = reader().schema_arrow
+        stored = reader.parquet_file.schema_arrow
         names = [name for name in stored.names if folded(name, self.rules.ignore_case) in wanted]
         num_rows = file.footer.num_rows_of(row_group)
         if not names:
@@ -123,7 +123,9 @@ class ShareReader:
             return
         rows = self._rows(file, row_group, stored, reader)
         if rows is None or rows.num_left == num_rows:
-            yield from reader().iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)
+            reader.prefetch(row_group, names)
+            file_reader = reader.parquet_file
+            yield from file_reader.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)
             return
         if not rows.num_left:
             return
@@ -133,9 +135,7 @@ class ShareReader:
         columns = {name: part.column(name) for part in parts for name in part.column_names}
         yield from pa.table(columns).to_batches(max_chunksize=_BATCH_ROWS)
 
-    def _rows(
-        self, file: BloomFile, row_group: int, stored: pa.Schema, reader: Callable[[], pq.ParquetFile]
-    ) -> RowGroupRows | None:
+    def _rows(self, file: BloomFile, row_group: int, stored: pa.Schema, reader: WholeReader) -> RowGroupRows | None:
         """The rows that pages leave; None without conditions that they can be held against."""
         nodes = [item.node for item in trusted(file, self.conjuncts, self.rules) if _is_there(file, item)]
         return RowGroupRows(file, stored, reader, row_group, Decider(tree.all_of(nodes))) if nodes else None

@@ -13,13 +13,18 @@ _MOST = 64  # a file of which more ranges are wanted is better read in other way
 class Extents:
     """Bytes of one version of one file, by their positions. Threads may share them.
 
+    Parameters
+    ----------
+    most : ranges that are kept at most.
+
     Attributes
     ----------
     num_bytes : of all ranges together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST) -> None:
         self.num_bytes = 0
+        self._most = most
         self._extents: tuple[tuple[int, NDArray[np.uint8]], ...] = ()  # replaced, never changed; oldest first
         self._lock = threading.Lock()
 
@@ -38,7 +43,7 @@ class Extents:
         extent = np.frombuffer(data, np.uint8)
         with self._lock:
             others = [one for one in self._extents if not (offset <= one[0] and one[0] + len(one[1]) <= end)]
-            self._extents = (*others[-(_MOST - 1) :], (offset, extent))
+            self._extents = (*others[-(self._most - 1) :], (offset, extent))
             self.num_bytes = sum(len(one) for _, one in self._extents)
 
     def covers(self, offset: int, length: int) -> bool:

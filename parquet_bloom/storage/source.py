@@ -197,6 +197,13 @@ class Source(ABC):
             raise self._outside(int(offsets[first]), int(lengths[first]))
         return offsets, lengths, int(lengths.sum())
 
+    def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
+        """Get ranges that are about to be read by `arrow_file`, side by side where a store is waited for.
+
+        They are held until others are prefetched or the source is closed. Ranges that are not inside the file, or are
+        long, are left to be read.
+        """
+
     def mapped(self) -> MappedFile:
         """The file as memory, for who knows that nobody will shorten it; see `MappedFile` for what happens otherwise.
 

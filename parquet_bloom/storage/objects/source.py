@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .. import ranges
+from ..extents import Extents
 from ..positioned import Positioned
 from ..remote_source import RemoteIdentity
 from ..source import REMEMBERED_BYTES, Source
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 64 * 1024
 """What opening fetches of the object's end: most footers fit."""
+
+_PREFETCHED = 4096  # ranges, and their bytes in all
+_PREFETCHED_BYTES = 256 * 1024 * 1024
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -70,6 +74,7 @@ class ObjectSource(Source):
         self.modified: datetime | None = None
         self.tail = b""  # kept for files from `arrow_file`, whatever `keep` replaces
         self.client = place.client
+        self._prefetched = Extents(most=_PREFETCHED)
         if known is not None and known.e_tag is not None and known.size is not None:
             self.size, self.e_tag = known.size, known.e_tag
             self._count(known.requests, len(known.tail))
@@ -188,6 +193,36 @@ class ObjectSource(Source):
     def gap_bytes(self) -> int:
         return self.client.gap_bytes
 
+    def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        self._prefetched.clear()
+        inside = (offsets >= 0) & (lengths > 0) & (offsets + lengths <= self.size)
+        if not inside.all() or int(lengths.sum()) > _PREFETCHED_BYTES:
+            return
+        missing = [
+            number
+            for number, span in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True))
+            if not self._at_hand(*span)
+        ]
+        if len(missing) < 2:  # one range is as soon read when it is asked for
+            return
+        spans = ranges.coalesce(offsets[missing], lengths[missing], self.gap_bytes)
+
+        async def take(span: ranges.Span) -> None:
+            self._prefetched.add(span.offset, await self._fetch_long(span.offset, span.length))
+
+        with translated(f"cannot read {len(missing)} ranges", self.name, opened=True):
+            event_loop.run(together([take(span) for span in spans]))
+
+    def read_for_arrow(self, offset: int, length: int) -> bytes:
+        """A range for a file of `arrow_file`."""
+        data = self._at_hand(offset, length)
+        return self._read(offset, length) if data is None else data.tobytes()
+
+    def _at_hand(self, offset: int, length: int) -> NDArray[np.uint8] | None:
+        """Bytes for pyarrow that need not be asked for."""
+        data = self._prefetched.find(offset, length)
+        return data if data is not None or self.remembered is None else self.remembered.find(offset, length)
+
     def arrow_file(self) -> pa.NativeFile:
         """A pyarrow file over the same version; what goes through it is counted, too."""
         return pa.PythonFile(_Reader(self), mode="r")
@@ -201,6 +236,7 @@ class ObjectSource(Source):
     def close(self) -> None:
         self.keep(0, b"")
         self.tail = b""
+        self._prefetched.clear()
 
 
 class _Reader(Positioned):
@@ -218,7 +254,7 @@ class _Reader(Positioned):
         if inside >= 0:
             data = self._tail[inside : inside + length]
         else:
-            data = self._source._read(self._position, length) if length else b""
+            data = self._source.read_for_arrow(self._position, length) if length else b""
         self._position += len(data)
         return data
 
