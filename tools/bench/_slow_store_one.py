@@ -20,6 +20,17 @@ Way = Callable[[Where], Lookup]
 """Imports what it needs, and gives what looks an id up: as a pyarrow table, a list of rows, or None."""
 
 
+def _ours() -> None:
+    """Import what every way of ours needs, which `parquet_bloom` does not before it is asked."""
+    import obstore.store  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+
+    import parquet_bloom
+
+    for name in ("read_table", "prune", "DiskFooterCache", "LakeIndex"):
+        getattr(parquet_bloom, name)
+
+
 def read_table(where: Where) -> Lookup:
     import parquet_bloom
 
@@ -244,12 +255,15 @@ WAYS: dict[str, Way] = {
     "datafusion": datafusion,
     "duckdb": duckdb,
 }
+PEERS = ("polars", "pyarrow_dataset", "datafusion", "duckdb")
 
 
 def main() -> None:
     # What engines print goes where errors go: the answers have the output for themselves.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    if sys.argv[1] not in PEERS:
+        _ours()
     lookup = WAYS[sys.argv[1]](json.loads(sys.stdin.readline().split("\t", 1)[1]))
     answers.write("ready\n")
     for line in sys.stdin:
