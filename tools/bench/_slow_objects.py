@@ -155,8 +155,7 @@ class Bucket:
                 folder = key[: end + len(delimiter)]
                 last = folder + _LAST  # all below it come before
                 at = bisect_left(self.keys, last)
-                if not after.startswith(folder):
-                    folders.append(f"<CommonPrefixes><Prefix>{spelled(folder)}</Prefix></CommonPrefixes>")
+                folders.append(f"<CommonPrefixes><Prefix>{spelled(folder)}</Prefix></CommonPrefixes>")
             else:
                 contents.append(f"<Contents><Key>{spelled(key)}</Key>{self.entries[key].xml}")
                 last = key
@@ -164,7 +163,8 @@ class Bucket:
         more = at < len(self.keys) and self.keys[at].startswith(prefix) and last
         return (
             f"{_XML}<ListBucketResult{_NAMESPACE}><Prefix>{spelled(prefix)}</Prefix><MaxKeys>{most}</MaxKeys>"
-            f"<KeyCount>{len(contents) + len(folders)}</KeyCount><IsTruncated>{'true' if more else 'false'}</IsTruncated>"
+            f"<KeyCount>{len(contents) + len(folders)}</KeyCount>"
+            f"<IsTruncated>{'true' if more else 'false'}</IsTruncated>"
             + (f"<NextContinuationToken>{escape(last)}</NextContinuationToken>" if more else "")
             + "".join(contents)
             + "".join(folders)
@@ -197,7 +197,12 @@ class Served:
         self.ranges: dict[tuple[str, str, bytes], list[tuple[int, int]]] = {}
 
     def counts(self) -> dict[str, object]:
+        """All of it; `below` are the bytes sent of each file or folder that stands at the top of a bucket."""
+        below: Counter[str] = Counter()
+        for (_, key, _), ranges in self.ranges.items():
+            below[key.partition("/")[0]] += sum(end - start for start, end in ranges)
         return {
+            "below": dict(below),
             "requests": dict(self.requests),
             "down": self.down,
             "up": self.up,

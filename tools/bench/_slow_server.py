@@ -7,8 +7,9 @@ milliseconds after the whole request is there, however many others wait; its byt
 them. `GET /_counts` gives what was asked since the last time, as JSON, at once, and counts from zero again. The server
 ends with its standard input.
 
-Clients and server share the processors, so that it is a bare loop over epoll in one thread: at 0 ms it answers a request
-in some 40 microseconds. As all requests wait equally long, those that wait are a queue, and no timer is set.
+Clients and server share the processors, so that it is a bare loop over epoll in one thread: a request takes 60 to 90
+microseconds of them, a third of what obstore takes for it. As all requests wait equally long, those that wait are a
+queue, and no timer is set.
 """
 
 from __future__ import annotations
@@ -113,9 +114,7 @@ class Connection:
             while self.rest:
                 part = self.rest[0]
                 if isinstance(part, Piece):
-                    count = os.sendfile(
-                        self.socket.fileno(), part.descriptor, part.offset, min(part.length, _SENT)
-                    )
+                    count = os.sendfile(self.socket.fileno(), part.descriptor, part.offset, min(part.length, _SENT))
                     if not count:
                         raise ConnectionError  # the file has become shorter
                     left = part._replace(offset=part.offset + count, length=part.length - count)

@@ -2,10 +2,10 @@
 
 The bucket `lake` is one folder, made once and kept:
 
-data/           1,000 files of 4 row groups of 3,800 rows, 0.9 MB each: id (int64, random), key (a uuid's text), value
+data/           1,000 files of 4 row groups of 4,050 rows, 0.9 MB each: id (int64, random), key (a uuid's text), value
 more/.../data/  50 files more of the same kind
-ids.index/      a lake index of data/
-zoned/data/     a file of 4 row groups of 820,000 rows, filters on id
+ids.index/      a lake index of data/; appended-....index/ while the server runs: new ones, and copies of it
+zoned/data/     a file of 4 row groups of 820,000 rows, without filters, so that each zone is asked
 ids.zones.parquet   its zones of 8,192 rows, 13 MB
 
 Index and zones are made through the server, at 0 ms, so that they know the objects' etags.
@@ -35,8 +35,9 @@ from parquet_bloom import zones
 
 BUCKET = "lake"
 DATA, MORE, INDEX = "data/", "more/", "ids.index"
+APPENDED = "appended-{}.index"
 ZONED, ZONES = "zoned/data/one.parquet", "ids.zones.parquet"
-ROW_GROUPS, ROWS, FPP = 4, 3_800, 0.01
+ROW_GROUPS, ROWS, FPP = 4, 4_050, 0.01
 ZONED_ROWS, PER_ZONE = 820_000, 8_192
 _SEED = 19
 _ZONED_SEED = 1 << 40
@@ -121,31 +122,42 @@ class Bucket:
         path = self.folder / key
         return sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
 
-    def make(self, anew: bool) -> None:
-        """Make what is not there; index and zones also when `anew` is true."""
+    def make(self, anew: bool, zoned: bool) -> None:
+        """Make what is not there; what is indexed also when `anew` is true, the file with zones when `zoned` is."""
         self.lake.make()
         self.more.make()
-        zoned = self.folder / ZONED
-        if not zoned.exists():
-            zoned.parent.mkdir(parents=True, exist_ok=True)
-            plain = self.folder / ".zoned.parquet"
-            pq.write_table(
-                self._zoned, plain, row_group_size=ZONED_ROWS, use_dictionary=False, write_page_index=True
-            )
-            parquet_bloom.embed(plain, ["id"], fpp=FPP, output=zoned)
-            plain.unlink()
+        if anew or not (self.folder / "indexed.json").exists():
+            self._index()
+        if zoned and (anew or not (self.folder / ZONES).exists()):
+            self._zone()
+
+    def _index(self) -> None:
         complete = self.folder / "indexed.json"
-        if complete.exists() and not anew:
-            return
         complete.unlink(missing_ok=True)
         shutil.rmtree(self.folder / INDEX, ignore_errors=True)
-        (self.folder / ZONES).unlink(missing_ok=True)
         with Server(self.folder, 0) as server:
             options = server.options
             with parquet_bloom.LakeIndex.create(url(INDEX), "id", lake=url(DATA), storage_options=options) as index:
                 index.append()
-            zones.build(url("zoned/data/"), "id", url(ZONES), rows_per_zone=PER_ZONE, storage_options=options)
         complete.write_text("{}")
+
+    def _zone(self) -> None:
+        path = self.folder / ZONED
+        (self.folder / ZONES).unlink(missing_ok=True)
+        if not path.exists():
+            path.parent.mkdir(parents=True)
+            partial = self.folder / ".zoned.parquet"
+            pq.write_table(self._zoned, partial, row_group_size=ZONED_ROWS, use_dictionary=False, write_page_index=True)
+            partial.rename(path)
+        with Server(self.folder, 0) as server:
+            zones.build(url("zoned/data/"), "id", url(ZONES), rows_per_zone=PER_ZONE, storage_options=server.options)
+
+    def empty(self, copies: int) -> None:
+        """Take away what appends have written, and copy the index as often as it is to be appended to."""
+        for path in self.folder.glob("appended-*.index"):
+            shutil.rmtree(path)
+        for number in range(copies):
+            shutil.copytree(self.folder / INDEX, self.folder / APPENDED.format(f"copy-{number}"))
 
     @cached_property
     def _zoned(self) -> pa.Table:

@@ -1,8 +1,8 @@
 """One way to ask the slow store, in a process of its own: `_slow_store_one.py WAY`, with a line of JSON on its input.
 
-The JSON says where things are: endpoint, options, and URLs. All that the way needs is imported, then the first line comes
-back. Each `lookup ID` after that is answered by a line of JSON: the rows, or null where a way reads none, and the seconds.
-The first lookup of a process knows nothing of the store.
+The JSON says where things are: endpoint, options, and URLs. When all that the way needs is imported, the first line is
+answered. Each `lookup ID` after that is answered by a line of JSON: the rows, or null where a way reads none, and the
+seconds, of the processors too. The first lookup of a process knows nothing of the store.
 """
 
 from __future__ import annotations
@@ -136,17 +136,28 @@ def not_zoned(where: Where) -> Lookup:
 
 
 def append(where: Where) -> Lookup:
-    """Make an empty index in the store, and index the files that are not in the lake's; the id is not used."""
+    """Index the files beside the lake in a new index, which is empty; the id is not used."""
     import parquet_bloom
 
     index = parquet_bloom.LakeIndex.create(where["appended"], "id", storage_options=where["options"])
+    return lambda key: _appended(index, where)
+
+
+def append_more(where: Where) -> Lookup:
+    """Index them in a copy of the lake's index, which is opened as part of it."""
+    import parquet_bloom
 
     def lookup(key: int) -> None:
-        report = index.append(where["more"])
-        if report.added != where["more_files"]:
-            raise SystemExit(f"{report.added} files were indexed, there are {where['more_files']}")
+        with parquet_bloom.LakeIndex.open(where["copy"], storage_options=where["options"]) as index:
+            _appended(index, where)
 
     return lookup
+
+
+def _appended(index: Any, where: Where) -> None:
+    report = index.append(where["more"])
+    if report.added != where["more_files"]:
+        raise SystemExit(f"{report.added} files were indexed, there are {where['more_files']}")
 
 
 def polars(where: Where) -> Lookup:
@@ -250,6 +261,7 @@ WAYS: dict[str, Way] = {
     "zoned": zoned,
     "not_zoned": not_zoned,
     "append": append,
+    "append_more": append_more,
     "polars": polars,
     "pyarrow_dataset": pyarrow_dataset,
     "datafusion": datafusion,

@@ -11,11 +11,12 @@ warm    the next one in the same process, of another id
 new     the first lookup of a process, with a cache on disk that an earlier one has filled
 
 Each lookup is for an id of its own, which one row has; what comes back is compared with that row. The figures are
-medians; a case whose first lookup takes longer than 10 s has no second run. "again" are bytes of an object that the case
-had been sent before, "at once" the most requests that waited at a time.
+medians; a case whose first lookup takes longer than 10 s has no second run. "MB again" are bytes of an object that the
+lookup had been sent before, "at once" the most requests that waited at a time.
 
 DuckDB's httpfs has to fit its DuckDB, so that it has an environment of its own, FOLDER/duckdb unless PYTHON is given:
-    python -m venv FOLDER/duckdb && FOLDER/duckdb/bin/pip install duckdb==1.4.4 duckdb-extension-httpfs==1.4.4
+    python -m venv FOLDER/duckdb
+    FOLDER/duckdb/bin/pip install duckdb==1.4.4 duckdb-extension-httpfs==1.4.4
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import importlib.util
 import inspect
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -41,7 +41,7 @@ import numpy as np
 from _common import header, positive
 from _peers import HERE, Peer
 from _results import kept
-from _slow_store import DATA, INDEX, MORE, ZONED, ZONES, Bucket, Server, url
+from _slow_store import APPENDED, DATA, INDEX, ZONED, ZONES, Bucket, Server, url
 
 import parquet_bloom
 
@@ -74,7 +74,8 @@ CASES = (
     Case("scan_polars", "scan_polars", module="polars"),
     Case("zoned", "zones", zoned=True),
     Case("not_zoned", "zones, without them", zoned=True),
-    Case("append", "index append", ("cold",)),
+    Case("append", "index append, to an empty one", ("cold",)),
+    Case("append_more", "index append, to the lake's", ("cold",)),
     Case("duckdb", "DuckDB + httpfs", module="duckdb"),
     Case("polars", "polars scan_parquet", module="polars"),
     Case("pyarrow_dataset", "pyarrow dataset", module="pyarrow"),
@@ -93,6 +94,10 @@ class Used:
 
     def median(self, name: str) -> float:
         return statistics.median(count[name] for count in self.counts)
+
+    def below(self, name: str) -> float:
+        """Bytes that were sent of a file or folder at the top of the bucket."""
+        return statistics.median(count["below"].get(name, 0) for count in self.counts)
 
     @property
     def ms(self) -> float:
@@ -149,7 +154,8 @@ class Race:
         if case.moments == ("new",):
             self._in_a_process(case, where, ("filling",))
         for turn in range(self._repeat):
-            where["appended"] = url(f"appended-{turn}.index")
+            where["appended"] = url(APPENDED.format(turn))
+            where["copy"] = url(APPENDED.format(f"copy-{turn}"))
             if self._in_a_process(case, where, case.moments) > LONG:
                 break
 
@@ -201,6 +207,7 @@ def verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> Iterator[t
         ("prune_disk", "new", 20, None),
         ("read_table_disk", "new", 20, None),
         ("append", "cold", None, 3_000),
+        ("append_more", "cold", None, 3_000),
     ]
     for way, moment, requests, milliseconds in limits:
         one = used.get((way, moment))
@@ -212,12 +219,11 @@ def verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> Iterator[t
         ours, limit = used.get(("scan_polars", moment)), used.get(("read_table", moment))
         if ours is not None and limit is not None:
             yield f"scan_polars, {moment}", ours.ms, limit.ms, "ms, as read_table takes"
-    zoned, plain = used.get(("zoned", "cold")), used.get(("not_zoned", "cold"))
-    if zoned is not None and plain is not None:
-        more = max(0.0, zoned.megabytes - plain.megabytes)
-        yield "zones, cold", more * 1e3, bucket.size(ZONES) / 1e5, "KB more than without, 1 % of the index"
-    if (append := used.get(("append", "cold"))) is not None:
-        yield "append, cold", append.median("again") / 1e3, 0, "KB sent again"
+    if (zoned := used.get(("zoned", "cold"))) is not None:
+        yield "zones, cold", zoned.below(ZONES) / 1e3, bucket.size(ZONES) / 1e5, "KB of the index, 1 % of it"
+    for way in ("append", "append_more"):
+        if (append := used.get((way, "cold"))) is not None:
+            yield f"{way}, cold", append.median("again") / 1e3, 0, "KB sent again"
 
 
 def print_verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> None:
@@ -226,7 +232,8 @@ def print_verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> None
     for moment in ("cold", "warm"):
         if (one := used.get(("read_table", moment))) is not None:
             within, out = one.dollars
-            print(f"1,000 lookups by read_table, {moment}, by S3's list: {within:,.3f} dollars, out of the region {out:,.3f}")
+            prices = f"{within:,.3f} dollars, {out:,.3f} out of the region"
+            print(f"1,000 lookups by read_table, {moment}, by S3's list price: {prices}")
 
 
 def choose(asked: list[str] | None, duckdb: Path) -> list[Case]:
@@ -269,11 +276,6 @@ def _ways(text: str) -> list[str]:
     return text.split(",")
 
 
-def _drop_appended(bucket: Bucket) -> None:
-    for path in bucket.folder.glob("appended-*.index"):
-        shutil.rmtree(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=positive, default=1_000)
@@ -292,29 +294,38 @@ def main() -> None:
     duckdb = options.duckdb or options.folder / "duckdb" / "bin" / "python"
     os.environ.update(NO_PROXY)
     bucket = Bucket(options.folder, files, more)
-    bucket.make(options.rebuild)
-    _drop_appended(bucket)
     with kept(options.output, "slow_store"):
         cases = choose(options.ways, duckdb)
-        header(
-            f"one id among {files:,} files in a store that takes {options.latency:g} ms a request",
-            f"lake     {bucket.size(DATA) / 1e6:,.0f} MB, {_slow_store.ROW_GROUPS} row groups of {_slow_store.ROWS:,} rows a file; "
-            f"filters on id: fpp {_slow_store.FPP}; its index {bucket.size(INDEX) / 1e6:,.1f} MB",
-            f"zones    {bucket.size(ZONES) / 1e6:.1f} MB over a file of {bucket.size(ZONED) / 1e6:,.0f} MB",
-            f"append   {bucket.more.files} files of {bucket.size(MORE) / 1e6:.1f} MB in all to an empty index",
-            f"scale    {files:,} files, 1,000 were asked for",
-            f"peers    {_versions(cases, duckdb)}",
-            f"medians  of {repeat} processes of each case; one where a lookup takes more than {LONG:g} s",
-        )
+        bucket.make(options.rebuild, any(case.zoned for case in cases))
+        _header(bucket, options.latency, _versions(cases, duckdb), repeat)
+        bucket.empty(repeat if any(case.way == "append_more" for case in cases) else 0)
         try:
             with Server(bucket.folder, options.latency) as server, tempfile.TemporaryDirectory() as caches:
                 race = Race(bucket, server, repeat, duckdb, Path(caches))
                 for case in cases:
                     race.run(case)
         finally:
-            _drop_appended(bucket)
+            bucket.empty(0)
         print_table(cases, race.used)
         print_verdicts(bucket, race.used)
+
+
+def _header(bucket: Bucket, latency: float, versions: str, repeat: int) -> None:
+    lake = bucket.lake
+    details = [
+        f"lake     {bucket.size(DATA) / 1e6:,.0f} MB, {lake.row_groups} row groups of {lake.rows:,} rows a file; "
+        f"filters on id: fpp {lake.fpp}; its index {bucket.size(INDEX) / 1e6:,.1f} MB",
+        f"append   {bucket.more.files} files of {bucket.size(bucket.more_key) / 1e6:.1f} MB in all",
+    ]
+    if (bucket.folder / ZONES).exists():
+        details.append(f"zones    {bucket.size(ZONES) / 1e6:.1f} MB over a file of {bucket.size(ZONED) / 1e6:,.0f} MB")
+    header(
+        f"one id among {lake.files:,} files in a store that takes {latency:g} ms a request",
+        *details,
+        f"scale    {lake.files:,} files, 1,000 were asked for",
+        f"peers    {versions or 'none'}",
+        f"medians  of {repeat} processes of each case, of one where a lookup takes more than {LONG:g} s",
+    )
 
 
 if __name__ == "__main__":
