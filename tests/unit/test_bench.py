@@ -114,6 +114,72 @@ def test_lookups_are_judged_by_the_best_peer_and_the_worse_kind(bench):
     assert len(found) == len(tables.TARGETS)
 
 
+def request(objects: ModuleType, method: str, target: str, body: bytes = b"", **headers: str):
+    named = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    return objects.Request(method.encode(), target.encode(), named, body)
+
+
+def test_the_slow_store_keeps_s3_s_promises(bench, tmp_path):
+    objects = bench("_slow_objects")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_bytes(b"0123456789")
+    store = objects.Store({"b": tmp_path})
+    etag = store.buckets["b"].entries["a/one"].etag.decode()
+
+    def ask(*words: object, **headers: str) -> tuple[int, bytes]:
+        answer = store.answer(request(objects, *words, **headers))
+        body = answer.body
+        if isinstance(body, objects.Piece):
+            body = os.pread(body.descriptor, body.length, body.offset)
+        return int(answer.head.split()[1]), body
+
+    assert ask("GET", "/b/a/one", range="bytes=2-4", if_match=etag) == (206, b"234")
+    assert ask("GET", "/b/a/one", range="bytes=-3") == (206, b"789")
+    assert ask("GET", "/b/a/one", range="bytes=8-99") == (206, b"89")
+    assert ask("GET", "/b/a/one", range="bytes=10-")[0] == 416
+    assert ask("GET", "/b/a/one", if_match='"another"')[0] == 412
+    assert ask("HEAD", "/b/a/two") == (404, b"")
+    assert ask("PUT", "/b/a/two", b"new", if_none_match="*")[0] == 200
+    assert ask("PUT", "/b/a/two", b"newer", if_none_match="*")[0] == 412
+    assert ask("PUT", "/b/a/one", b"newer", if_match='"another"')[0] == 412
+    assert ask("GET", "/b/../secret")[0] == 400
+    _, started = ask("POST", "/b/a/big?uploads")
+    (number,) = re.findall(b"<UploadId>(.*)</UploadId>", started)
+    for part in (2, 1):
+        assert ask("PUT", f"/b/a/big?partNumber={part}&uploadId={number.decode()}", b"%d" % part)[0] == 200
+    assert ask("POST", f"/b/a/big?uploadId={number.decode()}")[0] == 200
+    assert (tmp_path / "a" / "big").read_bytes() == b"12"
+    assert ask("DELETE", "/b/a/big")[0] == 204
+    counts = store.served.counts()
+    assert counts["requests"] == {"GET": 6, "HEAD": 1, "PUT": 5, "POST": 2, "DELETE": 1}
+    assert counts["again"] == 2  # 8 and 9 were sent before
+    assert counts["below"] == {"a": 8}
+
+
+def test_the_slow_store_lists_page_by_page(bench, tmp_path):
+    objects = bench("_slow_objects")
+    keys = ["a/1", "a/2", "b", "c/d/3", "e&f"]
+    bucket = objects.Bucket(tmp_path)
+    for key in keys:
+        bucket.put(key, b"")
+
+    def listed(**query: str) -> list[str]:
+        names: list[str] = []
+        while True:
+            text = bucket.listed({name.replace("_", "-"): value for name, value in query.items()})
+            names += re.findall("<(?:Key|CommonPrefixes><Prefix)>(.*?)</", text)
+            more = re.findall("<NextContinuationToken>(.*)</", text)
+            assert bool(more) == ("<IsTruncated>true" in text)
+            if not more:
+                return names
+            query["continuation_token"] = more[0]
+
+    assert listed(max_keys="2") == ["a/1", "a/2", "b", "c/d/3", "e&amp;f"]
+    assert listed(max_keys="1", delimiter="/") == ["a/", "b", "c/", "e&amp;f"]
+    assert listed(prefix="a/", delimiter="/", start_after="a/1") == ["a/2"]
+    assert listed(prefix="none") == []
+
+
 def test_a_part_of_the_results_is_replaced(bench, tmp_path):
     keep = bench("_results").keep
     path = tmp_path / "RESULTS.md"
@@ -167,3 +233,13 @@ def test_load_keeps_its_ceilings(tmp_path):
     assert printed.splitlines()[-1] == "all within their ceilings"
     for name in ("files", "jobs", "columns", "values", "big", "index"):
         assert re.search(f"^{name}: ", printed, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_slow_store_answers_all(tmp_path):
+    sizes = ["--files", "3", "--repeat", "1", "--latency", "1", "--folder", str(tmp_path)]
+    ours = "read_table,prune_disk,index_path,index_open,index_alone,index_not_live,scan_polars,append,append_more"
+    printed = run("slow_store.py", *sizes, "--ways", f"{ours},polars,pyarrow_dataset")
+    assert "left out" not in printed
+    for name in ("read_table, warm", "index, no paths, cold", "polars scan_parquet, cold", "pyarrow dataset, cold"):
+        assert len(re.findall(f"^  {name}  ", printed, re.MULTILINE)) == 1

@@ -40,13 +40,14 @@ _ROW_BYTES = 140  # of disk space, at most, filters included
 
 @dataclass(frozen=True)
 class Lake:
-    """`files` files of `row_groups` row groups of `rows` rows, filters of `fpp` on two columns; kept below `home`."""
+    """`files` files of `row_groups` row groups of `rows` rows, filters of `fpp` on `filtered`; kept below `home`."""
 
     home: Path
     files: int
     row_groups: int
     rows: int
     fpp: float
+    filtered: tuple[str, ...] = FILTERED
 
     @property
     def folder(self) -> Path:
@@ -82,9 +83,9 @@ class Lake:
         stamps = _FIRST_TS + np.cumsum(rng.integers(1, 2_000_000, count)) + number * 10**10
         columns = [
             pa.array(rng.integers(-(2**63), 2**63, count)),
-            _texts(_uuids(rng, count)),
+            texts(uuids(rng, count)),
             pa.array(stamps, pa.timestamp("us")),
-            _texts(_hex(rng, count, _PAYLOAD)),
+            texts(_hex(rng, count, _PAYLOAD)),
             pa.array(rng.random(count)),
         ]
         return pa.table(columns, schema=SCHEMA)
@@ -122,21 +123,21 @@ def _make_file(lake: Lake, number: int) -> None:
             data_page_size=_PAGE_BYTES,
             write_page_index=True,
         )
-        parquet_bloom.embed(plain, list(FILTERED), fpp=lake.fpp, output=lake.path(number), threads=1)
+        parquet_bloom.embed(plain, list(lake.filtered), fpp=lake.fpp, output=lake.path(number), threads=1)
 
 
 def _hex(rng: np.random.Generator, count: int, width: int) -> np.ndarray:
     return _HEX[rng.integers(0, 16, (count, width), dtype=np.uint8)]
 
 
-def _uuids(rng: np.random.Generator, count: int) -> np.ndarray:
+def uuids(rng: np.random.Generator, count: int) -> np.ndarray:
     text = _hex(rng, count, 36)
     text[:, _DASHES] = ord("-")
     text[:, 14] = ord("4")
     return text
 
 
-def _texts(characters: np.ndarray) -> pa.Array:
+def texts(characters: np.ndarray) -> pa.Array:
     count, width = characters.shape
     offsets = np.arange(count + 1, dtype=np.int32) * width
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(characters.tobytes()))
