@@ -7,7 +7,6 @@ filters, is believed without a request; of the others the ends are read first, m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -50,6 +49,7 @@ def judge_objects(
     ignore_case: bool,
     trust: Trust | None,
     fail_fast: bool,
+    at_once: int | None = None,
 ) -> JudgedObjects:
     """Judge those of some objects whose footers and filters are in memory, or come with their last bytes.
 
@@ -58,6 +58,7 @@ def judge_objects(
     entries : as listed.
     decider, cache, ignore_case, trust : as in `known.judge_local`.
     fail_fast : whether a store that does not answer is an error of all; see `storage.read_tails`.
+    at_once : objects whose ends are read at a time; None for as many as the store's client takes.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def judge_objects(
         return [Batch(some, _Remembered([file.known.extents for file in some])) for some in by_layout(files)]
 
     unread = [position for position, one in enumerate(known) if one is None and objects[position] is not None]
-    for some, failures in _read_in_turn(unread, objects, fail_fast):
+    for some, failures in _read_in_turn(unread, objects, fail_fast, at_once):
         for position in some:
             closed = objects[position]
             assert closed is not None
@@ -129,7 +130,7 @@ def _known(closed: ClosedObject | None, cache: FooterCache | None) -> tuple[obje
 
 
 def _read_in_turn(
-    unread: Sequence[int], objects: Sequence[ClosedObject | None], fail_fast: bool
+    unread: Sequence[int], objects: Sequence[ClosedObject | None], fail_fast: bool, at_once: int | None = None
 ) -> Iterator[tuple[list[int], dict[int, ParquetBloomError]]]:
     """Read the ends of objects, some at a time, while the caller is at work on those before."""
     if not unread:
@@ -140,8 +141,9 @@ def _read_in_turn(
         failures = read_tails(closed, fail_fast)
         return some, {some[number]: error for number, error in failures.items()}
 
-    runs = [[*unread[start : start + _TAILS]] for start in range(0, len(unread), _TAILS)]
-    with in_order(partial(read), runs, 1) as done:
+    length = min(_TAILS, at_once or _TAILS)
+    runs = [[*unread[start : start + length]] for start in range(0, len(unread), length)]
+    with in_order(read, runs, 1) as done:
         yield from done
 
 

@@ -296,7 +296,7 @@ class _Looker:
             if is_remote:
                 some = [files[place] for place in places]
                 found, errors, entries = judge_objects(
-                    some, decider, self._cache, self._ignore_case, self._trust, self._fail_fast
+                    some, decider, self._cache, self._ignore_case, self._trust, self._fail_fast, self._threads
                 )
                 looks |= {places[number]: Look(error=error) for number, error in errors.items()}
                 for number, entry in entries.items():
