@@ -106,8 +106,12 @@ def judge_objects(
     return JudgedObjects(judged, errors, opened)
 
 
-def fetch_footers(entries: Sequence[Entry], cache: FooterCache) -> None:
-    """Put the footers of listed objects into a cache, as far as it lacks them and they come with the last bytes.
+def footers_of(entries: Sequence[Entry], cache: FooterCache) -> list[BloomFile | None]:
+    """The footers of listed objects, which are put into the cache where it lacks them; the files are not open.
+
+    Returns
+    -------
+    For each entry its file; None for what is no Parquet object of a listing, or whose footer takes a closer look.
 
     Raises
     ------
@@ -115,13 +119,20 @@ def fetch_footers(entries: Sequence[Entry], cache: FooterCache) -> None:
         A store does not answer.
     """
     objects = listed_objects(entries)
-    unread = [position for position, closed in enumerate(objects) if closed is not None and cache.find(closed) is None]
+    known = [_known(closed, cache) for closed in objects]
+    footers = [None if one is None else one[1] for one in known]
+    unread = [position for position, one in enumerate(known) if one is None and objects[position] is not None]
     for some, failures in _read_in_turn(unread, objects, fail_fast=True):
         for position in some:
             closed = objects[position]
-            if closed is not None and position not in failures:
-                _parsed(closed, cache)
+            assert closed is not None
+            if position not in failures:
+                footers[position] = _parsed(closed, cache)
                 closed.take_end(b"")
+    return [
+        None if closed is None or footer is None else BloomFile(closed, known=footer)
+        for closed, footer in zip(objects, footers, strict=True)
+    ]
 
 
 def _known(closed: ClosedObject | None, cache: FooterCache | None) -> tuple[object, CachedFooter] | None:

@@ -22,7 +22,8 @@ from . import polars_predicate
 from .data_file import DataFile, Spans
 from .formats import open_entry, open_version
 from .indexed import consulted
-from .objects import fetch_footers
+from .objects import footers_of
+from .parquet_data import ParquetData
 from .partitions import Partitions
 from .plan import partitions_of, prune_entries
 from .report import FileDecision, require_rows
@@ -143,9 +144,12 @@ class _Source:
         self._relist = relist
         self._remote = not is_local(filesystem, [entry.path for entry in entries])
         cache: FooterCache | None = options["cache"]
-        if cache is not None:
-            fetch_footers(entries, cache)
-        looks = in_threads(self._look, entries, remote=self._remote)
+        known = footers_of(entries, cache) if cache is not None and self._remote else [None] * len(entries)
+        of_others = in_threads(
+            self._look, [entry for entry, file in zip(entries, known, strict=True) if file is None], remote=self._remote
+        )
+        others = iter(of_others)
+        looks = [next(others) if file is None else _schema_of(ParquetData(file)) for file in known]
         # What is known of the files now is asked again by each query, which finds out whether it still is so.
         self._files = [entry.path for entry in entries]
         schemas = [schema for schema, _ in looks]
@@ -166,7 +170,7 @@ class _Source:
     def _look(self, entry: Entry) -> tuple[pa.Schema, set[str]]:
         """The schema of a file, and its columns whose values may be others than pyarrow shows."""
         with open_entry(entry, self._filesystem, self._options["cache"]) as file:
-            return file.schema, file.inexact()
+            return _schema_of(file)
 
     def frames(
         self, with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
@@ -293,6 +297,10 @@ class _Source:
         frame = self._pl.from_arrow(promoted(table.select([n for n in columns if n in table.column_names]), schema))
         frame = frame if num_rows is None else frame.head(num_rows)
         return frame if predicate is None else frame.filter(predicate)
+
+
+def _schema_of(file: DataFile) -> tuple[pa.Schema, set[str]]:
+    return file.schema, file.inexact()
 
 
 _COMPARABLE = (
