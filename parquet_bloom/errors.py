@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, TypedDict
+
+from .redaction import redacted, without_secrets
 
 _LONGEST_NAME, LONGEST_PROBLEM = 256, 1024  # characters of a line
 
@@ -19,6 +22,9 @@ class Place(TypedDict, total=False):
 class ParquetBloomError(Exception):
     """The root of all errors; says on one line where the problem is and what it is.
 
+    An error is for people: nothing in it is secret. Users, passwords and query strings of URLs and the values of secret
+    options are hidden in its texts, `path` included, and in the texts of the exceptions that it is raised from.
+
     Parameters
     ----------
     problem : what is wrong, without the place.
@@ -28,7 +34,7 @@ class ParquetBloomError(Exception):
 
     Attributes
     ----------
-    problem, path, row_group, column : as given; None where not concerned.
+    problem, path, row_group, column : as given, but for secrets; None where not concerned.
 
     Examples
     --------
@@ -36,8 +42,6 @@ class ParquetBloomError(Exception):
     "a.parquet: row group 3, column 'user.id': the bitset is cut short"
     """
 
-    problem: str
-    path: str | None
     row_group: int | None
     column: str | None
 
@@ -49,11 +53,31 @@ class ParquetBloomError(Exception):
         row_group: int | None = None,
         column: str | None = None,
     ) -> None:
+        problem = redacted(problem)
         super().__init__(problem)
-        self.problem = problem
+        self._problem = problem
         self.path = None if path is None else os.fsdecode(path)
         self.row_group = row_group
         self.column = column
+        handled = sys.exception()  # what this one comes to be raised from, and a traceback shows before it
+        if handled is not None:
+            without_secrets(handled)
+
+    @property
+    def problem(self) -> str:
+        return self._problem
+
+    @problem.setter
+    def problem(self, problem: str) -> None:
+        self._problem = redacted(problem)
+
+    @property
+    def path(self) -> str | None:
+        return self._path
+
+    @path.setter
+    def path(self, path: str | None) -> None:
+        self._path = None if path is None else redacted(path)
 
     def __str__(self) -> str:
         place = []
@@ -63,6 +87,9 @@ class ParquetBloomError(Exception):
             place.append(f"column '{shortened(self.column)}'")
         parts = [self.path, ", ".join(place), shortened(" ".join(self.problem.split()), LONGEST_PROBLEM)]
         return printable(": ".join(part for part in parts if part))
+
+    def __repr__(self) -> str:
+        return redacted(super().__repr__())  # a secret may have become known since
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would call the class with `args` alone, and OSError with arguments of its own.
@@ -144,6 +171,7 @@ class StorageError(ParquetBloomError, OSError):
     @classmethod
     def wrap(cls, error: Exception, action: str, path: str | os.PathLike[str]) -> StorageError:
         """The error of the system or of a file-system library, as one of ours: `path: action: reason`."""
+        without_secrets(error)
         number = getattr(error, "errno", None)
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         one_line = " ".join(line.strip() for line in reason.splitlines())  # libraries pass on what servers answer
@@ -187,7 +215,7 @@ def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any])
 
 def first_line(error: BaseException) -> str:
     """The first line of a library's error that says anything; what kind it is of where none does."""
-    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+    return next(filter(None, map(str.strip, redacted(str(error)).splitlines())), type(error).__name__)
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
@@ -196,7 +224,16 @@ def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape line breaks, control characters, invisible and undecodable ones: a file's name may hold any of them."""
+    """Make a text fit for people, on one line and without secrets; whatever is printed or logged goes through this.
+
+    Line breaks, control characters, invisible and undecodable ones are escaped: a file's name may hold any of them. For
+    what is a secret, see `redaction`.
+    """
+    return escaped(redacted(text))
+
+
+def escaped(text: str) -> str:
+    """Escape what cannot be printed, and leave the rest as it is: for data, which nobody may change."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

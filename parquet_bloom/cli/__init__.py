@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..errors import ParquetBloomError
+from ..redaction import redacted
 from .group import Commands
 from .output import ERROR, CannotPrintError, Output, abandon, say
 
@@ -53,7 +54,7 @@ class Tool(Commands):
         try:
             return int(super().main(args, standalone_mode=False, **extra) or 0)
         except click.exceptions.NoArgsIsHelpError as error:
-            say(error.format_message())
+            say(redacted(error.format_message()))
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             hint = f" (see {context.command_path} --help)" if context else ""

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import printable
+from ..errors import escaped
+from ..redaction import redacted_in
 from .table import Column, Row, as_text, lay_out
 
 SCHEMA_VERSION = 1
@@ -28,7 +29,10 @@ class Rows(ABC):
     Attributes
     ----------
     facts : what the JSON document holds besides rows; filled in at any time before `end`.
+    of_lake : whether the rows are data of the lake, which nobody may change: of all others secrets are hidden.
     """
+
+    of_lake = False
 
     def __init__(self, columns: Sequence[Column], write: Write) -> None:
         self.columns = columns
@@ -44,7 +48,7 @@ class Rows(ABC):
 
     def add_all(self, rows: Iterable[Row]) -> None:
         """Take rows, and hand on in one piece what they make."""
-        text = "".join(map(self._text, rows))
+        text = "".join(map(self._text, rows if self.of_lake else map(redacted_in, rows)))
         if text:
             self._write(text)
 
@@ -102,7 +106,7 @@ class CsvRows(Rows):
             return "true" if value else "false"
         if isinstance(value, list | Mapping):
             value = as_text(value) if value else ""
-        return printable(value) if self._escape and isinstance(value, str) else value
+        return escaped(value) if self._escape and isinstance(value, str) else value
 
     def _line(self, cells: list[Any]) -> str:
         self._csv.writerow(cells)
@@ -123,7 +127,7 @@ class ValueCsvRows(CsvRows):
     def _quoted(self, cell: Any) -> str:
         text = as_value(cell, null="")
         if self._escape:
-            text = printable(text)
+            text = escaped(text)
         return '"' + text.replace('"', '""') + '"' if cell == "" or _TO_QUOTE.search(text) else text
 
     def _cell(self, value: Any) -> Any:
@@ -169,7 +173,11 @@ class JsonRows(NdjsonRows):
         return before + self._object(row)
 
     def end(self) -> None:
-        self._write(("]" if self._first else "\n]") + (f", {to_json(self.facts)[1:]}" if self.facts else "}") + "\n")
+        self._write(
+            ("]" if self._first else "\n]")
+            + (f", {to_json(redacted_in(self.facts))[1:]}" if self.facts else "}")
+            + "\n"
+        )
 
 
 def to_json(value: Any) -> str:

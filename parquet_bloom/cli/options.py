@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..core.variants import DETECT, NAMED
 from ..hashing.literals import coerce
 from ..hashing.physical import from_arrow
+from ..redaction import remember
 from ..storage import file_system
 from .column_names import columns_beginning
 from .formats import FORMATS
@@ -24,11 +25,13 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
     pairs = {}
-    for pair in given:
+    for number, pair in enumerate(given, 1):
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE", context, parameter)
+            # It may be a secret whose key was forgotten, and is not repeated.
+            raise click.BadParameter(f"number {number} is not of the form KEY=VALUE", context, parameter)
         pairs[key] = value
+    remember(pairs)  # whatever is said from now on
     return pairs
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ParquetBloomError, PredicateError, printable
+from ..redaction import without_secrets
 from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows, ValueCsvRows, Write
 from .table import Column
 
@@ -90,14 +91,14 @@ class Output:
         write, format : where they go, and how; None for standard output, and the format that was asked for.
         """
         if format is None and self.format != "csv":
-            return self.filling(self._rows(name, columns, _BLOCK))
+            return self.filling(_of_lake(self._rows(name, columns, _BLOCK)))
         escape = write is None and is_terminal(sys.stdout)
         write = write or write_utf8
         if format == "json":
-            return self.filling(JsonRows(columns, write, self.command, name))
+            return self.filling(_of_lake(JsonRows(columns, write, self.command, name)))
         if format == "ndjson":
-            return self.filling(NdjsonRows(columns, write))
-        return self.filling(ValueCsvRows(columns, write, escape))
+            return self.filling(_of_lake(NdjsonRows(columns, write)))
+        return self.filling(_of_lake(ValueCsvRows(columns, write, escape)))
 
     @contextmanager
     def filling(self, rows: Rows) -> Iterator[Rows]:
@@ -176,7 +177,8 @@ class Output:
     def bug(self, error: Exception) -> None:
         """Say that an exception came this far which should not have; with `-v` also from where."""
         if self.verbose:
-            self._say("\n".join(map(printable, "".join(traceback.format_exception(error)).splitlines())))
+            lines = "".join(traceback.format_exception(without_secrets(error))).splitlines()
+            self._say("\n".join(map(printable, lines)))
         how = _ISSUES if self.verbose else f"{_ISSUES} with what -v shows"
         self.error(f"a bug, {how}: {type(error).__name__}: {error}")
 
@@ -227,6 +229,11 @@ class Output:
         """Say where time went."""
         if self._seconds:
             self.detail("time: " + ", ".join(f"{what} {seconds:.3f} s" for what, seconds in self._seconds.items()))
+
+
+def _of_lake(rows: Rows) -> Rows:
+    rows.of_lake = True
+    return rows
 
 
 def is_terminal(stream: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.cells import cell_len, chop_cells
 
-from ..errors import printable
+from ..errors import escaped
 
 Row = Mapping[str, Any]
 
@@ -107,7 +107,7 @@ def lay_out(
     heads : whether the first column may stand above the rows that share it.
     """
     columns = [
-        replace(column, title=printable(column.title))  # which may be a file's own column
+        replace(column, title=escaped(column.title))  # which may be a file's own column
         for column in columns
         if not (column.rare and all(map(column.rare, rows)))
     ]
@@ -132,7 +132,7 @@ def lay_out(
 
 
 def _texts(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
-    return [[printable(column.text(row[column.key])) for column in columns] for row in rows]
+    return [[escaped(column.text(row[column.key])) for column in columns] for row in rows]
 
 
 def _sentences(texts: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:

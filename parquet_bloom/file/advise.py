@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
+from ..redaction import shown_redacted
 from .advice import MAYBE, YES, Advice, ColumnAdvice
 from .options import FilterOptions
 from .survey import FileSurvey, spread, survey
@@ -25,6 +26,7 @@ _LEAST_STRIDE = 1000  # that ORC's Java library takes
 _SHOWN = 3  # broken files that a report names
 
 
+@shown_redacted
 @dataclass(frozen=True)
 class AdviceReport:
     """What `advise` found; `print` it.

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 from ..metadata.footer import Leaf
+from ..redaction import shown_redacted
 from ..storage import file_system
 from .columns import find_leaf
 from .reader import BloomFile
@@ -34,6 +35,7 @@ class DroppedFilter:
     freed: bool
 
 
+@shown_redacted
 @dataclass
 class DropReport(RewriteReport):
     """What `drop` did.

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import BrokenFilterError, ParquetBloomError
 from ..metadata.filter_header import write_header
 from ..metadata.footer import Footer, Leaf
+from ..redaction import shown_redacted
 from ..storage import file_system
 from ..threads import in_order, processors
 from .build import BuiltFilter, FilterBuilder
@@ -53,6 +54,7 @@ class EmbeddedFilter:
     fpp: float
 
 
+@shown_redacted
 @dataclass
 class EmbedReport(RewriteReport):
     """What `embed` did.

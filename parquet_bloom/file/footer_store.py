@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..core.xxh64 import hash_one
 from ..errors import ParquetBloomError
 from ..metadata.footer import TAIL_BYTES, Footer
+from ..redaction import redacted
 from ..storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, look_at
 from .footer_cache import DEFAULT_BYTES, CachedFooter, FooterCache, distinct
 
@@ -62,7 +63,7 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
         self._seen: dict[Hashable, tuple[_Place, CachedFooter, int]] = {}
 
     def __repr__(self) -> str:
-        return f"<DiskFooterCache {self.path!r}: {len(self):,} footers in memory>"
+        return redacted(f"<DiskFooterCache {self.path!r}: {len(self):,} footers in memory>")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.path, self.disk_bytes, self.max_bytes)

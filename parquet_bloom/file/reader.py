@@ -25,6 +25,7 @@ from ..filter import SplitBlockBloomFilter
 from ..hashing.physical import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
+from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_of, file_system, open_source
 from .columns import find_leaf, type_of
 from .draft_places import page_sizes
@@ -390,7 +391,7 @@ class BloomFile:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<BloomFile {self.path!r}: {self.num_row_groups} row groups, {len(self.columns)} columns>"
+        return redacted(f"<BloomFile {self.path!r}: {self.num_row_groups} row groups, {len(self.columns)} columns>")
 
     @property
     def num_row_groups(self) -> int:

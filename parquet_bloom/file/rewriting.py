@@ -20,6 +20,7 @@ from ..errors import (
     UnreadableColumnError,
 )
 from ..metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
+from ..redaction import shown_redacted
 from ..storage import Source, managed_table, open_source, rewrite, same_place
 from .reader import BloomFile
 from .tails import Owner, Sink, Span
@@ -46,6 +47,7 @@ class _Tally:
 # ---------------------------------------------------------------------------------------------------- the whole
 
 
+@shown_redacted
 @dataclass
 class RewriteReport:
     """What became of a file whose filters were changed.

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import ParquetBloomError, StorageError
+from ..redaction import shown_redacted
 from ..storage import Source, delete_leftover, displaced_from, leftovers_below, open_source
 from .fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from .reader import BloomFile
 
 
+@shown_redacted
 @dataclass(frozen=True)
 class Leftover:
     """A file of a writer that was killed.

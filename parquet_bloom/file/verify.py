@@ -10,11 +10,13 @@ from ..core.sbbf import check_keys
 from ..core.variants import Variant
 from ..errors import ParquetBloomError
 from ..hashing import arrays
+from ..redaction import shown_redacted
 from .embed import Progress
 from .reader import BloomFile, ChunkFilter, open
 from .values import ColumnReader
 
 
+@shown_redacted
 @dataclass
 class ChunkVerdict:
     """What was found of one filter.
@@ -41,6 +43,7 @@ class ChunkVerdict:
         return str(ParquetBloomError(found, path=self.path, row_group=self.row_group, column=self.column))
 
 
+@shown_redacted
 @dataclass
 class VerifyReport:
     """What `verify` found; `chunks` has one entry a filter."""

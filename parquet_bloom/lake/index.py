@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
+from ..redaction import redacted
 from ..storage import Folder, file_system, is_local, is_url
 from ..threads import processors
 from . import layouts, sources
@@ -221,7 +222,7 @@ class LakeIndex:
 
     def __repr__(self) -> str:
         manifest = self._state.manifest
-        return f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>"
+        return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>")
 
     def _take(self, manifest: Manifest, segments: Sequence[Any], progress: Progress | None) -> None:
         live = self._judge.judge(segments, self._listing(manifest), progress=progress)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import ParquetBloomError
+from ..redaction import shown_redacted
 
 
 class Candidate(NamedTuple):
@@ -41,6 +42,7 @@ class Answers(list[list[Candidate]]):
         self.bytes_read = bytes_read
 
 
+@shown_redacted
 @dataclass
 class AppendReport:
     """What `append` did.
@@ -145,6 +147,7 @@ class IndexStats:
         return sum(self.num_bytes.values()) / entries if entries else 0.0
 
 
+@shown_redacted
 @dataclass
 class CheckReport:
     """What `check` found.

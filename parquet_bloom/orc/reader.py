@@ -12,6 +12,7 @@ from ..errors import MalformedOrcError, ParquetBloomError
 from ..file.columns import find_leaf
 from ..metadata.protobuf import read_spans
 from ..predicate.evidence import Evidence
+from ..redaction import redacted
 from ..storage import Source, file_system, open_source
 from .filters import OrcFilter
 from .indexes import FILTER_STREAMS, Indexes
@@ -64,7 +65,7 @@ class OrcFile:
         self._indexes = Indexes(source, self.tail, self.stripes, self.row_index_stride)
 
     def __repr__(self) -> str:
-        return f"<OrcFile {self.path!r}: {len(self.stripes)} stripes, {len(self.leaves)} columns>"
+        return redacted(f"<OrcFile {self.path!r}: {len(self.stripes)} stripes, {len(self.leaves)} columns>")
 
     @property
     def columns(self) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..errors import ManagedTableError, ParquetBloomError, printable
 from ..predicate.tree import Node
+from ..redaction import shown_redacted
 from ..storage import create
 from .data_file import Identified, Left, Spans
 from .partitions import Partitions
@@ -60,6 +61,7 @@ class RowGroupDecision:
         return self.num_rows if self.rows is None else sum(stop - start for start, stop in self.rows)
 
 
+@shown_redacted
 @dataclass(frozen=True)
 class FileDecision:
     """The row groups of one file.
@@ -133,6 +135,7 @@ def require_rows(path: str, deletes: frozenset[str]) -> None:
         raise ManagedTableError(problem, path=path)
 
 
+@shown_redacted
 @dataclass
 class PruneReport:
     """Which files and row groups can hold a row that matches.

@@ -19,6 +19,7 @@ from ..errors import (
     printable,
 )
 from ..errors import shortened as cut
+from ..redaction import redacted
 
 _MOST_CHARACTERS = 500
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
@@ -93,6 +94,7 @@ def refused_change(error: ParquetBloomError, index: str) -> Refused:
     text = from_index(str(error), index)
     if isinstance(error, IndexInUseError):
         return Refused(409, text, headers={"retry-after": "1"})
+    index = redacted(index)  # as paths of errors are
     own = error.path is None or error.path == index or error.path.startswith(index.rstrip("/") + "/")
     if isinstance(error, BrokenIndexError) or (own and isinstance(error, StorageError)):
         return Refused(500, text)

@@ -16,6 +16,7 @@ from ..file.reader import BloomFile
 from ..predicate import tree
 from ..predicate.tree import Contains
 from ..prune.report import PruneReport
+from ..redaction import redacted
 from ..storage import open_source
 from .catalyst import Question, read_filters
 from .clock import without_clock
@@ -220,5 +221,5 @@ def _beyond_spark(question: Question, file: BloomFile) -> bool:
 def line(error: Exception) -> str:
     """An error in one line: of Java's, the exception without its stack."""
     if isinstance(error, Py4JError) and getattr(error, "java_exception", None) is not None:
-        return str(error.java_exception.toString()).splitlines()[0]
+        return redacted(str(error.java_exception.toString())).splitlines()[0]
     return first_line(error)

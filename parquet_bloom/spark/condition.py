@@ -28,6 +28,7 @@ from ..predicate.tree import (
     NotEqual,
     NotIn,
 )
+from ..redaction import without_secrets
 from .comparison import Comparison, resolve
 from .connect import is_connect
 from .doubt import Doubt, log
@@ -109,7 +110,7 @@ def under(frame: DataFrame, where: str | Column) -> DataFrame:
     try:
         return analysed(frame.where(where))
     except AnalysisException as error:
-        raise PredicateError(f"Spark does not understand {where!r}: {first_line(error)}") from error
+        raise PredicateError(f"Spark does not understand {where!r}: {first_line(error)}") from without_secrets(error)
     except (PySparkException, AttributeError, AssertionError) as error:
         if isinstance(where, str):
             raise
@@ -155,7 +156,7 @@ def _from_tree(frame: DataFrame, node: Node) -> Condition:
     try:
         analysed(frame.where(where))
     except AnalysisException as error:
-        raise PredicateError(f"Spark cannot compare so: {first_line(error)}") from error
+        raise PredicateError(f"Spark cannot compare so: {first_line(error)}") from without_secrets(error)
     coerce = _Coercion(frame.sparkSession)
     unknown: list[str] = []
 
@@ -314,7 +315,9 @@ class _Reader:
         try:
             analysed(self.frame.join(self.spark.sql("SELECT 1 AS `another side`"), as_column(join(raws))))
         except PySparkException as error:
-            raise _Chance(f"a part of it is no plain function of a row: {first_line(error)}") from error
+            raise _Chance(f"a part of it is no plain function of a row: {first_line(error)}") from without_secrets(
+                error
+            )
 
     def _is_same(self, filtered: DataFrame, spelling: Spelling) -> bool:
         try:

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ..errors import StorageError, first_line
+from ..redaction import redacted, without_secrets
 from ..threads import in_order
 from .paths import listed_path
 
@@ -171,7 +172,9 @@ def _java_files(spark: SparkSession, options: Mapping[str, Any]) -> Any:
                 files.quicken(gateway.java_gateway_server)
         return files
     except (Py4JError, PySparkException, TypeError) as error:
-        raise StorageError(f"the driver's JVM does not read for Python: {_reason(error)[0]}") from error
+        raise StorageError(f"the driver's JVM does not read for Python: {_reason(error)[0]}") from without_secrets(
+            error
+        )
 
 
 class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
@@ -360,7 +363,9 @@ def _called(path: str, method: Callable[..., Any], *arguments: Any) -> Any:
     except (Py4JError, PySparkException, OSError) as error:
         reason, number = _reason(error)
         # Of the class that pyarrow looks for, where the number has one; the reader says which file it is.
-        raise (OSError(number, reason, path) if number else StorageError(reason, path=path)) from error
+        raise (
+            OSError(number, reason, redacted(path)) if number else StorageError(reason, path=path)
+        ) from without_secrets(error)
 
 
 def _reason(error: Exception) -> tuple[str, int | None]:
@@ -377,4 +382,5 @@ def _reason(error: Exception) -> tuple[str, int | None]:
     except Py4JError:  # the JVM is gone by now
         return "the JVM does not answer", None
     number = _NUMBERS.get(name)
+    text = [*map(redacted, text)]
     return (text[0] if text and number else f"{name}: {text[0]}" if text else name), number

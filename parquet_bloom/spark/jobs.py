@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import ParquetBloomError, StorageError, printable
+from ..redaction import remember, without_secrets
 from ..storage import file_system, is_url, list_files
 from .paths import local_path, path_list
 from .watching import watched
@@ -145,6 +146,7 @@ def run(
     """
     if not files:
         return []
+    remember(storage_options)
     secrets = secrets_of(storage_options)
     tasks = _Tasks(work, secrets)
     num_tasks = min(len(files), most_tasks, MOST_TASKS)
@@ -182,7 +184,7 @@ def collected(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], li
     try:
         return job()
     except (PySparkException, Py4JError, OSError) as error:
-        raise ParquetBloomError(without(secrets, job_problem(str(error)))) from error
+        raise ParquetBloomError(without(secrets, job_problem(str(error)))) from without_secrets(error)
 
 
 def given_out(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import printable
+from ..redaction import shown_redacted
 
 # What a field of a file's result is as a column, by its annotation.
 _TYPES = {
@@ -32,6 +33,7 @@ class _OfOneFile(Protocol):
 F = TypeVar("F", bound=_OfOneFile)
 
 
+@shown_redacted
 @dataclass(frozen=True)
 class FileResult:
     """What was done to one file.
@@ -59,6 +61,7 @@ class FileResult:
     error: str | None = None
 
 
+@shown_redacted
 @dataclass(frozen=True)
 class FileVerdict:
     """What was found of one file's filters.
@@ -129,6 +132,7 @@ class _JobReport(Generic[F]):
         return [f"{len(bad):,} {what} ({first})"] if bad else []
 
 
+@shown_redacted
 @dataclass
 class EmbedJobReport(_JobReport[FileResult]):
     """What `parquet_bloom.spark.embed` did.
@@ -178,6 +182,7 @@ class EmbedJobReport(_JobReport[FileResult]):
         return ", ".join([*parts, f"{self.seconds:.1f} s"])
 
 
+@shown_redacted
 @dataclass
 class VerifyJobReport(_JobReport[FileVerdict]):
     """What `parquet_bloom.spark.verify` found.

@@ -12,11 +12,13 @@ from ..predicate.tree import Node
 from ..prune.partitions import Partitions
 from ..prune.plan import Left, prune_entries
 from ..prune.report import FileDecision, PruneReport, RowGroupDecision
+from ..redaction import redacted, shown_redacted
 from ..storage import Entry
 from .files import NO_COLUMN
 from .trust import SparkTrust
 
 
+@shown_redacted
 @dataclass
 class Scan:
     """What pruning found.
@@ -74,7 +76,7 @@ def scan_files(
     problems: dict[str, str] = {}
 
     def note(error: ParquetBloomError) -> None:
-        problems[error.path or ""] = error.problem
+        problems[error.path or ""] = error.problem  # of which the path is redacted
 
     report = prune_entries(
         [Entry(file) for file in files],
@@ -93,10 +95,10 @@ def scan_files(
     )
     decided = {decision.path: decision for decision in report.files}
     report.files = [decided.get(file) or _unknown(file, problems) for file in files]
-    unreadable = {file: problems.get(file, "it cannot be read") for file in files if file not in decided}
+    unreadable = {file: problems.get(redacted(file), "it cannot be read") for file in files if file not in decided}
     return Scan(report, unreadable)
 
 
 def _unknown(file: str, problems: dict[str, str]) -> FileDecision:
     """A file that could not be read is one unknown row group."""
-    return FileDecision(file, (RowGroupDecision(0, True, doubts=(problems.get(file, "it cannot be read"),)),))
+    return FileDecision(file, (RowGroupDecision(0, True, doubts=(problems.get(redacted(file), "it cannot be read"),)),))

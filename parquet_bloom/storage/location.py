@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from ..errors import StorageError
+from ..redaction import remember_filesystem
 from .objects.location import stores
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
@@ -25,12 +26,14 @@ def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
     if filesystem is None or isinstance(filesystem, LocalFileSystem) or stores(filesystem) is not None:
         return None
     if isinstance(filesystem, FileSystem):
+        remember_filesystem(filesystem)
         return filesystem
     fsspec = sys.modules.get("fsspec")  # whoever has an object of it has imported it
     if fsspec is not None and isinstance(filesystem, fsspec.AbstractFileSystem):
         protocol = filesystem.protocol
         if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
             return None
+        remember_filesystem(filesystem)
         return PyFileSystem(FSSpecHandler(filesystem))
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 

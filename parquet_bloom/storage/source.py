@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, StorageError, TruncatedFileError
+from ..redaction import redacted
 from . import ranges, scattered, system
 from .extents import Extents
 from .mapped import MappedFile
@@ -258,7 +259,7 @@ class Source(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}, {self.size} bytes>"
+        return redacted(f"<{type(self).__name__} {self.name!r}, {self.size} bytes>")
 
 
 class LocalSource(Source):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..errors import ParquetBloomError
 from ..hashing.physical import ColumnType
+from ..redaction import shown_redacted
 
 
 class Fragment(NamedTuple):
@@ -24,6 +25,7 @@ class Fragment(NamedTuple):
     num_rows: int
 
 
+@shown_redacted
 @dataclass(frozen=True)
 class ZonedFile:
     """A file that has zones.
@@ -48,6 +50,7 @@ class ZonedFile:
     row_groups: int
 
 
+@shown_redacted
 @dataclass
 class ZoneBuildReport:
     """What `build` wrote.

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.cli.formats import CsvRows, JsonRows, NdjsonRows, TableRows, to_json
-from parquet_bloom.cli.table import Column, lay_out, printable
+from parquet_bloom.cli.table import Column, lay_out
+from parquet_bloom.errors import printable
 
 COLUMNS = (
     Column("name", "name", folds=True),

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 
 from ...errors import StorageError
+from ...redaction import redacted
 from ..listing import list_entries
 from ..source import LocalSource, Source
 from .location import place_of
@@ -64,7 +65,7 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]
         except StorageError as error:
             if error.errno is None:
                 raise
-            raise OSError(error.errno, error.problem, path) from error  # of the class that pyarrow looks for
+            raise OSError(error.errno, error.problem, redacted(path)) from error  # of the class that pyarrow looks for
 
     def _read_only(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("objects can only be read here")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from ...redaction import redacted, without_secrets
 from ...threads import Stopped
 from .failures import NoAnswerError, status_of
 
@@ -32,7 +33,8 @@ _NUMBERS = (
 
 def first_line(error: BaseException) -> str:
     """An error of obstore's without its debug dump."""
-    return " ".join(str(error).split("\n\nDebug source:")[0].split())[:_LENGTH] or type(error).__name__
+    text = redacted(str(error).split("\n\nDebug source:")[0])  # before it is cut: a secret's part is not known as one
+    return " ".join(text.split())[:_LENGTH] or type(error).__name__
 
 
 @contextmanager
@@ -72,7 +74,8 @@ def ours(error: Exception, action: str, name: str, opened: bool = False) -> Parq
     action : what was tried: "cannot open".
     opened : whether the object was there before, so that its absence is a change.
     """
-    text, kind, status = str(error), type(error).__name__, status_of(error)
+    text, kind, status = redacted(str(error)), type(error).__name__, status_of(error)
+    without_secrets(error)
     if isinstance(error, NoAnswerError):
         return StorageError(f"{action}: {error}", path=name, errno=errno.ETIMEDOUT)
     if kind == "PreconditionError" or status == 412 or (opened and status == 416):

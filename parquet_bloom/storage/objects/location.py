@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...errors import StorageError
+from ...redaction import redacted, remember, remember_filesystem, remember_url
 from .client import StoreClient
 from .limits import RequestLimits
 from .options import Made, make, without_password
@@ -51,6 +52,9 @@ class ObjectPlace(NamedTuple):
     label: str
     kind: str
     client: StoreClient
+
+    def __repr__(self) -> str:
+        return redacted(f"<ObjectPlace {self.name!r}: {self.key!r} in {self.label}>")
 
     @property
     def lists(self) -> bool:
@@ -103,10 +107,13 @@ class ObjectStores:
         self._options = dict(options or {})
         self._frozen = _frozen(self._options)
         self._made_by_caller = None if store is None else _made_by_caller(store)
+        remember(options)
+        if store is not None:
+            remember_filesystem(store)
 
     def __repr__(self) -> str:
         made = self._made_by_caller
-        return f"<ObjectStores {made.store!r}>" if made is not None else "<ObjectStores of URLs>"
+        return redacted(f"<ObjectStores {made.store!r}>") if made is not None else "<ObjectStores of URLs>"
 
     @property
     def is_one_store(self) -> bool:
@@ -153,6 +160,7 @@ class ObjectStores:
 
     def _http(self, path: str, origin: str, rest: str, environment: _Environment) -> ObjectPlace:
         """A file of the web's. The store of its server is used where obstore writes the URL just as it stands."""
+        remember_url(path)
         key = unquote(rest[1:])
         if _nameable(key) and _PLAIN.fullmatch(key) and quote(key, safe=_UNQUOTED) == rest[1:]:
             return _at(self._made(origin, path, environment), f"{origin}/", key, path)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...errors import StorageError
+from ...redaction import remember, remember_environment, remember_url
 from .client import StoreClient
 from .errors import first_line, is_panic
 from .limits import RequestLimits, seconds
@@ -69,6 +70,9 @@ def make(url: str, options: Mapping[str, Any], path: str) -> Made:
     """
     from obstore.store import HTTPStore, from_url
 
+    remember(options)
+    remember_url(url)
+    remember_environment()
     config, client, retry = _sorted_out(options, path)
     provider = config.pop("credential_provider", None)
     is_http = url.startswith(("http://", "https://"))
@@ -109,7 +113,7 @@ def _check_endpoint(config: Mapping[str, Any], path: str) -> None:
     variables = [name.upper() for name in _ENDPOINTS if name.startswith("aws_")]
     for endpoint in given or [os.environ[name] for name in variables if os.environ.get(name)]:
         if not _ENDPOINT.fullmatch(endpoint):
-            problem = f"the endpoint {without_password(endpoint)!r} is no URL of the form http://host or https://host"
+            problem = f"the endpoint {endpoint!r} is no URL of the form http://host or https://host"
             raise StorageError(problem, path=path, errno=errno.EINVAL)
 
 
