@@ -53,8 +53,8 @@ _OPTION = re.compile(
         | (?:azure[_-])? (?:storage[_-])? (?:account|master|sas)[_-]?key | sas[_-]token | sharedaccesssignature
         | client[_-]secret | private[_-]key(?:[_-]id)? | password | (?:proxy-)?authorization )
       ["']? \s? [=:] \s? b?["']?
-      (?: (?:basic|bearer|digest|negotiate|token) \s{1,3} | aws4-hmac-sha256 \s .{0,400} )? )
-    [^\s"',;&<>]+""",
+      (?: (?:basic|bearer|digest|negotiate|token) \s{1,3} )? )
+    (?! aws4-hmac ) [^\s"',;&<>]+""",
     re.IGNORECASE | re.VERBOSE,
 )
 _OPTION_WORDS = ("key", "token", "secret", "password", "authorization", "signature", "sig=", "credential")
@@ -226,12 +226,12 @@ def remember_environment() -> None:
 
 
 def remember_url(url: str) -> None:
-    """Keep in mind what is secret in a URL: its password, and what its query signs it with."""
+    """Keep in mind what is secret in a URL: its password, its query, and what in this signs it."""
     _VALUES.add(_passwords(url))
     _, mark, query = url.partition("?")
     if mark:
-        pairs = parse_qsl(query.partition("#")[0], keep_blank_values=False)
-        _VALUES.add((text for name, text in pairs if _signs(name)), of_urls=True)
+        query = query.partition("#")[0]
+        _VALUES.add([query, *(text for name, text in parse_qsl(query) if _signs(name))], of_urls=True)
 
 
 def remember_filesystem(filesystem: object) -> None:
