@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from ..errors import ConcurrentChangeError, StorageError
 from . import atomic, checksums, copying, leases, system, temporary
 from .rewrite import Rewrite
 from .source import FileIdentity, LocalSource, Source
+from .system import fcntl
 
 
 class LocalRewrite(Rewrite):
@@ -40,7 +42,7 @@ class LocalRewrite(Rewrite):
             self._real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         self._new = new
         self._in_place = self._real == held
-        self._descriptor = -1
+        self._descriptor = self._held = -1  # of the new file: for writing, and for its lock
         self._temporary = ""
         self._ours = (0, 0)
         self._was: FileIdentity | None = None  # what stood in the target's place at the beginning
@@ -60,7 +62,7 @@ class LocalRewrite(Rewrite):
             mode = 0o666
             if isinstance(self._source, LocalSource):
                 mode = stat.S_IMODE(os.fstat(self._source.fileno()).st_mode) & 0o777
-        self._descriptor, self._temporary = temporary.make(self._real, mode)
+        self._descriptor, self._held, self._temporary = temporary.make_held(self._real, mode)
         self._ours = _inode(self._descriptor)
         if old is not None:
             temporary.keep_attributes(old, self._descriptor, self.path)
@@ -95,6 +97,7 @@ class LocalRewrite(Rewrite):
         self._written = FileIdentity.of(os.fstat(self._descriptor))
         for sidecar in self._sidecars:
             sidecar.prepare(self._old_checksums(sidecar), self._prefix, self._descriptor, self._position)
+        self._end_writing()
         self._check_source()
         for sidecar in self._sidecars:
             sidecar.set_aside()
@@ -113,6 +116,12 @@ class LocalRewrite(Rewrite):
             # There is no way back from here that would not itself be a change.
             action = f"it was {'written' if self._new else 'replaced'}, but its folder cannot be flushed"
             raise StorageError.wrap(error, action, self.path) from error
+
+    def _end_writing(self) -> None:
+        """Close the new file before it has its name, so that who takes it for what stands there meets no writer."""
+        if self._held >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
 
     def _take_name(self) -> None:
         """Give the new file its name, unless there is one."""
@@ -150,7 +159,7 @@ class LocalRewrite(Rewrite):
         """Exchange the new file with the old one; False where that cannot be done."""
         assert isinstance(self._source, LocalSource)
         self._rename_temporary(temporary.displaced_name(self._temporary))
-        with leases.leased(self._source.fileno()) as lease:
+        with self._alone(self._source.fileno()), leases.leased(self._source.fileno()) as lease:
             self._check_source()
             self._may_be_exchanged = True  # said before it is done: an error or an interrupt may follow the deed
             try:
@@ -160,12 +169,33 @@ class LocalRewrite(Rewrite):
                 if error.errno in atomic.UNSUPPORTED:
                     return False
                 raise
+            self._let_go()
             # Nobody can open the old file by its name any more: who did not begin to by now will not write to it.
             if lease.refused or lease.wanted:
                 raise ConcurrentChangeError("another writer has it open", path=self.path)
             if not self._is_source(self._temporary):
                 raise ConcurrentChangeError("another writer replaced it meanwhile", path=self.path)
         return True
+
+    @contextmanager
+    def _alone(self, old: int) -> Iterator[None]:
+        """Keep other writers of this package from exchanging the same old file, between the look at it and the deed.
+
+        Without it one of two would exchange what the other one has put there, and put it back: for that moment readers
+        would see a file without what was said to be in it. Nobody waits: who comes second has lost.
+        """
+        try:
+            fcntl.flock(old, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConcurrentChangeError("another writer is changing it meanwhile", path=self.path) from None
+        except OSError:  # some file systems have no locks, or none for what is open for reading
+            yield
+            return
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(old, fcntl.LOCK_UN)
 
     def _rename_temporary(self, name: str) -> None:
         """Call the new file something else, as long as it has not taken its place."""
@@ -250,11 +280,19 @@ class LocalRewrite(Rewrite):
             os.unlink(self._temporary)  # the old file, after an exchange
         self._close()
 
+    def _let_go(self) -> None:
+        """Unlock the new file, which has its name by now: its next writer may be here already."""
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
+
     def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            with suppress(OSError):
-                os.close(descriptor)
+        descriptors = self._descriptor, self._held
+        self._descriptor = self._held = -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                with suppress(OSError):
+                    os.close(descriptor)
 
 
 def require_writable(path: str, what: str, status: os.stat_result, name: str) -> None:

@@ -8,7 +8,6 @@ import re
 import secrets
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from ..errors import StorageError
@@ -55,11 +54,42 @@ def make(path: str, mode: int) -> tuple[int, str]:
 
     It stays locked while the descriptor is open, so that `leftovers` can tell it from one without a writer.
     """
-    name = name_beside(path)
-    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with suppress(OSError):  # some file systems have no locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    descriptor, name = _created(path, mode)
+    _lock(descriptor)
     return descriptor, name
+
+
+def make_held(path: str, mode: int) -> tuple[int, int, str]:
+    """The same with a second descriptor, for reading, by which it stays locked when the one for writing is closed.
+
+    The second is -1 where a file that is open for reading cannot be locked; the first one then has the lock.
+    """
+    descriptor, name = _created(path, mode)
+    held = -1
+    try:
+        held = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if os.path.samestat(os.fstat(held), os.fstat(descriptor)) and _lock(held):
+            return descriptor, held, name
+    except OSError:  # it may be of a mode by which its owner cannot read it
+        pass
+    if held >= 0:
+        os.close(held)
+    _lock(descriptor)
+    return descriptor, -1, name
+
+
+def _created(path: str, mode: int) -> tuple[int, str]:
+    name = name_beside(path)
+    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), name
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file for its writer; False on file systems that have no locks, or none for what is open for reading."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def keep_attributes(old: int | str, descriptor: int, name: str) -> None:

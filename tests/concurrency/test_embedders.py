@@ -16,7 +16,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage import leftovers
+from parquet_bloom.storage import atomic, leftovers
+from parquet_bloom.storage.local import LocalRewrite
 
 COLUMNS = ("a", "b", "c")
 PROGRAM = """
@@ -121,6 +122,41 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
         stopped.set()
         other.join()
     assert filtered(path) <= {"a", "b"}
+    assert leftovers(path.parent) == []
+
+
+def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is whole from the moment at which it has its name, though its writer has still to clear up."""
+    note, came = LocalRewrite._note_names, []
+
+    def come(self: LocalRewrite) -> None:
+        if not came:
+            came.append(True)
+            parquet_bloom.embed(path, ["b"], threads=1)
+        note(self)
+
+    monkeypatch.setattr(LocalRewrite, "_note_names", come)
+    parquet_bloom.embed(path, ["a"], threads=1)
+    assert filtered(path) == {"a", "b"}
+    assert leftovers(path.parent) == []
+
+
+def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes while another exchanges the same file is refused before it has touched it."""
+    exchange, said = atomic.exchange, []
+
+    def come(*names: str) -> None:
+        if not said:
+            said.append("")
+            with pytest.raises(ConcurrentChangeError) as caught:
+                parquet_bloom.embed(path, ["b"], threads=1)
+            said.append(str(caught.value))
+        exchange(*names)
+
+    monkeypatch.setattr(atomic, "exchange", come)
+    parquet_bloom.embed(path, ["a"], threads=1)
+    assert_told(path, said[1])
+    assert filtered(path) == {"a"}
     assert leftovers(path.parent) == []
 
 
