@@ -5,15 +5,16 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from .. import threads
 from ..errors import StorageError
@@ -22,8 +23,11 @@ from .hidden import hidden, refuse
 from .objects.client import RequestCount
 from .objects.listing import needs_requests, objects
 from .objects.location import Known, ObjectPlace, stores
-from .tables import managed_table, table_among, table_at
+from .patterns import Pattern
+from .table_signs import reason, tables_among
+from .tables import managed_table, table_at
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
 _COUNTING = threading.Lock()
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -46,7 +50,7 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
         Spark understands that: names that begin with `.`, or with `_` unless it is a partition's folder (`_k=v`), or
         that end in `._COPYING_`. Links to folders are followed. Of object stores, objects without a byte that only
         stand for a folder are left out. `http://` and `https://` URLs are a file each; nothing in them is a pattern.
-    filesystem : a pyarrow or fsspec file system (no patterns there); None for local paths and URLs.
+    filesystem : a pyarrow or fsspec file system; None for local paths and URLs.
     alone : False if the paths are some of several, which is what None finds out by their number: of those, an object
         store's URL whose last part has a dot in it names an object, which is not looked for; end a folder's with `/`.
 
@@ -107,7 +111,7 @@ def _all_entries(
         remote = location.arrow_filesystem(filesystem)
         for path in paths:
             if remote is not None:
-                files = _remote(location.plain(path), remote)
+                files = _remote(location.plain(path), remote, isinstance(path, str))
             else:
                 files = _local(location.local(path), isinstance(path, str))
             yield map(Entry, files)
@@ -198,9 +202,17 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
             raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT)
 
 
-def _remote(path: str, filesystem: FileSystem) -> list[str]:
+def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str]:
+    is_pattern = may_be_pattern and glob.has_magic(path)
     try:
-        info = filesystem.get_file_info(path)
+        try:
+            info = filesystem.get_file_info(path)
+        except (OSError, pa.ArrowException):
+            if not is_pattern:
+                raise
+            return _remote_matches(path, filesystem)  # some take no name that has such characters
+        if is_pattern and info.type not in (FileType.File, FileType.Directory):
+            return _remote_matches(path, filesystem)
         if info.type == FileType.File:
             return [path]
         if info.type != FileType.Directory:
@@ -211,12 +223,46 @@ def _remote(path: str, filesystem: FileSystem) -> list[str]:
         if isinstance(error, StorageError):
             raise
         raise StorageError.wrap(error, "cannot list it", path) from error
-    signs = (entry.path + "/." if entry.type == FileType.Directory else entry.path for entry in below)
-    refuse(table_among(info.path, signs), path)
+    inside = _inside(path, below, filesystem)
+    for folder, sign in _tables_in(inside):
+        refuse(reason(sign, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
     files = []
-    for entry in below:
-        *folders, name = entry.path[len(info.path) :].strip("/").split("/")
+    for entry, place in inside:
+        *folders, name = place.split("/")
         left_out = any(hidden(folder, is_folder=True) for folder in folders) or hidden(name, is_folder=False)
         if entry.type == FileType.File and not left_out:
             files.append(entry.path)
     return sorted(files)
+
+
+def _inside(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
+    """What was listed below a folder, with its place in it: names of files lack the scheme that it may have."""
+    start = len(location.normalized(root, filesystem).strip("/"))
+    return [(entry, entry.path.strip("/")[start:].strip("/")) for entry in below]
+
+
+def _tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
+    return tables_among(place + "/." * (entry.type == FileType.Directory) for entry, place in inside)
+
+
+def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
+    """The files that a pattern means. All below the folder in which it begins to be one are listed."""
+    scheme = _SCHEME.match(path)
+    start = scheme[0] if scheme else ""
+    parts = path[len(start) :].strip("/").split("/")
+    fixed = [*takewhile(lambda part: not glob.has_magic(part), parts)]
+    root = start + ("/" if path.startswith("/") else "") + "/".join(fixed)
+    pattern = Pattern(parts[len(fixed) :], folders_only=path.endswith("/"))
+    try:
+        below = filesystem.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError.wrap(error, "cannot list it", path) from error
+    inside = _inside(root, below, filesystem)
+    found = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
+    if not found:
+        raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
+    refuse(managed_table(root, filesystem), path)
+    for folder, sign in _tables_in(inside):
+        if not folder or any(name.startswith(folder + "/") for name in found):
+            refuse(reason(sign, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
+    return [found[name] for name in sorted(found)]

@@ -14,7 +14,7 @@ from ..errors import StorageError
 from . import location
 from .objects.location import place_of
 from .objects.managed_tables import table_above
-from .table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason, tables_among, worded
+from .table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason, worded
 
 _PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
 
@@ -63,13 +63,6 @@ def table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
         except OSError as error:  # it cannot be ruled out
             why = os.strerror(error.errno or errno.EIO)
             return worded("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
-    return None
-
-
-def table_among(root: str, files: Iterable[str]) -> str | None:
-    """The reason if paths found below `root`, `/` between their parts, show a table anywhere in it."""
-    for folder, sign in tables_among(file[len(root) :].strip("/") for file in files):
-        return reason(sign, "/".join(filter(None, (root.rstrip("/"), folder))))
     return None
 
 

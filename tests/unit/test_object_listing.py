@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
+import pyarrow.fs
 import pytest
 
+import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ManagedTableError, StorageError
 from parquet_bloom.storage.objects import managed_tables
@@ -90,6 +93,85 @@ def test_patterns_mean_what_they_mean_on_disk(
     found = names(pattern)
     assert found == sorted(os.path.normpath(name) for name in storage.list_files(pattern))
     assert found
+
+
+@pytest.fixture(params=["pyarrow", "subtree", "memory", "memory URL", "local"])
+def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str, Callable[[str], None]]:
+    """A file system, what its paths begin with, and what writes a file there."""
+    if request.param == "pyarrow":
+        s3 = request.getfixturevalue("s3")
+        filesystem = pyarrow.fs.S3FileSystem(
+            access_key="testing",
+            secret_key="testing",
+            endpoint_override=s3.endpoint.removeprefix("http://"),
+            scheme="http",
+            region="us-east-1",
+        )
+        return filesystem, f"{s3.bucket}/", lambda key: s3.put(key, b"x")
+    if request.param in ("subtree", "local"):
+        root = tmp_path / "elsewhere"
+
+        def write(key: str) -> None:
+            (root / key).parent.mkdir(parents=True, exist_ok=True)
+            (root / key).write_bytes(b"x")
+
+        local = pyarrow.fs.LocalFileSystem()
+        if request.param == "subtree":
+            root.mkdir()
+            return pyarrow.fs.SubTreeFileSystem(str(root), local), "", write
+        return (
+            pyarrow.fs.PyFileSystem(
+                pyarrow.fs.FSSpecHandler(fsspec.filesystem("dir", path="/", fs=fsspec.filesystem("local")))
+            ),
+            f"{root}/",
+            write,
+        )
+    memory = fsspec.filesystem("memory", skip_instance_cache=True)
+    memory.store, memory.pseudo_dirs = {}, [""]
+    start = "memory://lake/" if "URL" in request.param else "/lake/"
+    return memory, start, lambda key: memory.pipe_file(f"/lake/{key}", b"x")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_mean_the_same_elsewhere(
+    elsewhere: tuple[Any, str, Callable[[str], None]], tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filesystem, start, write = elsewhere
+    for key in KEYS:
+        write(key)
+        (tmp_path / "twin" / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "twin" / key).write_bytes(b"x")
+    monkeypatch.chdir(tmp_path / "twin")
+    found = storage.list_files(start + pattern, filesystem)
+    # A file itself is called what it was called; what is found in fsspec's has no scheme.
+    assert [name.removeprefix(start).removeprefix(start.removeprefix("memory:/")) for name in found] == sorted(
+        os.path.normpath(name) for name in storage.list_files(pattern)
+    )
+    for name in found:
+        with storage.open_source(name, filesystem) as source:
+            assert source.size == 1
+
+
+def test_elsewhere_a_name_comes_first_and_tables_are_refused(
+    elsewhere: tuple[Any, str, Callable[[str], None]],
+) -> None:
+    filesystem, start, write = elsewhere
+    write("t/a1.parquet")
+    with pytest.raises(StorageError, match="no file matches the pattern"):
+        storage.list_files(f"{start}t/b*", filesystem)
+    with pytest.raises(StorageError, match="no file matches the pattern"):
+        storage.list_files(f"{start}nothing/b*", filesystem)
+    assert len(storage.list_files(f"{start}t/a[1].parquet", filesystem)) == 1
+    write("t/a[1].parquet")
+    assert storage.list_files(f"{start}t/a[1].parquet", filesystem)[0].endswith("a[1].parquet")
+    with pytest.raises(StorageError, match="no such file or folder"):
+        storage.list_files(Path(f"{start}t/*"), filesystem)
+    write("t/table/_delta_log/0.json")
+    write("t/table/b.parquet")
+    for pattern in ("t/*", "t/table/*", "t/*/b.parquet", "*/table"):
+        with pytest.raises(ManagedTableError, match="the Delta table"):
+            storage.list_files(start + pattern, filesystem)
+    assert len(storage.list_files(f"{start}t/a1*", filesystem)) == 1
 
 
 def test_a_name_with_pattern_characters_is_a_name_first(s3: Any, names: Callable[[str], list[str]]) -> None:
@@ -216,8 +298,14 @@ def test_a_listing_that_is_refused(s3: Any, names: Callable[[str], list[str]]) -
 def test_a_table_that_cannot_be_ruled_out(s3: Any, names: Callable[[str], list[str]]) -> None:
     s3.put("t/a.parquet", b"x")
     s3.fail("ListObjects", 99, status=403, code="AccessDenied", when=lambda request: "_log" in request.query["prefix"])
-    with pytest.raises(StorageError, match=r"_delta_log: cannot look for a table around it: access denied"):
+    with pytest.raises(StorageError, match=r"s3:ListBucket") as caught:
         names("t/*")
+    told = "it cannot be checked whether it belongs to a table: access denied (AccessDenied"
+    assert str(caught.value).startswith(f"{s3.url('t/*')}: {told}")
+    assert "_delta_log" not in str(caught.value)
+    with pytest.raises(StorageError, match="checked whether it belongs to a table") as caught:
+        parquet_bloom.embed(s3.url("t/a.parquet"), ["id"], storage_options=s3.storage_options)
+    assert caught.value.path == s3.url("t/a.parquet")
 
 
 def test_keys_that_cannot_be_reached_are_no_silence(s3: Any, names: Callable[[str], list[str]]) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import errno
 import glob
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import translate
-from functools import lru_cache, partial
+from functools import partial
 
 from ... import threads
 from ...errors import StorageError
 from ..hidden import hidden, refuse
+from ..patterns import Pattern
 from ..table_signs import reason, tables_among
 from .client import Listed, RequestCount
 from .errors import is_missing, translated
@@ -108,7 +107,7 @@ def _matches(place: ObjectPlace, requests: RequestCount) -> list[Known]:
     exact = [item for item in listed if item.place.key == place.key]
     if exact:
         return exact
-    pattern = _Pattern(place.key.split("/"), folders_only=place.name.endswith("/"))
+    pattern = Pattern(place.key.split("/"), folders_only=place.name.endswith("/"))
     found = [item for item in listed if pattern.takes(item.place.key)]
     if not found:
         raise StorageError("no object matches the pattern", path=place.name, errno=errno.ENOENT)
@@ -117,47 +116,6 @@ def _matches(place: ObjectPlace, requests: RequestCount) -> list[Known]:
         if not root or any(item.place.key.startswith(root + "/") for item in found):
             refuse(reason(sign, place.root + root), place.name)
     return found
-
-
-class _Pattern:
-    """A pattern of keys, with the meaning that it has for local paths: a folder that matches is taken whole."""
-
-    def __init__(self, parts: Sequence[str], folders_only: bool):
-        self._spelled_out = frozenset(parts)
-        self._parts = [None if part == "**" else re.compile(translate(part)).match for part in parts]
-        self._folders_only = folders_only
-        self._folder_taken = lru_cache(maxsize=4096)(self._takes_folder)
-
-    def takes(self, key: str) -> bool:
-        """Whether an object is meant: by its own key, or by that of a folder above it."""
-        *folders, name = key.split("/")
-        if hidden(name, is_folder=False):
-            return False
-        if not self._folders_only and self._means([*folders, name]):
-            return True
-        return self._folder_taken(tuple(folders))
-
-    def _takes_folder(self, folders: tuple[str, ...]) -> bool:
-        """Whether a folder or one above it matches, with nothing hidden between."""
-        for depth in range(len(folders), 0, -1):
-            if self._means(folders[:depth]) and not hidden(folders[depth - 1], is_folder=True):
-                return True
-            if hidden(folders[depth - 1], is_folder=True):
-                return False
-        return False
-
-    def _means(self, parts: Sequence[str]) -> bool:
-        above = {*parts[:-1]} - self._spelled_out
-        return _fits(parts, self._parts) and not any(hidden(folder, is_folder=True) for folder in above)
-
-
-def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None]) -> bool:
-    if not pattern:
-        return not parts
-    first, *rest = pattern
-    if first is None:  # any number of folders
-        return any(_fits(parts[skipped:], rest) for skipped in range(len(parts) + 1))
-    return bool(parts) and bool(first(parts[0])) and _fits(parts[1:], rest)
 
 
 def _look(place: ObjectPlace, folder: str, requests: RequestCount) -> tuple[list[Known], dict[str, str], str | None]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from ...errors import StorageError
 from ..table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason
 from .client import LIST_PAGE, RequestCount
 from .errors import translated
@@ -14,6 +18,7 @@ REMEMBERED = 60.0
 """Seconds for which it is remembered that a folder is no table's, for listings. Who writes looks each time."""
 
 _MAX_REMEMBERED = 10_000
+_LISTS = {"S3": "s3:ListBucket", "GCS": "storage.objects.list", "Azure": "List on the container"}
 _NO_TABLE: dict[tuple[str, str], float] = {}
 _LOCK = threading.Lock()
 
@@ -34,7 +39,7 @@ def table_above(
     Raises
     ------
     StorageError
-        if it may not be looked for: then a table cannot be ruled out.
+        if it may not be looked for: then a table cannot be ruled out. It names `place` as the caller did.
     """
     parts = key.split("/") if key else []
     folders = ["/".join(parts[:depth]) for depth in range(len(parts) + itself)]
@@ -45,7 +50,7 @@ def table_above(
         return None
     asked = [(folder, name) for folder in reversed(folders) for name in (*LOGS, ICEBERG)]
     prefixes = [f"{folder}/{name}" if folder else name for folder, name in asked]
-    with translated("cannot look for a table around it", place.root + prefixes[0]):
+    with _checking(place):
         pages = place.client.list_first(prefixes)
         if requests is not None:
             requests.number += len(prefixes)
@@ -62,6 +67,20 @@ def table_above(
             _NO_TABLE.clear()
         _NO_TABLE.update(((place.label, folder), now + REMEMBERED) for folder in folders)
     return None
+
+
+@contextmanager
+def _checking(place: ObjectPlace) -> Iterator[None]:
+    """Say of what fails that nobody knows whether a table is there, and what has to be allowed."""
+    try:
+        with translated("it cannot be checked whether it belongs to a table", place.name):
+            yield
+    except StorageError as error:
+        if error.errno != errno.EACCES:
+            raise
+        needed = _LISTS.get(place.kind, "listing it")
+        problem = f"{error.problem}; that takes the permission to list its bucket ({needed})"
+        raise StorageError(problem, path=place.name, errno=error.errno) from error.__cause__
 
 
 def _is_iceberg(name: str) -> bool:
