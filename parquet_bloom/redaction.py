@@ -67,7 +67,7 @@ _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [
 
 
 def redacted(text: str) -> str:
-    """Return a text without the secrets in it; the same object if there are none.
+    """Return a text without the secrets in it.
 
     What is hidden once stays as it is: the result is redacted to itself.
     """
