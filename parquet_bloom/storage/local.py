@@ -108,6 +108,7 @@ class LocalRewrite(Rewrite):
         if self._new:
             self._take_name()
         else:
+            self._check_source()  # as late as can be: nothing tells of a change between this and the next call
             os.replace(self._temporary, self._real)
         self._note_names()
         try:
