@@ -143,7 +143,9 @@ class _Appending:
         """Read all files; the first error is raised unless somebody takes errors."""
         failed: ParquetBloomError | None = None
         done = 0
-        with closing(pieces(entries, self._manifest.columns, filesystem, threads, self._listing.find)) as found:
+        columns, find = self._manifest.columns, self._listing.find
+        reading = pieces(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        with closing(reading) as found:
             for piece in found:
                 opened_file = piece.opened
                 try:
