@@ -29,7 +29,7 @@ class HeldFile(Positioned):
         super().__init__(source.size)
         self._source, self._chunk = source, chunk
 
-    def read(self, size: int | None = -1) -> bytes | memoryview:  # type: ignore[override]  # pyarrow takes any buffer
+    def read(self, size: int | None = -1) -> bytes | memoryview:
         left = max(0, self._size - self._position)
         length = left if size is None or size < 0 else min(size, left)
         data = self._read(self._position, length)

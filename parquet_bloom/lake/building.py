@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import ParquetBloomError
 from ..storage import Folder
 from . import layouts
-from .file_table import FileRecord, FileRows
+from .file_table import FileRecord, FileRows, FileTable
 from .manifest import ColumnPart, Key, SegmentInfo
 from .part import PartWriter
 
@@ -37,6 +37,7 @@ class SegmentBuilder:
     Attributes
     ----------
     num_units : given out so far.
+    tables : the table of the segment's files by its name, once that is written.
     """
 
     folder: Folder
@@ -47,6 +48,7 @@ class SegmentBuilder:
     memory_limit: int
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     num_units: int = 0
+    tables: dict[str, FileTable] = field(default_factory=dict)
     _rows: FileRows = field(init=False)
     _parts: dict[Key, _Part] = field(default_factory=dict)
     _abandoned: list[int] = field(default_factory=list)
@@ -102,6 +104,7 @@ class SegmentBuilder:
         files = f"{self.name}.files"
         table = self._rows.table()
         table.write(self.folder, files)
+        self.tables[files] = table
         removed = np.array(self._abandoned, np.int64)
         return SegmentInfo(self.name, files, len(table), self.num_units, tuple(parts), removed)
 

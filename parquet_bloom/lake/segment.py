@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BrokenIndexError, ParquetBloomError
-from ..storage import Folder
+from ..storage import Folder, is_local
 from . import layouts
 from .file_table import NOT_COVERED, FileTable
 from .manifest import ColumnPart, Manifest, SegmentInfo
@@ -58,7 +58,8 @@ class OpenPart:
         try:
             for each in self.info.slices:
                 path = self._folder.to_read(each.name)
-                found.append(layouts.reader(self._layout, path, self._folder.filesystem, each))
+                known = self._folder.entry(each.name)
+                found.append(layouts.reader(self._layout, path, self._folder.filesystem, each, known))
         except BaseException:
             for reader in found:
                 reader.close()
@@ -123,6 +124,7 @@ class Segment:
     files : its files.
     parts : its values; files refer to them by their places in here.
     kept : bool, for each file whether the index still holds it.
+    distant : whether it is in an object store, so that each read is waited for.
     """
 
     def __init__(self, folder: Folder, manifest: Manifest, info: SegmentInfo, files: FileTable | None = None):
@@ -133,6 +135,7 @@ class Segment:
                 raise BrokenIndexError(problem, path=folder.path_of(info.files))
         self.files = files
         self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
+        self.distant = not is_local(folder.filesystem, [folder.path])
         self._by_row_group = manifest.granularity == "row_group"
         self.info = info
         self.kept = np.ones(info.num_files, np.bool_)
