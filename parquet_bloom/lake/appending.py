@@ -118,7 +118,7 @@ def commit(
         return manifest  # nothing has changed
     following, report.merged = tiered(folder, following, memory_limit)
     manifests.write(folder, following)
-    swept(folder, following)
+    swept(folder, following, before=manifest)
     return following
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -56,6 +56,7 @@ class LakeIndex:
         lake: Any,
         live: bool,
         progress: Progress | None = None,
+        ahead: Collection[str] | None = (),
     ):
         self._folder = folder
         self._lake_filesystem = lake_filesystem
@@ -65,7 +66,7 @@ class LakeIndex:
         self._given: list[str] = []  # what the lake was listed by, where that is paths
         self._changing = threading.Lock()
         self._remote = not is_local(folder.filesystem, [folder.path])
-        manifest, segments, listing = self._opened()
+        manifest, segments, listing = self._opened(ahead=ahead)
         self._judge = Judge(manifest.columns, lake_filesystem)
         self._state = State(manifest, segments, unjudged(segments))
         if live:
@@ -169,7 +170,7 @@ class LakeIndex:
         """
         folder = Folder(path, file_system(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        return cls(folder, lake_files, lake_options, lake, live, progress)
+        return cls(folder, lake_files, lake_options, lake, live, progress, ahead=None)
 
     @property
     def path(self) -> str:
@@ -239,20 +240,19 @@ class LakeIndex:
         known: Mapping[str, Segment] = {},
         tables: Mapping[str, FileTable] = {},
         manifest: Manifest | None = None,
+        ahead: Collection[str] | None = (),
     ) -> tuple[Manifest, list[Segment], sources.Listing | None]:
         """See `opened`; and the lake's files as they are now, if it is looked at: listed meanwhile if that is far."""
         if not self._judges or not self._remote:
-            manifest, segments = opened(self._folder, known, tables, manifest)
+            manifest, segments = opened(self._folder, known, tables, manifest, ahead=ahead)
             return manifest, segments, self._listing(manifest) if self._judges else None
         listings: list[Future[sources.Listing | None]] = []
         with ThreadPoolExecutor(1, thread_name_prefix="parquet_bloom") as pool:
-            manifest, segments = opened(
-                self._folder,
-                known,
-                tables,
-                manifest,
-                lambda newest: listings.append(pool.submit(self._listing, newest)),
-            )
+
+            def begin(newest: Manifest) -> None:
+                listings.append(pool.submit(self._listing, newest))
+
+            manifest, segments = opened(self._folder, known, tables, manifest, begin, ahead)
             return manifest, segments, listings[-1].result()
 
     @property

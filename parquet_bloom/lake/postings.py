@@ -28,6 +28,7 @@ __all__ = ["PostingsReader", "PostingsWriter", "merge", "write_sorted"]
 _AT_ONCE = 16 << 20  # bytes of blocks in memory
 _BLOCKS_AT_ONCE = 2048
 _ENTRIES_A_DIRECTORY_BYTE = 256  # a block, of which it has eight bytes, has 2,176 of them at least in most parts
+_FOOTER_BYTES = 4096  # more than the footer of a part takes
 _NO_QUERIES = np.empty(0, np.intp)
 _FIRST_QUERY = np.zeros(1, np.intp)
 _FIRST_QUERY.flags.writeable = False
@@ -69,7 +70,7 @@ class PostingsReader(PartReader):
         num_entries: int = 0,
     ):
         directory = min(directory_bytes, num_entries // _ENTRIES_A_DIRECTORY_BYTE)
-        self._sections = Sections(path, KIND, filesystem, known, directory + END_BYTES)
+        self._sections = Sections(path, KIND, filesystem, known, max(directory + _FOOTER_BYTES, END_BYTES))
         self._source = self._sections.source
         try:
             self._open(path, expected_bytes, directory_bytes)

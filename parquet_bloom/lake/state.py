@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -190,6 +190,7 @@ def opened(
     tables: Mapping[str, FileTable] = {},
     manifest: Manifest | None = None,
     begin: Callable[[Manifest], None] | None = None,
+    ahead: Collection[str] | None = (),
 ) -> tuple[Manifest, list[Segment]]:
     """The newest manifest, and its segments.
 
@@ -200,6 +201,8 @@ def opened(
     manifest : the newest one, for who knows it.
     begin : called with the manifest before the segments are opened, so that something may go on beside that; again,
         where the manifest turns out not to be the newest.
+    ahead : columns that will be asked about; see `Segment`. None for the index's only column, if it has no others.
+        Nothing of a local index is opened ahead.
 
     Raises
     ------
@@ -214,7 +217,7 @@ def opened(
         if begin is not None:
             begin(newest)
         try:
-            return newest, _segments(folder, newest, known, tables)
+            return newest, _segments(folder, newest, known, tables, ahead)
         except (StorageError, ConcurrentChangeError) as error:
             missing = error
     assert missing is not None
@@ -222,14 +225,26 @@ def opened(
 
 
 def _segments(
-    folder: Folder, manifest: Manifest, known: Mapping[str, Segment], tables: Mapping[str, FileTable]
+    folder: Folder,
+    manifest: Manifest,
+    known: Mapping[str, Segment],
+    tables: Mapping[str, FileTable],
+    ahead: Collection[str] | None,
 ) -> list[Segment]:
     """The segments of a manifest; of distant ones the tables of files are fetched side by side."""
     numbers = range(len(manifest.segments))
-    if len(numbers) < 2 or is_local(folder.filesystem, [folder.path]):
-        return [_segment(folder, manifest, number, known, tables) for number in numbers]
+    local = is_local(folder.filesystem, [folder.path])
+    if ahead is None:
+        ahead = manifest.columns if len(manifest.columns) == 1 else ()
+    columns = () if local else ahead
+
+    def segment(number: int) -> Segment:
+        return _segment(folder, manifest, number, known, tables, columns)
+
+    if len(numbers) < 2 or local:
+        return list(map(segment, numbers))
     threads = min(len(numbers), _SEGMENTS_AT_A_TIME)
-    with in_order(lambda number: _segment(folder, manifest, number, known, tables), numbers, threads) as found:
+    with in_order(segment, numbers, threads) as found:
         return list(found)
 
 
@@ -263,6 +278,7 @@ def _segment(
     number: int,
     known: Mapping[str, Segment],
     tables: Mapping[str, FileTable],
+    ahead: Collection[str],
 ) -> Segment:
     info = manifest.segments[number]
     before = known.get(info.name)
@@ -270,4 +286,4 @@ def _segment(
         if np.array_equal(before.info.removed, info.removed) and before.info.parts == info.parts:
             return before
         return Segment(folder, manifest, info, before.files)
-    return Segment(folder, manifest, info, tables.get(info.files))
+    return Segment(folder, manifest, info, tables.get(info.files), ahead)

@@ -11,7 +11,7 @@ from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.facts import FileFacts, Trust, facts_of
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
-from ..predicate import parse
+from ..predicate import parse, tree
 from ..predicate.decide import Decider
 from ..predicate.tree import Node
 from ..storage import Entry, RequestCount, entry_of, file_system, is_local, is_url, list_entries, open_source
@@ -113,10 +113,10 @@ def prune(
     filesystem = file_system(filesystem, storage_options)
     options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
     options |= {"on_error": on_error, "threads": threads, "cache": cache}
-    of_lake = paths is None
+    of_lake, columns = paths is None, tree.columns(node)
     listing = RequestCount()
     with (
-        consulted(index, filesystem, storage_options, of_lake=of_lake) as view,
+        consulted(index, filesystem, storage_options, of_lake=of_lake, columns=columns) as view,
         zones_at_hand(zones, filesystem) as zone_view,
     ):
         if of_lake and view is not None:
