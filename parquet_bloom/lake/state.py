@@ -88,6 +88,9 @@ class State:
         for several in found:
             _merge(several)
             several += always
+        for segment in self.segments:
+            more, num_bytes = segment.files.new_cost()
+            requests, bytes_read = requests + more, bytes_read + num_bytes
         return Answers(found, doubts, requests, bytes_read)
 
     def _lookup_one(self, column: str, literal: Any) -> Answers | None:
