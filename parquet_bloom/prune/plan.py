@@ -183,16 +183,18 @@ def prune_entries(
         looks = looks_beside(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
         report.requests, report.bytes_read, report.index_doubts = index.requests, index.bytes_read, [*index.doubts]
         report.deletes = index.deletes
-    with closing(looks):  # else whichever thread collects garbage would end the others, or itself
-        for done, found in enumerate(looks):
+    with (
+        closing(looks),  # else whichever thread collects garbage would end the others, or itself
+        nullcontext((found, found.decision) for found in looks)
+        if zones is None
+        else zones.narrowing(looks, deciders) as narrowed,
+    ):
+        for done, (found, decided) in enumerate(narrowed):
             report.requests += found.requests
             report.bytes_read += found.bytes_read
             if found.missing is not None:
                 missing.intersection_update(found.missing)
-            if found.decision is not None:
-                decided = found.decision
-                if zones is not None:
-                    decided = zones.narrowed(found, deciders.of(decided.path))
+            if decided is not None:
                 report.files.append(decided)
             if found.error is not None:
                 if on_error is None:
