@@ -143,12 +143,14 @@ class FileTable:
         source = folder.open(name)
         try:
             pages = FilePages.of(source) if num_files > file_pages.MANY_FILES else None
+            data = b"" if pages is not None else source.read_at(0, source.size)
+            if data.endswith(file_pages.MAGIC):  # written where fewer files were many
+                pages = FilePages(source)
             if pages is not None:
                 found = cls._of_pages(pages, num_files, num_units)
                 if found._in_pages is None:
                     source.close()
                 return found
-            data = source.read_at(0, source.size)
         except BaseException:
             source.close()
             raise
