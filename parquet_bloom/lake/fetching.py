@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from ..file.held_chunk import HeldChunk
 from ..file.values import DISTANT_BUFFER_BYTES, Chunk
 from ..metadata.footer import Leaf
 from ..storage import Source
+from ..threads import stoppable_pool
 
 T = TypeVar("T")
 
@@ -111,7 +112,7 @@ def fetched(
     """
     waiting: deque[tuple[T, int, Future[ParquetBloomError | None] | None]] = deque()
     total = 0
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="parquet_bloom") as pool:
+    with stoppable_pool(_SIDE_BY_SIDE) as pool:
         try:
             for task, chunks in tasks:
                 size = 0 if chunks is None else chunks.num_bytes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..storage import Folder, file_system, is_local, is_url
-from ..threads import processors
+from ..threads import in_order, processors
 from . import layouts, sources
 from . import manifest as manifests
 from .file_table import FileTable
@@ -246,14 +246,14 @@ class LakeIndex:
         if not self._judges or not self._remote:
             manifest, segments = opened(self._folder, known, tables, manifest, ahead=ahead)
             return manifest, segments, self._listing(manifest) if self._judges else None
-        listings: list[Future[sources.Listing | None]] = []
-        with ThreadPoolExecutor(1, thread_name_prefix="parquet_bloom") as pool:
+        listings: list[Iterator[sources.Listing | None]] = []
+        with ExitStack() as stack:
 
             def begin(newest: Manifest) -> None:
-                listings.append(pool.submit(self._listing, newest))
+                listings.append(stack.enter_context(in_order(self._listing, [newest], 1)))
 
             manifest, segments = opened(self._folder, known, tables, manifest, begin, ahead)
-            return manifest, segments, listings[-1].result()
+            return manifest, segments, next(listings[-1])
 
     @property
     def _tables(self) -> Mapping[str, FileTable]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage import Folder, is_local
+from ..threads import in_order
 from . import layouts
 from .file_table import NOT_COVERED, FileTable
 from .manifest import ColumnPart, Manifest, SegmentInfo
@@ -133,10 +133,15 @@ def _opening(parts: Sequence[OpenPart]) -> Iterator[None]:
     if not parts:
         yield
         return
-    with ThreadPoolExecutor(min(len(parts), _PARTS_AT_A_TIME), thread_name_prefix="parquet_bloom") as pool:
-        for part in parts:
-            pool.submit(lambda part: part.readers, part)
+
+    def begin(part: OpenPart) -> None:
+        with suppress(ParquetBloomError):
+            part.readers  # noqa: B018  # which opens it
+
+    with in_order(begin, parts, min(len(parts), _PARTS_AT_A_TIME)) as opening:
         yield
+        for _ in opening:
+            pass
 
 
 class Segment:

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Sequence
 
 from ..errors import StorageError
+from .objects.client import Listed
 from .objects.errors import is_missing, translated
 from .objects.listing import _known as known_of
 from .objects.location import Known, ObjectPlace
@@ -33,7 +34,7 @@ def names(place: ObjectPlace) -> dict[str, tuple[int, int, Known]]:
         item["path"][start:]: (
             item["size"],
             nanoseconds(item["last_modified"]),
-            known_of(place, item["path"], item["size"], item["e_tag"]),
+            known_of(place, Listed(item["path"], item["size"], item["e_tag"])),
         )
         for item in listed
         if item["path"][start:]
