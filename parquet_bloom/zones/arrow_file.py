@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ..core.sizing import BLOCK_BYTES
 from ..errors import BrokenZonesError, first_line
+from ..file.held_chunk import HeldChunk, HeldFile
 from ..storage import Source
 from .filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
 from .manifest import KEY
-from .packed import is_sealed, unpacked, zones_of
+from .packed import is_sealed, keep_end, unpacked, zones_of
 from .schema import FILTERS, NUMBERS, SCHEMA, numbers_of, require_schema
 
 MAGIC = b"ARROW1"
@@ -53,7 +54,11 @@ def read_arrow(source: Source) -> Opened:
     """
     path = source.name
     try:
-        with source.arrow_file() as opened, pa.ipc.open_file(opened) as reader:
+        keep_end(source, _footer_start(source))
+        kept, kept_from = source.kept
+        chunk = HeldChunk(kept_from, memoryview(kept))
+        opened = source.arrow_file() if source.path is not None else pa.PythonFile(HeldFile(source, chunk), mode="r")
+        with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
             require_schema(schema, path)
             sealed = _sealed(source, schema)

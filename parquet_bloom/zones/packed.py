@@ -2,14 +2,13 @@
 
 Beside its zones' table, which everybody can read, an index has its zones once more in the metadata: how many rows each
 has, and which have nulls. What is said of files is packed: zlib, then base64, since metadata are text. Right before the
-container's footer stand 16 random bytes, the seal, which the metadata name. Another program that writes the table anew,
+container's footer stand 16 bytes, the seal, which the metadata name. Another program that writes the table anew,
 maybe with its rows in another order, keeps the metadata but not the seal, and then the table itself is read.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.xxh64 import hash_one
 from ..errors import BrokenZonesError
 from ..storage import Source
 from .manifest import KEY
@@ -31,9 +31,9 @@ _MOST_BYTES = 1 << 31  # of what was packed
 _NEAR = 64  # bytes before a footer among which the seal is: Arrow has its end of stream between them
 
 
-def new_seal() -> bytes:
-    """16 bytes that are in no other file."""
-    return secrets.token_bytes(SEAL_BYTES)
+def seal_of(metadata: Mapping[bytes, bytes]) -> bytes:
+    """16 bytes that stand before the footer of no other index, and are the same whenever one is built again."""
+    return b"".join(hash_one(prefix + metadata[KEY]).to_bytes(8, "little") for prefix in (b"seal 0", b"seal 1"))
 
 
 def packed(metadata: Mapping[bytes, bytes], seal: bytes) -> dict[bytes, bytes]:
@@ -61,6 +61,17 @@ def unpacked(metadata: Mapping[bytes, bytes], path: str | None) -> dict[bytes, b
         except (zlib.error, ValueError) as error:
             raise BrokenZonesError(f"metadata: what it says of files cannot be unpacked: {error}", path=path) from error
     return found
+
+
+def keep_end(source: Source, footer_start: int) -> None:
+    """Have the whole footer of a distant file, and what is right before it, at hand; nothing of it is read twice."""
+    if source.path is None:
+        kept, kept_from = source.kept
+        start = max(0, footer_start - _NEAR)
+        if not kept:
+            kept_from = source.size
+        if start < kept_from:
+            source.keep(start, source.read_at(start, kept_from - start) + kept)
 
 
 def is_sealed(source: Source, metadata: Mapping[bytes, bytes], footer_start: int) -> bool:

@@ -19,13 +19,13 @@ from ..file.fingerprint import require_plain
 from ..file.reader import read_footer
 from ..file.values import ColumnReader
 from ..hashing.physical import ColumnType, Kind
-from ..metadata.footer import Footer, Leaf
+from ..metadata.footer import TAIL_BYTES, Footer, Leaf
 from ..metadata.page_index import HEAD_BYTES, PLAIN, read_page_header
 from ..storage import Source
 from .arrow_file import Opened
 from .filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
 from .manifest import KEY
-from .packed import is_sealed, unpacked, zones_of
+from .packed import is_sealed, keep_end, unpacked, zones_of
 from .schema import FILTERS, ITEMS_KEY, NUMBERS, SCHEMA, numbers_of
 
 MAGIC = b"PAR1"
@@ -45,6 +45,8 @@ def read_parquet(source: Source) -> Opened:
     ParquetBloomError
         It cannot be read as one.
     """
+    length = int.from_bytes(source.read_at(source.size - TAIL_BYTES, 4), "little")
+    keep_end(source, max(0, source.size - TAIL_BYTES - length))
     footer = read_footer(source)
     leaves = _leaves(footer, source.name)
     rows = sum(map(footer.num_rows_of, range(footer.num_row_groups)))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..storage import Rewrite
-from .packed import new_seal, packed
+from .packed import packed, seal_of
 from .schema import FILTERS, NUMBERS, SCHEMA
 
 _BYTES_A_BATCH = 1 << 25  # of filters, in a row group or batch
@@ -75,7 +75,7 @@ def write_index(
     StorageError
         It cannot be written.
     """
-    seal = new_seal()
+    seal = seal_of(metadata)
     schema = SCHEMA.with_metadata(packed(metadata, seal))
     batch = zones_a_batch(filter_bytes)
     write = _write_parquet if container == "parquet" else _write_arrow

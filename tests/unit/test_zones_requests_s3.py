@@ -15,7 +15,12 @@ import pytest
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError
+from parquet_bloom.hashing.physical import ColumnType, Kind
+from parquet_bloom.storage import create
 from parquet_bloom.zones import packed, parquet_file, write
+from parquet_bloom.zones.manifest import Manifest
+from parquet_bloom.zones.reports import ZonedFile
+from parquet_bloom.zones.schema import ZONE, Sizes
 
 FILES, GROUPS, ROWS = 6, 20, 64
 CONTAINERS = ["parquet", "arrow"]
@@ -180,6 +185,46 @@ def test_places_that_are_not_proved_are_looked_for(
                 assert len(answers) <= 3
 
 
+def made_up(path: Path, container: str, files: int, zones_each: int, filter_bytes: int) -> Any:
+    """Write an index over files that there are none of; returns its filters' bits."""
+    table = np.zeros(files * zones_each, ZONE)
+    table["fragment_id"] = np.repeat(np.arange(files), zones_each)
+    table["zone_start"], table["zone_length"] = np.tile(np.arange(zones_each) * 5, files), 5
+    rng = np.random.default_rng(1)
+    column_type = ColumnType("INT64", Kind.INTEGER, 8, bits=64, signed=True)
+    prints = rng.integers(0, 1 << 62, (files, 2)).tolist()
+    stamps = [b"\xff\x00" + rng.bytes(16).hex().encode() for _ in range(files)]
+    of = [ZonedFile(n, f"/{n}", 1, stamps[n], *prints[n], column_type, 1) for n in range(files)]
+    counts = np.full(files, 5 * zones_each, np.int64)
+    manifest = Manifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
+    told = packed.zones_told(table, 5, write.zones_a_batch(filter_bytes))
+    metadata = Sizes(5, 0.01).metadata | manifest.to_metadata(table, told)
+    bits = rng.integers(0, 256, len(table) * filter_bytes).astype(np.uint8)
+
+    def read(first: int, some: int) -> Any:
+        return bits[first * filter_bytes : (first + some) * filter_bytes]
+
+    with create(str(path)) as new:
+        write.write_index(new, container, table, filter_bytes, read, metadata)
+        new.commit()
+    return bits
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize(("files", "requests"), [(1_000, 1), (5_000, 2)])
+def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, files: int, requests: int) -> None:
+    made_up(tmp_path / "z", container, files, 4, 4096)
+    size = (tmp_path / "z").stat().st_size
+    s3.put("z", (tmp_path / "z").read_bytes())
+    s3.clear_log()
+    with zones.open(s3.url("z"), storage_options=s3.storage_options) as index:
+        assert index.files is not None
+        assert len(index.files) == files
+        assert len(index) == 4 * files
+    assert len(s3.log) == requests, s3.log
+    assert sum(request.received for request in s3.log) <= max(65_536, size // 100)
+
+
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("filter_bytes", [32, 64, 1024])
 @pytest.mark.parametrize("count", [1, 3, write.zones_a_batch(32), write.zones_a_batch(32) + 1])
@@ -189,28 +234,8 @@ def test_filters_are_where_they_are_supposed(
     """The written file proves the guess, whatever the sizes: else every lookup would read whole row groups."""
     if count * filter_bytes > 1 << 20:
         pytest.skip("the same as with fewer")
-    from parquet_bloom.hashing.physical import ColumnType, Kind
-    from parquet_bloom.storage import create
-    from parquet_bloom.zones.manifest import Manifest
-    from parquet_bloom.zones.reports import ZonedFile
-    from parquet_bloom.zones.schema import ZONE, Sizes
-
-    table = np.zeros(count, ZONE)
-    table["zone_start"], table["zone_length"] = np.arange(count) * 5, 5
-    file = ZonedFile(0, "/a", 1, b"\xff\x00", 1, 2, ColumnType("INT64", Kind.INTEGER, 8, bits=64, signed=True), 1)
-    one = np.zeros(1, np.int64)
-    manifest = Manifest("id", filter_bytes, [file], one, one, np.array([5 * count], np.int64))
-    told = packed.zones_told(table, 5, write.zones_a_batch(filter_bytes))
-    metadata = Sizes(5, 0.01).metadata | manifest.to_metadata(table, told)
-    bits = np.random.default_rng(1).integers(0, 256, count * filter_bytes).astype(np.uint8)
-
-    def read(first: int, some: int) -> Any:
-        return bits[first * filter_bytes : (first + some) * filter_bytes]
-
     path = tmp_path / f"z.{container}"
-    with create(str(path)) as new:
-        write.write_index(new, container, table, filter_bytes, read, metadata)
-        new.commit()
+    bits = made_up(path, container, 1, count, filter_bytes)
 
     def refuse(*_: Any) -> Any:
         raise AssertionError("the places are looked for")
@@ -220,7 +245,7 @@ def test_filters_are_where_they_are_supposed(
     monkeypatch.setattr("parquet_bloom.zones.arrow_file._columns", refuse)
     with zones.open(path) as index:
         assert index.files is not None
-        assert index.files[0].stamp == b"\xff\x00"
+        assert index.files[0].stamp.startswith(b"\xff\x00")
         came = b"".join(bitset.tobytes() for bitset in index.bitsets())
     assert came == bits.tobytes()
     if container == "parquet":
