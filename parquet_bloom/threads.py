@@ -54,6 +54,21 @@ def processors() -> int:
 
 
 @contextmanager
+def stoppable_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that give up what waits for an answer (see `raise_if_stopped`) when the context is left."""
+    stop = _Stop(getattr(_current, "stop", None))
+
+    def begin() -> None:
+        _current.stop = stop
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=begin) as pool:
+        try:
+            yield pool
+        finally:
+            stop.set()
+
+
+@contextmanager
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[Iterator[R]]:
     """`map(function, items)` by `threads` threads, begun on entry and at most AHEAD items a thread ahead of its taker.
 

@@ -20,7 +20,7 @@ from ..metadata.footer import Footer, Leaf
 from .columns import type_of
 from .fingerprint import require_plain
 from .reader import BloomFile
-from .values import ColumnReader
+from .values import Chunk, ColumnReader
 
 PIECE_ROWS = 1 << 16  # hashed at once, of an array that is in memory already
 
@@ -60,10 +60,11 @@ class ColumnHashes:
             error.path = error.path or file.path
             raise
 
-    def of(self, row_group: int) -> NDArray[np.uint64]:
+    def of(self, row_group: int, chunk: Chunk = None) -> NDArray[np.uint64]:
         """Those of a row group, in no particular order; they take a `HashSet` of them, and the array.
 
-        That the file was not changed meanwhile is for the caller to check (`file.source.check_unchanged`).
+        That the file was not changed meanwhile is for the caller to check (`file.source.check_unchanged`). For `chunk`
+        see `ColumnReader.batches`.
 
         Raises
         ------
@@ -73,7 +74,7 @@ class ColumnHashes:
         distinct = HashSet(self._counts[row_group])
         try:
             if not self._file.footer.empty_row_groups[row_group]:
-                for storage in self._reader.occurring(row_group):
+                for storage in self._reader.occurring(row_group, chunk):
                     _add(distinct, storage, self.column_type)
         except ParquetBloomError as error:
             error.path = error.path or self._file.path

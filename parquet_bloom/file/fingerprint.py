@@ -60,24 +60,116 @@ def chunk_bytes_fingerprint(source: Source, footer: Footer, leaves: Iterable[Lea
     TruncatedFileError, StorageError
         The file ends before its pages do, or cannot be read.
     """
-    chosen = sorted({leaf.index: leaf for leaf in leaves}.values(), key=lambda leaf: leaf.index)
     try:
-        spans = _spans(footer, chosen)
+        spans = _spans(footer, _chosen(leaves))
     except ParquetBloomError as error:
         error.path = error.path or source.name
         raise
-    sums = bytearray()
-    for row_group, index, _, length in spans:
-        sums += _CHUNK.pack(row_group, index, length)
-    total = hash_one(sums)
+    total = _first_sum(spans)
     for offsets, lengths in _batches(spans):
         data = source.gather(np.array(offsets, np.int64), np.array(lengths, np.int64)).data
-        found, at = [total], 0
+        sums, at = [], 0
         for length in lengths:
-            found.append(hash_one(data[at : at + length]))
+            sums.append(hash_one(data[at : at + length]))
             at += length
-        total = hash_one(struct.pack(f"<{len(found)}Q", *found))
+        total = _next_sum(total, sums)
     return total
+
+
+class ColumnSums:
+    """The same number, made of chunks that somebody else reads, whichever comes first. Threads may note them.
+
+    Parameters
+    ----------
+    footer, leaves, path : as of `chunk_bytes_fingerprint`, which has the same errors; the path is for those.
+
+    Attributes
+    ----------
+    spans : {(row group, leaf's index): (offset, length)} of every chunk.
+    """
+
+    def __init__(self, footer: Footer, leaves: Iterable[Leaf], path: str | None = None):
+        try:
+            self._in_order = _spans(footer, _chosen(leaves))
+        except ParquetBloomError as error:
+            error.path = error.path or path
+            raise
+        self.spans = {(row_group, leaf): (offset, length) for row_group, leaf, offset, length in self._in_order}
+        self._sums: dict[tuple[int, int], list[int]] = {}
+
+    def note(self, row_group: int, leaf: int, data: memoryview) -> None:
+        """All bytes of a chunk have come."""
+        starts = range(0, len(data), PIECE_BYTES)
+        self._sums[row_group, leaf] = [hash_one(data[start : start + PIECE_BYTES]) for start in starts]
+
+    def passing(self, row_group: int, leaf: int) -> PassingChunk:
+        """What takes a chunk piece by piece; the chunk counts once that is complete."""
+        sums: list[int] = []
+        self._sums[row_group, leaf] = sums
+        return PassingChunk(*self.spans[row_group, leaf], sums)
+
+    def fingerprint(self) -> int:
+        """Of all chunks; KeyError if one has not come."""
+        total = _first_sum(self._in_order)
+        sums = [each for row_group, leaf, *_ in self._in_order for each in self._sums[row_group, leaf]]
+        for _, lengths in _batches(self._in_order):
+            total = _next_sum(total, sums[: len(lengths)])
+            sums = sums[len(lengths) :]
+        return total
+
+
+class PassingChunk:
+    """A column chunk that is too long to be held: its bytes are summed as somebody else reads them.
+
+    Parameters
+    ----------
+    offset, length : the chunk.
+    sums : takes what comes of each piece.
+    """
+
+    def __init__(self, offset: int, length: int, sums: list[int]):
+        self._next, self._end = offset, offset + length  # up to where bytes have come
+        self._sums = sums
+        self._held = bytearray()
+
+    def see(self, offset: int, data: bytes | memoryview) -> bool:
+        """Take what was read at a place; False if bytes before it are missing. What came before is not taken again."""
+        if offset > self._next:
+            return offset >= self._end
+        fresh = memoryview(data)[self._next - offset : self._end - offset]
+        self._next += len(fresh)
+        while fresh.nbytes:
+            room = PIECE_BYTES - len(self._held)
+            self._held += fresh[:room]
+            fresh = fresh[room:]
+            if len(self._held) == PIECE_BYTES:
+                self._put()
+        return True
+
+    def complete(self, source: Source) -> None:
+        """Read what nobody has read: pages behind the last value, or bytes that were skipped."""
+        while self._next < self._end:
+            length = min(PIECE_BYTES, self._end - self._next)
+            self.see(self._next, source.read_at(self._next, length))
+        if self._held:
+            self._put()
+
+    def _put(self) -> None:
+        self._sums.append(hash_one(self._held))
+        self._held = bytearray()
+
+
+def _chosen(leaves: Iterable[Leaf]) -> list[Leaf]:
+    return sorted({leaf.index: leaf for leaf in leaves}.values(), key=lambda leaf: leaf.index)
+
+
+def _first_sum(spans: Iterable[tuple[int, int, int, int]]) -> int:
+    """What stands for the chunks' places among the others, and their lengths."""
+    return hash_one(b"".join(_CHUNK.pack(row_group, leaf, length) for row_group, leaf, _, length in spans))
+
+
+def _next_sum(total: int, sums: list[int]) -> int:
+    return hash_one(struct.pack(f"<{len(sums) + 1}Q", total, *sums))
 
 
 def _spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]]:

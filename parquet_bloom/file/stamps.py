@@ -10,7 +10,18 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from ..errors import ParquetBloomError, StorageError
 from ..metadata.footer import Leaf
-from ..storage import DATED, Entry, FileIdentity, RemoteIdentity, Source, is_local, is_url, look_at, open_source
+from ..storage import (
+    DATED,
+    Entry,
+    FileIdentity,
+    ObjectSource,
+    RemoteIdentity,
+    Source,
+    is_local,
+    is_url,
+    look_at,
+    open_source,
+)
 from ..threads import in_order
 from .fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from .footer_cache import FAR_SETTLED_NS, SETTLED_NS
@@ -84,6 +95,16 @@ def settle(source: Source) -> bytes:
     return settled_stamp(source.identity)
 
 
+def require_unchanged(source: Source) -> None:
+    """Raise ConcurrentChangeError if what was read of a file may be of several states of it.
+
+    Of an object with a strong etag nothing is asked: every request for a range of it carried that etag, and what came
+    was compared with it, which proves as much.
+    """
+    if not (isinstance(source, ObjectSource) and source.identity.etag is not None):
+        source.check_unchanged()
+
+
 def stamps_of(
     entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
 ) -> list[tuple[int, bytes] | None]:
@@ -155,7 +176,7 @@ def still_same(
             same = footer_fingerprint(file.footer) == footer
             if same:
                 same = chunk_bytes_fingerprint(source, file.footer, leaves_of(file)) == data
-            source.check_unchanged()
+            require_unchanged(source)
     except ParquetBloomError:
         return False, NONE
     return same, settled

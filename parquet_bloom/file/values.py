@@ -21,6 +21,8 @@ from ..hashing.physical import JULIAN_EPOCH_DAY, LONGEST_DECIMAL, NANOS_PER_DAY,
 from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
+from .fingerprint import PassingChunk
+from .held_chunk import HeldChunk, HeldFile
 from .page_claims import CheckedPages, PageClaimError, require_pages
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
@@ -33,6 +35,9 @@ WHOLE_BYTES = 1 << 20  # of a column chunk that is read at once
 BUFFER_BYTES = 1 << 17  # read at once of a longer one: it need not fit in memory
 SLACK_BYTES = 100  # that pyarrow allows a chunk by parquet-mr before 1.2.9, which did not count a dictionary's header
 DISTANT_BUFFER_BYTES = 1 << 23  # both, of files that are not local, where it is the number of requests that takes time
+
+Chunk = HeldChunk | PassingChunk | None
+"""What is known of a column chunk's bytes, or wants to know them."""
 
 
 class ColumnReader:
@@ -59,21 +64,28 @@ class ColumnReader:
         problem = f"cannot be read: {reason.splitlines()[0] if reason else 'no reason given'}"
         return UnreadableColumnError(problem, path=self._source.name, row_group=row_group, column=self.leaf.name)
 
-    def batches(self, row_group: int) -> Iterator[pa.Array]:
+    def batches(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array]:
         """The values of a row group in file order, 8,192 rows at a time; those of lists one behind the other.
+
+        Parameters
+        ----------
+        chunk : bytes of the column chunk that have been read already, so that they are not read again, or what takes
+            them as they come by; None for neither.
 
         Raises
         ------
         UnreadableColumnError
             The pages cannot be decoded, or hold other than the announced number of rows.
         """
-        for array in self._decoded(row_group, BATCH_ROWS, []):
+        for array in self._decoded(row_group, BATCH_ROWS, [], chunk):
             yield arrays.leaf_values(array)
 
-    def _decoded(self, row_group: int, batch_rows: int, dictionaries: list[str]) -> Iterator[pa.Array]:
+    def _decoded(
+        self, row_group: int, batch_rows: int, dictionaries: list[str], chunk: Chunk = None
+    ) -> Iterator[pa.Array]:
         num_rows = 0
         try:
-            opened, buffer_bytes = self._checked(row_group)
+            opened, buffer_bytes = self._checked(row_group, chunk)
             with opened:
                 file = pq.ParquetFile(
                     opened,
@@ -90,42 +102,46 @@ class ColumnReader:
         if num_rows != self._footer.num_rows_of(row_group):
             raise self._unreadable(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
 
-    def _checked(self, row_group: int) -> tuple[pa.NativeFile, int]:
+    def _checked(self, row_group: int, chunk: Chunk) -> tuple[pa.NativeFile, int]:
         """A file whose pages of a row group claim no more than there is, and how many bytes pyarrow is to buffer.
 
         What is not buffered (0) is read whole, and pages are cut out of it, so that claims take no memory.
         """
-        chunk = self._metadata.row_group(row_group).column(0)
-        start, size = chunk.data_page_offset, chunk.total_compressed_size
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
-            start = chunk.dictionary_page_offset
+        told = self._metadata.row_group(row_group).column(0)
+        start, size = told.data_page_offset, told.total_compressed_size
+        if told.has_dictionary_page and 0 < told.dictionary_page_offset < start:
+            start = told.dictionary_page_offset
         distant = self._source.path is None
         end = start + size + (SLACK_BYTES if _counts_no_header(self._footer.created_by) else 0)
         if 0 <= start <= start + size <= self._source.size and size <= (
             DISTANT_BUFFER_BYTES if distant else WHOLE_BYTES
         ):
-            return self._source.arrow_file(), 0
+            return self._opened(chunk), 0
         if distant:
-            pages = CheckedPages(self._source.arrow_file(), start, end, chunk.num_values)
+            pages = CheckedPages(self._opened(chunk), start, end, told.num_values)
             return pa.PythonFile(pages, mode="r"), DISTANT_BUFFER_BYTES
-        require_pages(self._source, start, end, chunk.num_values)
+        require_pages(self._source, start, end, told.num_values)
         return self._source.arrow_file(), BUFFER_BYTES
+
+    def _opened(self, chunk: Chunk) -> pa.NativeFile:
+        return self._source.arrow_file() if chunk is None else pa.PythonFile(HeldFile(self._source, chunk), mode="r")
 
     def all_null(self, row_group: int) -> bool:
         """Whether a row group has no value but nulls. Reads it up to the first one."""
         return all(array.null_count == len(array) for array in self.batches(row_group))
 
-    def occurring(self, row_group: int) -> Iterator[pa.Array]:
+    def occurring(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array]:
         """Every value that occurs in a row group, at least once: what filters are built from. Each is of its type.
 
-        Where a dictionary holds the values, they are taken from it, once for many rows.
+        Where a dictionary holds the values, they are taken from it, once for many rows. For `chunk` see `batches`.
 
         Raises
         ------
         UnreadableColumnError
             The pages cannot be decoded, or a value is outside its type, so that readers would show another one.
         """
-        for array in self._from_dictionary(row_group) if self._has_dictionary(row_group) else self.batches(row_group):
+        from_dictionary = self._has_dictionary(row_group)
+        for array in self._from_dictionary(row_group, chunk) if from_dictionary else self.batches(row_group, chunk):
             problem = outside_type(array, self.column_type)
             if problem:
                 raise self._unreadable(problem, row_group)
@@ -144,9 +160,9 @@ class ColumnReader:
         # pyarrow makes no dictionary of delta pages, to which writers of version 2 turn when they give theirs up.
         return bool(chunk.has_dictionary_page and small and set(chunk.encodings) <= DICTIONARY_ENCODINGS)
 
-    def _from_dictionary(self, row_group: int) -> Iterator[pa.Array]:
+    def _from_dictionary(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
         path = self._metadata.schema.column(0).path
-        for array in self._decoded(row_group, DICTIONARY_ROWS, [path]):
+        for array in self._decoded(row_group, DICTIONARY_ROWS, [path], chunk):
             values = arrays.leaf_values(array)
             numbers = values.indices.drop_null().to_numpy()
             if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(values.dictionary):

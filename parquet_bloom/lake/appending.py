@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from ..storage import Entry, Folder
 from . import manifest as manifests
 from . import sources
 from .building import SegmentBuilder
-from .file_table import FileRecord
+from .file_table import FileRecord, FileTable
 from .hashed import OpenedFile, Piece, pieces
 from .live import Judge, Live, PathTable, unjudged
 from .maintenance import restamp, swept, tiered
@@ -28,6 +28,23 @@ from .segment import Segment
 from .state import changing
 
 Progress = Callable[[int, int], None]
+
+
+class Appended(NamedTuple):
+    """What an append has come to.
+
+    Attributes
+    ----------
+    report : for the caller.
+    roots : the folders, patterns or table that the files were found in.
+    manifest : what the index is now.
+    tables : of its new segments' files, by their names.
+    """
+
+    report: AppendReport
+    roots: Mapping[str, Any]
+    manifest: Manifest
+    tables: Mapping[str, FileTable]
 
 
 def append(
@@ -41,9 +58,10 @@ def append(
     threads: int,
     progress: Progress | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
-) -> tuple[AppendReport, Mapping[str, Any]]:
-    """See `LakeIndex.append`; also gives the folders, patterns or table that the files were found in."""
-    with changing(folder) as (manifest, segments):
+    tables: Mapping[str, FileTable] = {},
+) -> Appended:
+    """See `LakeIndex.append`; for `tables` see `opened`."""
+    with changing(folder, tables) as (manifest, segments):
         listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
         roots = sources.merged(manifest.lake, listing.roots)
         sources.require_outside(folder.path, roots)
@@ -60,8 +78,8 @@ def append(
             appending.read(todo, lake_filesystem, threads, progress, on_error)
             made = appending.finish()
         names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
-        commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
-        return report, listing.roots
+        now = commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
+        return Appended(report, listing.roots, now, appending.tables)
 
 
 def unknown(entries: Sequence[Entry], live: Live) -> list[Entry]:
@@ -81,8 +99,10 @@ def commit(
     snapshot: Mapping[str, Any],
     memory_limit: int,
     report: AppendReport,
-) -> None:
+) -> Manifest:
     """Let segments that have been written be part of an index; what went before in their place goes.
+
+    Returns the manifest that holds now.
 
     Parameters
     ----------
@@ -95,10 +115,11 @@ def commit(
     before = restamp(folder, segments, before, live)
     following = manifest.next(segments=(*before, *made), lake=roots, snapshot=dict(snapshot) or manifest.snapshot)
     if not made and replace(following, number=manifest.number) == manifest:
-        return  # nothing has changed
+        return manifest  # nothing has changed
     following, report.merged = tiered(folder, following, memory_limit)
     manifests.write(folder, following)
-    swept(folder, following)
+    swept(folder, following, before=manifest)
+    return following
 
 
 def _without(
@@ -127,6 +148,7 @@ class _Appending:
         self._report = report
         self._builder = self._new()
         self._made: list[SegmentInfo] = []
+        self.tables: dict[str, FileTable] = {}
         # What no file has is a mistake, unless files that are indexed have it: columns come and go.
         known = {part.column for segment in manifest.segments for part in segment.parts}
         self._missing = set(manifest.columns) - known
@@ -143,7 +165,9 @@ class _Appending:
         """Read all files; the first error is raised unless somebody takes errors."""
         failed: ParquetBloomError | None = None
         done = 0
-        with closing(pieces(entries, self._manifest.columns, filesystem, threads, self._listing.find)) as found:
+        columns, find = self._manifest.columns, self._listing.find
+        reading = pieces(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        with closing(reading) as found:
             for piece in found:
                 opened_file = piece.opened
                 try:
@@ -217,8 +241,7 @@ class _Appending:
     def _roll(self, row_groups: int) -> None:
         """Begin another segment where the units of this one are used up."""
         if not self._builder.has_room(row_groups):
-            made = self._builder.finish()
-            self._made += [made] if made else []
+            self._finish_segment()
             self._builder = self._new()
             if not self._builder.has_room(row_groups):
                 raise ParquetBloomError(f"a file of {row_groups:,} row groups has too many for this index")
@@ -235,8 +258,13 @@ class _Appending:
         )
 
     def finish(self) -> list[SegmentInfo]:
+        self._finish_segment()
+        return self._made
+
+    def _finish_segment(self) -> None:
         made = self._builder.finish()
-        return self._made + ([made] if made else [])
+        self._made += [made] if made else []
+        self.tables |= self._builder.tables
 
     def close(self) -> None:
         self._builder.close()
@@ -297,9 +325,10 @@ def append_batches(
     *,
     memory_limit: int,
     progress: Callable[[int], None] | None = None,
-) -> AppendReport:
-    """See `LakeIndex.append_batches`."""
-    with changing(folder) as (manifest, segments):
+    tables: Mapping[str, FileTable] = {},
+) -> Appended:
+    """See `LakeIndex.append_batches`; for `tables` see `opened`."""
+    with changing(folder, tables) as (manifest, segments):
         if manifest.granularity != "file":
             raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
         report = AppendReport()
@@ -307,5 +336,6 @@ def append_batches(
             names = appending.take_batches(batches, progress)
             made = appending.finish()
         live = unjudged(segments)
-        commit(folder, manifest, segments, live, made, names, manifest.lake, manifest.snapshot, memory_limit, report)
-        return report
+        told = manifest.lake, manifest.snapshot
+        now = commit(folder, manifest, segments, live, made, names, *told, memory_limit, report)
+        return Appended(report, manifest.lake, now, appending.tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
-from ..storage import Folder
+from ..storage import Folder, is_local
+from ..threads import in_order
 from . import layouts
-from .file_table import FileRecord, FileRows
+from .file_table import FileRecord, FileRows, FileTable
 from .manifest import ColumnPart, Key, SegmentInfo
 from .part import PartWriter
+
+_SENT_AT_A_TIME = 4
 
 
 @dataclass
@@ -37,6 +40,7 @@ class SegmentBuilder:
     Attributes
     ----------
     num_units : given out so far.
+    tables : the table of the segment's files by its name, once that is written.
     """
 
     folder: Folder
@@ -47,6 +51,7 @@ class SegmentBuilder:
     memory_limit: int
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     num_units: int = 0
+    tables: dict[str, FileTable] = field(default_factory=dict)
     _rows: FileRows = field(init=False)
     _parts: dict[Key, _Part] = field(default_factory=dict)
     _abandoned: list[int] = field(default_factory=list)
@@ -91,17 +96,24 @@ class SegmentBuilder:
         if len(self._abandoned) == len(self._rows):
             self.close()
             return None
-        parts = []
-        for key, part in self._parts.items():
-            parts.append(ColumnPart(*key, (part.writer.finish(self.num_units),)))
-        self.close()
-        return self.with_parts(parts)
 
-    def with_parts(self, parts: Sequence[ColumnPart]) -> SegmentInfo:
-        """The segment whose parts have been written; only the table of its files is left to be."""
+        def finished(part: tuple[Key, _Part]) -> ColumnPart:
+            return ColumnPart(*part[0], (part[1].writer.finish(self.num_units),))
+
+        if is_local(self.folder.filesystem, [self.folder.path]):
+            made = self.with_parts(list(map(finished, self._parts.items())))
+        else:  # sending is mostly waiting
+            with in_order(finished, self._parts.items(), _SENT_AT_A_TIME) as parts:
+                made = self.with_parts(parts)
+        self.close()
+        return made
+
+    def with_parts(self, parts: Iterable[ColumnPart]) -> SegmentInfo:
+        """The segment whose parts have been written, or are being; only the table of its files is left to be."""
         files = f"{self.name}.files"
         table = self._rows.table()
         table.write(self.folder, files)
+        self.tables[files] = table
         removed = np.array(self._abandoned, np.int64)
         return SegmentInfo(self.name, files, len(table), self.num_units, tuple(parts), removed)
 

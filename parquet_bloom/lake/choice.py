@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,11 +15,14 @@ from ..predicate.decide import Answer, Decider, Question
 from ..predicate.evidence import UNKNOWN, ColumnEvidence, domain_array
 from ..predicate.tree import Node
 from ..storage import Entry
+from ..threads import in_order
 from . import sources
 from .file_table import NOT_COVERED
 from .live import PathTable, Place, same_as
 from .segment import OpenPart, Segment
 from .state import State
+
+_SEGMENTS_AT_A_TIME = 16
 
 Trusted = Callable[[str, ColumnType], bool]
 
@@ -74,6 +78,7 @@ class Chooser:
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
+        self._counting = threading.Lock()
         self._state = state
         self._filesystem = filesystem
         self._trusted = trusted
@@ -100,6 +105,7 @@ class Chooser:
         names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
         owners, numbers = self._paths.find(names)
         found = [_UNKNOWN] * len(entries)
+        self._ask_ahead(np.unique(owners[owners >= 0]).tolist())
         for place, segment in enumerate(self._state.segments):
             asked = np.flatnonzero(owners == place)
             if not len(asked):
@@ -115,6 +121,7 @@ class Chooser:
 
     def live(self) -> Iterator[tuple[str, Choice]]:
         """Every live file, as was judged when the index was opened, and what the index says of it."""
+        self._ask_ahead(range(len(self._state.segments)))
         for place, (segment, alive) in enumerate(zip(self._state.segments, self._state.live.alive, strict=True)):
             numbers = np.flatnonzero(alive)
             yield from zip(segment.files.paths(numbers), self._choices(place, segment, numbers), strict=True)
@@ -158,6 +165,19 @@ class Chooser:
                 yield Choice(True, True, frozenset(np.flatnonzero(some).tolist()), stamp=stamp)
             else:
                 yield self._none(int(verdicts[first[number]]))
+
+    def _ask_ahead(self, places: Sequence[int]) -> None:
+        """Ask distant segments side by side: each is a few requests, one waiting for the other."""
+        distant = [place for place in places if self._state.segments[place].distant]
+        if len(distant) > 1:
+            asking = in_order(
+                lambda place: self._verdicts_of(place, self._state.segments[place]),
+                distant,
+                min(len(distant), _SEGMENTS_AT_A_TIME),
+            )
+            with asking as verdicts:
+                for _ in verdicts:
+                    pass
 
     def _none(self, verdict: int) -> Choice:
         """That no row matches, by the number of the verdict that says so."""
@@ -203,8 +223,9 @@ class Chooser:
 
     def _answer(self, part: OpenPart, question: Question, segment: Segment, units: NDArray[np.intp]) -> Answer:
         found = part.find(question.hashes)
-        self.requests += found.requests
-        self.bytes_read += found.bytes_read
+        with self._counting:
+            self.requests += found.requests
+            self.bytes_read += found.bytes_read
         if found.unknown:
             self.doubts.update(dict.fromkeys(found.unknown.values()))
             return Answer(np.ones(len(question.places), np.bool_))

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ..core.cuckoo import FINGERPRINT_BITS, MOST_BUCKETS, Layout
 from ..core.cuckoo_rows import RowScan, scan_rows, unpack
 from ..errors import BrokenIndexError, ParquetBloomError
+from ..storage import Entry
 from ..storage.source import LocalSource
 from .cuckoo_build import KIND, ROWS, SLOTS, CuckooWriter, merge
-from .part import Found, PartReader, Sections
+from .part import END_BYTES, Found, PartReader, Sections
 from .sorted_runs import sort_once
 
 __all__ = ["CuckooReader", "CuckooWriter", "expected_false", "merge"]
@@ -39,6 +40,7 @@ class CuckooReader(PartReader):
     ----------
     path, filesystem : the part's file.
     expected_bytes : how long it is, if that is known.
+    known : what a listing told of it.
 
     Attributes
     ----------
@@ -56,9 +58,15 @@ class CuckooReader(PartReader):
         It is missing, or cannot be read.
     """
 
-    def __init__(self, path: str, filesystem: object | None = None, expected_bytes: int | None = None):
+    def __init__(
+        self,
+        path: str,
+        filesystem: object | None = None,
+        expected_bytes: int | None = None,
+        known: Entry | None = None,
+    ):
         self.path = path
-        self._sections = Sections(path, KIND, filesystem)
+        self._sections = Sections(path, KIND, filesystem, known, END_BYTES)
         self._helper: ThreadPoolExecutor | None = None
         self._guard = threading.Lock()
         try:

@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from ..core.xxh64 import hash_keys, hash_one
 from ..errors import BrokenIndexError, StorageError, first_line
 from ..hashing.arrays import keys_of
-from ..storage import Folder
+from ..storage import Folder, ObjectSource
+from . import file_pages
+from .file_pages import FilePages
 
 NOT_COVERED = -1
 
 _TOGETHER = 8192  # records that are converted at a time
+_FEW_PAGES = 16  # that are read by themselves; for paths in more of them all are
+_PAGES_KEPT = 64
 _WORTH_THREADS = 1 << 20  # bytes of a table: of fewer, handing them to threads takes longer than unpacking them
 
 
@@ -59,18 +63,43 @@ class FileRecord:
 class FileTable:
     """The records of a segment's files, by their numbers.
 
-    Attributes
+    Parameters
     ----------
-    table : a row a file: path, size, stamp, footer, data, first_unit, listed, and for each column a part and a doubt.
+    table : see below; None for one that is read from pages, as far as it is asked for.
     num_units : of all files.
+    pages : that it is read from.
     """
 
-    def __init__(self, table: pa.Table, num_units: int):
-        self.table = table.combine_chunks()
+    def __init__(self, table: pa.Table | None, num_units: int, pages: FilePages | None = None):
         self.num_units = num_units
+        self._pages = pages
+        self._page_paths: dict[int, pa.LargeBinaryArray] = {}  # of pages that were read
+        self._told = 0, 0
+        if table is not None:
+            self.__dict__["table"] = table.combine_chunks()
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """A row a file: path, size, stamp, footer, data, first_unit, listed, and for each column a part and a doubt."""
+        assert self._pages is not None
+        return _sound(self._pages.read(), self._pages)
+
+    @property
+    def _in_pages(self) -> FilePages | None:
+        """The pages of a table that has not been read whole."""
+        return None if "table" in self.__dict__ else self._pages
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        pages = self._in_pages
+        return self.table.num_rows if pages is None else pages.num_files
+
+    def new_cost(self) -> tuple[int, int]:
+        """Requests and bytes that reading pages took, beyond what was told before."""
+        if self._pages is None:
+            return 0, 0
+        before, source = self._told, self._pages.source
+        self._told = source.requests, source.bytes_read
+        return self._told[0] - before[0], self._told[1] - before[1]
 
     @classmethod
     def of(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
@@ -84,6 +113,11 @@ class FileTable:
 
     def write(self, folder: Folder, name: str) -> None:
         """Write the table to a file of the index."""
+        if len(self) > file_pages.MANY_FILES:
+            with folder.create(name) as new:
+                file_pages.write_pages(new, self.table, self.num_units, self._constants())
+                new.commit()
+            return
         sink = pa.BufferOutputStream()
         schema = self.table.schema.with_metadata({"num_units": str(self.num_units)})
         options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -106,8 +140,21 @@ class FileTable:
         StorageError
             It cannot be read.
         """
-        with folder.open(name) as source:
-            data = source.read_at(0, source.size)
+        source = folder.open(name)
+        try:
+            pages = FilePages.of(source) if num_files > file_pages.MANY_FILES else None
+            data = b"" if pages is not None else source.read_at(0, source.size)
+            if data.endswith(file_pages.MAGIC):  # written where fewer files were many
+                pages = FilePages(source)
+            if pages is not None:
+                found = cls._of_pages(pages, num_files, num_units)
+                if found._in_pages is None:
+                    source.close()
+                return found
+        except BaseException:
+            source.close()
+            raise
+        source.close()
         body = data[:-8]
         if hash_one(body).to_bytes(8, "little") != data[-8:]:
             raise BrokenIndexError("it does not fit its checksum", path=folder.path_of(name))
@@ -125,6 +172,27 @@ class FileTable:
         if (len(found), found.num_units) != (num_files, num_units):
             problem = f"it holds {len(found)} files of {found.num_units} units, not {num_files} of {num_units}"
             raise BrokenIndexError(problem, path=folder.path_of(name))
+        return found
+
+    @classmethod
+    def _of_pages(cls, pages: FilePages, num_files: int, num_units: int) -> FileTable:
+        """The same of a table in pages, which are read when they are asked for if that takes requests."""
+        if (pages.num_files, pages.num_units) != (num_files, num_units):
+            told = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
+            raise BrokenIndexError(f"it holds {told}", path=pages.source.name)
+        found = cls(None, num_units, pages)
+        if not isinstance(pages.source, ObjectSource):
+            found.table  # noqa: B018  # read now, and the file closed
+        return found
+
+    def _constants(self) -> dict[str, int]:
+        """{column: value} of the parts of columns that have one value in all rows."""
+        found = {}
+        for name in self.table.schema.names:
+            if name.startswith("part "):
+                ends = pc.min_max(self.table[name]).as_py()
+                if ends["min"] == ends["max"] is not None:
+                    found[name] = ends["min"]
         return found
 
     def _require_sound(self) -> None:
@@ -145,8 +213,10 @@ class FileTable:
 
         A file whose values are in no part, and are not said to be in none, would never be found.
         """
+        pages = self._in_pages
         for column in columns:
-            if _part(column) not in self.table.schema.names:
+            known = pages is not None and _part(column) in pages.constants
+            if not known and _part(column) not in self.table.schema.names:
                 return f"it does not say where the values of column '{column}' are"
             parts = self.parts(column)
             if len(parts) and not (parts.min() >= NOT_COVERED and parts.max() < num_parts):
@@ -156,12 +226,45 @@ class FileTable:
     # -------------------------------------------------------------------------------------------------- its columns
 
     def path(self, number: int) -> str:
+        if self._in_pages is not None:
+            return self.paths(np.array([number], np.int64))[0]
         return _decoded(self._paths[number].as_py())
 
     def paths(self, numbers: NDArray[np.int64] | None = None) -> list[str]:
-        """Paths of all files, or of some."""
+        """Paths of all files, or of some.
+
+        Raises
+        ------
+        BrokenIndexError, StorageError, ConcurrentChangeError
+            Pages that they are in cannot be read, or are not what was written.
+        """
+        pages = self._in_pages
+        if pages is not None and numbers is not None:
+            some = self._some_paths(pages, numbers)
+            if some is not None:
+                return some
         chosen = self._paths if numbers is None else self._paths.take(pa.array(numbers))
         return [_decoded(path) for path in chosen.to_pylist()]
+
+    def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
+        """Paths of files in a few pages, of which those that are not at hand are read; None if they are many."""
+        of_page = pages.pages_of(numbers)
+        wanted = np.unique(of_page).tolist()
+        known = self._page_paths
+        missing = [page for page in wanted if page not in known]
+        if len(missing) > _FEW_PAGES:
+            return None
+        if missing:
+            tables = pages.read(missing)
+            known = known if len(known) + len(missing) <= _PAGES_KEPT else {}
+            known = known | {page: _whole(table["path"]) for page, table in zip(missing, tables, strict=True)}
+            if any(page not in known for page in wanted):
+                return None
+            self._page_paths = known
+        return [
+            _decoded(known[page][number - pages.first_of(page)].as_py())
+            for page, number in zip(of_page.tolist(), numbers.tolist(), strict=True)
+        ]
 
     @cached_property
     def _paths(self) -> pa.LargeBinaryArray:
@@ -191,6 +294,9 @@ class FileTable:
     @cached_property
     def first_units(self) -> NDArray[np.int64]:
         """One more than there are files: file i has the units first_units[i] to first_units[i + 1]."""
+        pages = self._in_pages
+        if pages is not None and pages.units_a_file:
+            return np.arange(pages.num_files + 1, dtype=np.int64) * pages.units_a_file
         return np.append(_whole(self.table["first_unit"]).to_numpy(), self.num_units)
 
     def fingerprints(self, number: int) -> tuple[int, int]:
@@ -203,6 +309,9 @@ class FileTable:
 
     def parts(self, column: str) -> NDArray[np.int16]:
         """For each file the number of the part that has its values of a column, or NOT_COVERED."""
+        pages = self._in_pages
+        if pages is not None and _part(column) in pages.constants:
+            return np.full(pages.num_files, pages.constants[_part(column)], np.int16)
         return np.asarray(_whole(self.table[_part(column)]).to_numpy())
 
     def doubt(self, column: str, number: int) -> str | None:
@@ -338,6 +447,18 @@ def _decoded(path: bytes) -> str:
 def encoded(paths: Sequence[str]) -> pa.LargeBinaryArray:
     """Paths as the table has them."""
     return pa.array([_encoded(path) for path in paths], pa.large_binary())
+
+
+def _sound(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
+    """The table that pages make up; BrokenIndexError if that is none."""
+    try:
+        found = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
+        found.table.validate(full=True)
+        found._require_sound()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        problem = f"the table of files cannot be read: {first_line(error)}"
+        raise BrokenIndexError(problem, path=pages.source.name) from error
+    return found.table
 
 
 def _whole(column: pa.ChunkedArray) -> Any:

@@ -1,8 +1,12 @@
-"""Files of the lake, read for the hashes of their indexed columns: many at a time, row group by row group."""
+"""Files of the lake, read for the hashes of their indexed columns: many at a time, row group by row group.
+
+Of files that are not local every byte is read once: column chunks are fetched (see `fetching`), and what is decoded and
+what the file's fingerprint is made of are the same bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -12,18 +16,21 @@ from numpy.typing import NDArray
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.column_hashes import ColumnHashes
 from ..file.columns import find_leaves, holds_elements
-from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
+from ..file.fingerprint import ColumnSums, chunk_bytes_fingerprint, footer_fingerprint
 from ..file.reader import BloomFile
-from ..file.stamps import settle
+from ..file.stamps import require_unchanged, settle
 from ..hashing.physical import ColumnType
 from ..metadata.footer import Leaf
 from ..predicate.evidence import Holds
-from ..storage import Entry, open_source
+from ..storage import Entry, Source, is_local, open_source
 from ..threads import in_order
+from .fetching import FetchedChunks, Fetching, fetched
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 
 _FILES_AHEAD = 4  # opened at a time, so that none is waited for
+_DISTANT_FILES_AHEAD = 32  # the same, of files each of which is a request, and its answer a while in coming
+_FETCHED_BYTES = 128 << 20  # of column chunks that wait to be decoded
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class OpenedFile:
     columns : {column: what is indexed of it}.
     doubts : {column: why it is not indexed}.
     missing : the columns among them that the file does not have.
+    fetching : how its column chunks are read; None where they are read as they are decoded.
     """
 
     entry: Entry
@@ -67,6 +75,7 @@ class OpenedFile:
     doubts: dict[str, str]
     missing: frozenset[str]
     data: int = 0
+    fetching: Fetching | None = None
 
     def data_fingerprint(self) -> int:
         """Of the bytes of the columns that are indexed, as they are stored."""
@@ -82,6 +91,7 @@ class Piece:
     ----------
     opened : the file; None if it could not be opened.
     column, row_group, hashes : what was read; an empty column for the last piece of a file.
+    chunks : bytes that were fetched for it, and others.
     error : what went wrong; no more pieces of the file follow that mean anything.
     entry : the file as it was listed.
     """
@@ -91,6 +101,7 @@ class Piece:
     column: str = ""
     row_group: int = 0
     hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    chunks: FetchedChunks | None = None
     error: ParquetBloomError | None = None
 
     @property
@@ -115,7 +126,7 @@ def open_to_index(
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = settle(source)
-        file = BloomFile(source, None)
+        file = _with_its_end(source)
         found: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
         missing = []
@@ -130,6 +141,18 @@ def open_to_index(
     except BaseException:
         source.close()
         raise
+
+
+def _with_its_end(source: Source) -> BloomFile:
+    """The file, whose last bytes, if they were far to fetch, are kept: column chunks may lie in them."""
+    if source.path is not None:
+        return BloomFile(source, None)
+    length = min(source.size, source.first_read)
+    end = source.read_at(source.size - length, length)
+    source.keep(source.size - length, end)
+    file = BloomFile(source, None)  # which keeps no more than its filters
+    source.keep(source.size - length, end)
+    return file
 
 
 def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
@@ -165,11 +188,12 @@ def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Cover
 
 
 def pieces(
-    entries: Iterable[Entry],
+    entries: Sequence[Entry],
     columns: Sequence[str],
     filesystem: object | None,
     threads: int,
     find: FindLeaf | None = None,
+    memory_limit: int = _FETCHED_BYTES,
 ) -> Generator[Piece, None, None]:
     """Read files, in their order; close the iterator to give up.
 
@@ -177,6 +201,7 @@ def pieces(
     ----------
     threads : that decode and hash.
     find : see `open_to_index`.
+    memory_limit : bytes that wait to be decoded, about.
     """
 
     def opened(entry: Entry) -> Piece:
@@ -186,7 +211,7 @@ def pieces(
             return Piece(entry, None, error=error)
 
     def work(piece: Piece) -> Piece:
-        if piece.opened is None:
+        if piece.opened is None or piece.error is not None:
             return piece
         try:
             return _read(piece, piece.opened)
@@ -195,29 +220,79 @@ def pieces(
             piece.error = error
             return piece
 
+    ahead = _FILES_AHEAD if is_local(filesystem, (entry.path for entry in entries)) else _DISTANT_FILES_AHEAD
+    failed = False
     with (
-        in_order(opened, entries, _FILES_AHEAD) as files,
+        in_order(opened, entries, ahead) as files,
         closing(_tasks(files)) as tasks,
-        in_order(work, tasks, threads) as done,
+        closing(fetched(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
+        in_order(work, _one_by_one(ready), threads) as done,
     ):
-        yield from done
+        for piece in done:
+            failed |= piece.error is not None
+            if piece.last:
+                if piece.opened is not None and not failed:
+                    _finish(piece, piece.opened)
+                failed = False
+            yield piece
 
 
-def _tasks(files: Iterator[Piece]) -> Generator[Piece, None, None]:
-    """What is to be read of files, a piece at a time."""
+def _tasks(files: Iterator[Piece]) -> Generator[tuple[list[Piece], FetchedChunks | None], None, None]:
+    """What is to be read of files, a piece at a time, and what is fetched for some of them together."""
     for found in files:
         opened = found.opened
         if opened is not None:
-            for column in opened.columns:
-                for row_group in opened.file.row_groups:
-                    yield replace(found, column=column, row_group=row_group)
-        yield found
+            try:
+                yield from _local(found, opened) if opened.file.source.path is not None else _distant(found, opened)
+            except ParquetBloomError as error:
+                found.error = error
+        yield [found], None
+
+
+def _local(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], None]]:
+    for column in opened.columns:
+        for row_group in opened.file.row_groups:
+            yield [replace(found, column=column, row_group=row_group)], None
+
+
+def _distant(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], FetchedChunks]]:
+    leaves = [column.leaf for column in opened.columns.values()]
+    opened.fetching = Fetching(opened.file.source, ColumnSums(opened.file.footer, leaves, opened.file.path))
+    for chunks, row_groups in opened.fetching.together(opened.file.row_groups):
+        pairs = ((row_group, column) for row_group in row_groups for column in opened.columns)
+        yield [replace(found, column=column, row_group=row_group, chunks=chunks) for row_group, column in pairs], chunks
+
+
+def _one_by_one(ready: Iterator[tuple[list[Piece], ParquetBloomError | None]]) -> Iterator[Piece]:
+    """Pieces of which the bytes have come, or what kept them from it."""
+    for some, error in ready:
+        for piece in some:
+            piece.error = piece.error or error
+            yield piece
 
 
 def _read(piece: Piece, opened: OpenedFile) -> Piece:
-    if piece.last:
+    if not piece.last:
+        column = opened.columns[piece.column]
+        if opened.fetching is None or piece.chunks is None:
+            piece.hashes = column.hashes.of(piece.row_group)
+        else:
+            with opened.fetching.chunk(piece.chunks, piece.row_group, column.leaf) as chunk:
+                piece.hashes = column.hashes.of(piece.row_group, chunk)
+            piece.chunks = None
+    elif opened.fetching is None:
         opened.data = opened.data_fingerprint()
         opened.file.source.check_unchanged()
-    else:
-        piece.hashes = opened.columns[piece.column].hashes.of(piece.row_group)
     return piece
+
+
+def _finish(piece: Piece, opened: OpenedFile) -> None:
+    """The end of a file whose pieces have all been read."""
+    if opened.fetching is None:
+        return
+    opened.data = opened.fetching.sums.fingerprint()
+    try:
+        require_unchanged(opened.file.source)
+    except ParquetBloomError as error:
+        error.path = error.path or piece.entry.path
+        piece.error = error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..redaction import redacted
 from ..storage import Folder, file_system, is_local, is_url
-from ..threads import processors
+from ..threads import in_order, processors
 from . import layouts, sources
 from . import manifest as manifests
+from .file_table import FileTable
 from .live import Judge, unjudged
 from .manifest import Manifest
 from .probes import literals_of
@@ -55,6 +57,7 @@ class LakeIndex:
         lake: Any,
         live: bool,
         progress: Progress | None = None,
+        ahead: Collection[str] | None = (),
     ):
         self._folder = folder
         self._lake_filesystem = lake_filesystem
@@ -63,12 +66,12 @@ class LakeIndex:
         self._judges = live
         self._given: list[str] = []  # what the lake was listed by, where that is paths
         self._changing = threading.Lock()
-        manifest, segments = opened(folder)
+        self._remote = not is_local(folder.filesystem, [folder.path])
+        manifest, segments, listing = self._opened(ahead=ahead)
         self._judge = Judge(manifest.columns, lake_filesystem)
         self._state = State(manifest, segments, unjudged(segments))
-        self._remote = not is_local(folder.filesystem, [folder.path])
         if live:
-            self._take(manifest, segments, progress)
+            self._take(manifest, segments, listing, progress)
 
     # ------------------------------------------------------------------------------------------------ made and opened
 
@@ -168,7 +171,7 @@ class LakeIndex:
         """
         folder = Folder(path, file_system(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        return cls(folder, lake_files, lake_options, lake, live, progress)
+        return cls(folder, lake_files, lake_options, lake, live, progress, ahead=None)
 
     @property
     def path(self) -> str:
@@ -200,11 +203,20 @@ class LakeIndex:
 
     def refresh(self, progress: Progress | None = None) -> None:
         """See the index and the lake as they are now. Errors and `progress` as of `open`."""
+        self._refresh(progress)
+
+    def _refresh(
+        self,
+        progress: Progress | None = None,
+        manifest: Manifest | None = None,
+        tables: Mapping[str, FileTable] = {},
+    ) -> None:
+        """The same for who knows the newest manifest, and tables of files that are not in the state yet."""
         with self._changing:
             known = {segment.info.name: segment for segment in self._state.segments}
-            manifest, segments = opened(self._folder, known)
+            manifest, segments, listing = self._opened(known, {**self._tables, **tables}, manifest)
             if self._judges:
-                self._take(manifest, segments, progress)
+                self._take(manifest, segments, listing, progress)
             else:
                 self._replace(State(manifest, segments, unjudged(segments)))
 
@@ -224,8 +236,39 @@ class LakeIndex:
         manifest = self._state.manifest
         return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>")
 
-    def _take(self, manifest: Manifest, segments: Sequence[Any], progress: Progress | None) -> None:
-        live = self._judge.judge(segments, self._listing(manifest), progress=progress)
+    def _opened(
+        self,
+        known: Mapping[str, Segment] = {},
+        tables: Mapping[str, FileTable] = {},
+        manifest: Manifest | None = None,
+        ahead: Collection[str] | None = (),
+    ) -> tuple[Manifest, list[Segment], sources.Listing | None]:
+        """See `opened`; and the lake's files as they are now, if it is looked at: listed meanwhile if that is far."""
+        if not self._judges or not self._remote:
+            manifest, segments = opened(self._folder, known, tables, manifest, ahead=ahead)
+            return manifest, segments, self._listing(manifest) if self._judges else None
+        listings: list[Iterator[sources.Listing | None]] = []
+        with ExitStack() as stack:
+
+            def begin(newest: Manifest) -> None:
+                listings.append(stack.enter_context(in_order(self._listing, [newest], 1)))
+
+            manifest, segments = opened(self._folder, known, tables, manifest, begin, ahead)
+            return manifest, segments, next(listings[-1])
+
+    @property
+    def _tables(self) -> Mapping[str, FileTable]:
+        """Tables of files that are in memory, by their names."""
+        return {segment.info.files: segment.files for segment in self._state.segments}
+
+    def _take(
+        self,
+        manifest: Manifest,
+        segments: Sequence[Segment],
+        listing: sources.Listing | None,
+        progress: Progress | None,
+    ) -> None:
+        live = self._judge.judge(segments, listing, progress=progress)
         self._replace(State(manifest, segments, live))
 
     def _with(self, roots: Mapping[str, Any]) -> Any:
@@ -317,7 +360,7 @@ class LakeIndex:
 
         _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
         with self._changing:
-            report, roots = append(
+            done = append(
                 self._folder,
                 self._lake_filesystem,
                 self._lake_options,
@@ -327,10 +370,11 @@ class LakeIndex:
                 threads=threads or processors(),
                 progress=progress,
                 on_error=on_error,
+                tables=self._tables,
             )
-        self._lake = _listed_by_caller(files) or self._with(roots)
-        self.refresh()
-        return report
+        self._lake = _listed_by_caller(files) or self._with(done.roots)
+        self._refresh(manifest=done.manifest, tables=done.tables)
+        return done.report
 
     def append_batches(
         self,
@@ -359,9 +403,11 @@ class LakeIndex:
 
         _require(memory_limit=memory_limit)
         with self._changing:
-            report = append_batches(self._folder, batches, memory_limit=memory_limit, progress=progress)
-        self.refresh()
-        return report
+            done = append_batches(
+                self._folder, batches, memory_limit=memory_limit, progress=progress, tables=self._tables
+            )
+        self._refresh(manifest=done.manifest, tables=done.tables)
+        return done.report
 
     def remove(self, files: Iterable[str | os.PathLike[str]] | str) -> int:
         """Take files out of the index; those that are still in the lake are candidates for every value from then on.

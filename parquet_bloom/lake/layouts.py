@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.cuckoo import MOST_BUCKETS
 from ..errors import BrokenIndexError, ParquetBloomError
+from ..storage import Entry
 from . import cuckoo, postings
 from .part import PartInfo, PartReader, PartWriter
 
@@ -111,18 +112,21 @@ def writer(
     )
 
 
-def reader(layout: str, path: str, filesystem: object | None, info: PartInfo) -> PartReader:
-    """What reads a part.
+def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, known: Entry | None = None) -> PartReader:
+    """What reads a part, of which a listing may have told something.
 
     Raises
     ------
     BrokenIndexError, StorageError
         The file is not there, or not the one that was written.
     """
-    kind = {POSTINGS: postings.PostingsReader, CUCKOO: cuckoo.CuckooReader}.get(layout)
-    if kind is None:
-        raise BrokenIndexError(f"layout {layout!r} is not known", path=path)
-    return kind(path, filesystem, info.num_bytes)
+    if layout == POSTINGS:
+        return postings.PostingsReader(
+            path, filesystem, info.num_bytes, known=known, num_entries=min(info.num_entries, info.num_bytes)
+        )
+    if layout == CUCKOO:
+        return cuckoo.CuckooReader(path, filesystem, info.num_bytes, known)
+    raise BrokenIndexError(f"layout {layout!r} is not known", path=path)
 
 
 def merge(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError, StorageError
 from ..storage import Folder, is_local
+from ..threads import in_order
 from . import layouts, sources
 from . import manifest as manifests
 from .building import part_name
@@ -35,6 +36,7 @@ _TIER = 8
 """So many segments of about one size are merged, and sizes differ by this factor: a value is merged once a size."""
 
 _KEEP_SECONDS = 3600.0
+_MANIFESTS_AT_A_TIME = 16  # of those that are read from an object store
 _ORPHANED_SECONDS = 24 * 3600.0  # where no lock tells that no writer is at work
 
 
@@ -225,8 +227,12 @@ def restamp(folder: Folder, segments: Sequence[Segment], infos: Sequence[Segment
     return found
 
 
-def swept(folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECONDS) -> int:
+def swept(
+    folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECONDS, before: Manifest | None = None
+) -> int:
     """Delete what no reader can want any more: manifests before this one, and files that only those refer to.
+
+    Manifests are read to learn that, but for `before`, which the caller has.
 
     Files to which no manifest refers are of writers that died. Where there is a lock, which the caller holds, they go
     at once, elsewhere when they are a day old. Nothing of it is an error: what is left is deleted the next time.
@@ -237,13 +243,8 @@ def swept(folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECOND
         now = time.time()
         needed, known = set(manifest.names), set(manifest.names)
         doomed = []
-        for number in manifests.numbers_in(files):
-            if number >= manifest.number:
-                continue
-            try:
-                names = manifests.read(folder, number).names
-            except ParquetBloomError:
-                names = {manifests.name_of(number)}
+        numbers = [number for number in manifests.numbers_in(files) if number < manifest.number]
+        for number, names in zip(numbers, _names_of(folder, numbers, before), strict=True):
             known |= names
             # It held until the next one was made.
             following = files.get(manifests.name_of(number + 1))
@@ -261,3 +262,20 @@ def swept(folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECOND
         folder.delete(doomed)
         return len(doomed)
     return 0
+
+
+def _names_of(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
+    """What manifests refer to; of one that cannot be read, itself."""
+
+    def names(number: int) -> set[str]:
+        if known is not None and number == known.number:
+            return known.names
+        try:
+            return manifests.read(folder, number).names
+        except ParquetBloomError:
+            return {manifests.name_of(number)}
+
+    if is_local(folder.filesystem, [folder.path]):
+        return list(map(names, numbers))
+    with in_order(names, numbers, _MANIFESTS_AT_A_TIME) as found:
+        return list(found)

@@ -180,7 +180,7 @@ def newest(folder: Folder) -> Manifest:
     BrokenIndexError
         The manifest is not as it was written.
     """
-    missing: StorageError | None = None
+    missing: ParquetBloomError | None = None
     for _ in range(3):  # another process may have replaced and swept it between listing and reading
         try:
             numbers = numbers_in(folder.names())
@@ -194,7 +194,7 @@ def newest(folder: Folder) -> Manifest:
             continue
         try:
             return read(folder, numbers[-1])
-        except StorageError as error:
+        except (StorageError, ConcurrentChangeError) as error:
             missing = error
     assert missing is not None
     raise missing

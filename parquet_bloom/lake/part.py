@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from ..core.xxh64 import hash_one
 from ..errors import BrokenIndexError, ParquetBloomError
-from ..storage import Rewrite, Source, create, open_source
+from ..storage import Entry, Rewrite, Source, create, open_source
 from . import strict
 
 MAGIC = b"PBLAKE01"
 _TAIL = struct.Struct("<IQ8s")
 _MAX_FOOTER_BYTES = 1 << 20
+
+END_BYTES = 64 * 1024
+"""Of a distant part that are read when it is opened, and kept: of a small part they may be all that is asked for."""
 
 
 class Section(NamedTuple):
@@ -97,6 +100,13 @@ class SectionWriter:
 class Sections:
     """An opened part's file.
 
+    Parameters
+    ----------
+    path, filesystem : the file.
+    kind : what it has to be.
+    known : what a listing told of it.
+    end_bytes : how many of its last bytes are worth a request: its footer, and sections that are read right away.
+
     Attributes
     ----------
     source : the file.
@@ -110,9 +120,17 @@ class Sections:
         It cannot be read.
     """
 
-    def __init__(self, path: str, kind: str, filesystem: object | None = None):
-        self.source: Source = open_source(path, filesystem)
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        filesystem: object | None = None,
+        known: Entry | None = None,
+        end_bytes: int = 0,
+    ):
+        self.source: Source = open_source(path, filesystem, known)
         try:
+            self._keep_end(end_bytes)
             found = self._footer()
             if found["kind"] != kind:
                 raise BrokenIndexError(f"it is a {found['kind']!r} part, not a {kind!r} one")
@@ -130,6 +148,18 @@ class Sections:
         except BaseException:
             self.source.close()
             raise
+
+    def _keep_end(self, length: int) -> None:
+        """Fetch the end of a distant file at once, if opening it has not."""
+        source = self.source
+        length = min(source.size, length)
+        if source.path is None and length > len(source.kept[0]):
+            source.keep(source.size - length, source.read_at(source.size - length, length))
+
+    def let_go_of_end(self, most_bytes: int) -> None:
+        """Forget what was kept of the end, unless it is little: what is needed of it has been taken."""
+        if len(self.source.kept[0]) > most_bytes:
+            self.source.keep(0, b"")
 
     def _footer(self) -> dict[str, Any]:
         size = self.source.size

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ..core.postings import REASONS, Layout, find, find_one, unpack
 from ..errors import BrokenIndexError, ParquetBloomError
+from ..storage import Entry
 from . import block_directory
 from .block_directory import BlockDirectory
 from .lookup_batch import Batch
-from .part import Found, PartInfo, PartReader, Sections
+from .part import END_BYTES, Found, PartInfo, PartReader, Sections
 from .postings_merge import merge
 from .postings_write import KIND, LAST_HASH, PostingsWriter, write_sorted
 from .unit_lists import unpack_units
@@ -26,6 +27,8 @@ __all__ = ["PostingsReader", "PostingsWriter", "merge", "write_sorted"]
 
 _AT_ONCE = 16 << 20  # bytes of blocks in memory
 _BLOCKS_AT_ONCE = 2048
+_ENTRIES_A_DIRECTORY_BYTE = 256  # a block, of which it has eight bytes, has 2,176 of them at least in most parts
+_FOOTER_BYTES = 4096  # more than the footer of a part takes
 _NO_QUERIES = np.empty(0, np.intp)
 _FIRST_QUERY = np.zeros(1, np.intp)
 _FIRST_QUERY.flags.writeable = False
@@ -40,6 +43,8 @@ class PostingsReader(PartReader):
     path, filesystem : its file.
     expected_bytes : how long the file has to be.
     directory_bytes : a directory up to this size is kept in memory.
+    known : what a listing told of the file.
+    num_entries : how many pairs it should have, which tells about how long its directory is.
 
     Attributes
     ----------
@@ -61,11 +66,15 @@ class PostingsReader(PartReader):
         filesystem: object | None = None,
         expected_bytes: int | None = None,
         directory_bytes: int = block_directory.MOST_BYTES,
+        known: Entry | None = None,
+        num_entries: int = 0,
     ):
-        self._sections = Sections(path, KIND, filesystem)
+        directory = min(directory_bytes, num_entries // _ENTRIES_A_DIRECTORY_BYTE)
+        self._sections = Sections(path, KIND, filesystem, known, max(directory + _FOOTER_BYTES, END_BYTES))
         self._source = self._sections.source
         try:
             self._open(path, expected_bytes, directory_bytes)
+            self._sections.let_go_of_end(END_BYTES)
         except BaseException as error:
             self.close()
             if isinstance(error, (KeyError, TypeError, ValueError, OverflowError)) and not isinstance(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BrokenIndexError, ParquetBloomError
-from ..storage import Folder
+from ..storage import Folder, is_local
+from ..threads import in_order
 from . import layouts
 from .file_table import NOT_COVERED, FileTable
 from .manifest import ColumnPart, Manifest, SegmentInfo
 from .part import Found, PartReader
 from .probes import quick_hash
+
+_PARTS_AT_A_TIME = 4
 
 
 class OpenPart:
@@ -34,6 +38,7 @@ class OpenPart:
         self._folder = folder
         self._layout = layout
         self._readers: list[PartReader] | None = None
+        self._cost = 0, 0  # of opening, until that is told
         self._opening = threading.Lock()
         self.quick_hash = quick_hash(info.column_type)
         self._last = np.array([each.last for each in info.slices], np.uint64)
@@ -50,7 +55,10 @@ class OpenPart:
         if self._readers is None:
             with self._opening:
                 if self._readers is None:
-                    self._readers = self._opened()
+                    readers = self._opened()
+                    costs = [reader.cost for reader in readers]
+                    self._cost = sum(requests for requests, _ in costs), sum(num_bytes for _, num_bytes in costs)
+                    self._readers = readers
         return self._readers
 
     def _opened(self) -> list[PartReader]:
@@ -58,7 +66,8 @@ class OpenPart:
         try:
             for each in self.info.slices:
                 path = self._folder.to_read(each.name)
-                found.append(layouts.reader(self._layout, path, self._folder.filesystem, each))
+                known = self._folder.entry(each.name)
+                found.append(layouts.reader(self._layout, path, self._folder.filesystem, each, known))
         except BaseException:
             for reader in found:
                 reader.close()
@@ -67,13 +76,11 @@ class OpenPart:
 
     def find(self, hashes: NDArray[np.uint64]) -> Found:
         """The units that may hold each hash. What cannot be read is unknown, and never an error."""
-        was_open = self._readers is not None
         try:
-            readers = self.readers
+            readers, (requests, bytes_read) = self.readers, self._opening_cost()
         except ParquetBloomError as error:
             none = np.empty(0, np.uint32)
             return Found(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
-        requests, bytes_read = (0, 0) if was_open else map(sum, zip(*(reader.cost for reader in readers), strict=True))
         if len(readers) == 1:
             found = readers[0].find(hashes)
             return replace(found, requests=requests + found.requests, bytes_read=bytes_read + found.bytes_read)
@@ -95,10 +102,16 @@ class OpenPart:
             bytes_read + sum(found.bytes_read for _, found in several),
         )
 
+    def _opening_cost(self) -> tuple[int, int]:
+        """Requests and bytes that opening it took; once, for who asks first."""
+        with self._opening:
+            cost, self._cost = self._cost, (0, 0)
+        return cost
+
     def find_one(self, h: int) -> Found:
         """The same of a single hash."""
         readers = self._readers
-        if readers is not None and len(readers) == 1:
+        if readers is not None and len(readers) == 1 and self._cost == (0, 0):
             return readers[0].find_one(h)
         return self.find(np.array([h], np.uint64))
 
@@ -114,8 +127,31 @@ class OpenPart:
             reader.close()
 
 
+@contextmanager
+def _opening(parts: Sequence[OpenPart]) -> Iterator[None]:
+    """Open parts beside something else; what is wrong with them is for who asks them to say."""
+    if not parts:
+        yield
+        return
+
+    def begin(part: OpenPart) -> None:
+        with suppress(ParquetBloomError):
+            part.readers  # noqa: B018  # which opens it
+
+    with in_order(begin, parts, min(len(parts), _PARTS_AT_A_TIME)) as opening:
+        yield
+        for _ in opening:
+            pass
+
+
 class Segment:
     """A segment of an index, with its table of files.
+
+    Parameters
+    ----------
+    folder, manifest, info : where it is, and what is said of it.
+    files : the table of its files, for who has it; else it is read.
+    ahead : columns that will be asked about, and are opened while the table is read.
 
     Attributes
     ----------
@@ -123,16 +159,26 @@ class Segment:
     files : its files.
     parts : its values; files refer to them by their places in here.
     kept : bool, for each file whether the index still holds it.
+    distant : whether it is in an object store, so that each read is waited for.
     """
 
-    def __init__(self, folder: Folder, manifest: Manifest, info: SegmentInfo, files: FileTable | None = None):
+    def __init__(
+        self,
+        folder: Folder,
+        manifest: Manifest,
+        info: SegmentInfo,
+        files: FileTable | None = None,
+        ahead: Collection[str] = (),
+    ):
+        self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
         if files is None:
-            files = FileTable.read(folder, info.files, info.num_files, info.num_units)
+            with _opening([part for part in self.parts if part.info.column in ahead]):
+                files = FileTable.read(folder, info.files, info.num_files, info.num_units)
             problem = files.problem_with(manifest.columns, len(info.parts))
             if problem is not None:
                 raise BrokenIndexError(problem, path=folder.path_of(info.files))
         self.files = files
-        self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
+        self.distant = not is_local(folder.filesystem, [folder.path])
         self._by_row_group = manifest.granularity == "row_group"
         self.info = info
         self.kept = np.ones(info.num_files, np.bool_)

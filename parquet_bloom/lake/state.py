@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StorageError, UnknownColumnError
-from ..storage import Folder
+from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
+from ..storage import Folder, is_local
 from ..threads import in_order
 from . import manifest as manifests
+from .file_table import FileTable
 from .live import Live
 from .manifest import Manifest
 from .part import Found
@@ -87,6 +88,9 @@ class State:
         for several in found:
             _merge(several)
             several += always
+        for segment in self.segments:
+            more, num_bytes = segment.files.new_cost()
+            requests, bytes_read = requests + more, bytes_read + num_bytes
         return Answers(found, doubts, requests, bytes_read)
 
     def _lookup_one(self, column: str, literal: Any) -> Answers | None:
@@ -183,8 +187,25 @@ def _merge(candidates: list[Candidate]) -> None:
     ]
 
 
-def opened(folder: Folder, known: Mapping[str, Segment] = {}) -> tuple[Manifest, list[Segment]]:
-    """The newest manifest, and its segments; those that are open already are taken from `known`, by their names.
+def opened(
+    folder: Folder,
+    known: Mapping[str, Segment] = {},
+    tables: Mapping[str, FileTable] = {},
+    manifest: Manifest | None = None,
+    begin: Callable[[Manifest], None] | None = None,
+    ahead: Collection[str] | None = (),
+) -> tuple[Manifest, list[Segment]]:
+    """The newest manifest, and its segments.
+
+    Parameters
+    ----------
+    known : segments that are open already, by their names.
+    tables : tables of files that are in memory already, by their names: what has a name never changes.
+    manifest : the newest one, for who knows it.
+    begin : called with the manifest before the segments are opened, so that something may go on beside that; again,
+        where the manifest turns out not to be the newest.
+    ahead : columns that will be asked about; see `Segment`. None for the index's only column, if it has no others.
+        Nothing of a local index is opened ahead.
 
     Raises
     ------
@@ -193,20 +214,50 @@ def opened(folder: Folder, known: Mapping[str, Segment] = {}) -> tuple[Manifest,
     BrokenIndexError
         Its manifest or a table of files is not as it was written.
     """
-    missing: StorageError | None = None
+    missing: ParquetBloomError | None = None
     for _ in range(_TRIES):  # a writer may sweep old files away between the reading of the manifest and of its files
-        manifest = manifests.newest(folder)
+        newest = manifests.newest(folder) if manifest is None or missing is not None else manifest
+        if begin is not None:
+            begin(newest)
         try:
-            return manifest, [_segment(folder, manifest, number, known) for number in range(len(manifest.segments))]
-        except StorageError as error:
+            return newest, _segments(folder, newest, known, tables, ahead)
+        except (StorageError, ConcurrentChangeError) as error:
             missing = error
     assert missing is not None
     raise missing
 
 
+def _segments(
+    folder: Folder,
+    manifest: Manifest,
+    known: Mapping[str, Segment],
+    tables: Mapping[str, FileTable],
+    ahead: Collection[str] | None,
+) -> list[Segment]:
+    """The segments of a manifest; of distant ones the tables of files are fetched side by side."""
+    numbers = range(len(manifest.segments))
+    local = is_local(folder.filesystem, [folder.path])
+    if ahead is None:
+        ahead = manifest.columns if len(manifest.columns) == 1 else ()
+    columns = () if local else ahead
+
+    def segment(number: int) -> Segment:
+        return _segment(folder, manifest, number, known, tables, columns)
+
+    if len(numbers) < 2 or local:
+        return list(map(segment, numbers))
+    threads = min(len(numbers), _SEGMENTS_AT_A_TIME)
+    with in_order(segment, numbers, threads) as found:
+        return list(found)
+
+
 @contextmanager
-def changing(folder: Folder) -> Iterator[tuple[Manifest, list[Segment]]]:
+def changing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[tuple[Manifest, list[Segment]]]:
     """Be the writer: the newest manifest and its segments, open as long as nobody else may change the index.
+
+    Parameters
+    ----------
+    tables : see `opened`.
 
     Raises
     ------
@@ -216,7 +267,7 @@ def changing(folder: Folder) -> Iterator[tuple[Manifest, list[Segment]]]:
         See `opened`.
     """
     with folder.lock():
-        manifest, segments = opened(folder)
+        manifest, segments = opened(folder, tables=tables)
         try:
             yield manifest, segments
         finally:
@@ -224,11 +275,18 @@ def changing(folder: Folder) -> Iterator[tuple[Manifest, list[Segment]]]:
                 segment.close()
 
 
-def _segment(folder: Folder, manifest: Manifest, number: int, known: Mapping[str, Segment]) -> Segment:
+def _segment(
+    folder: Folder,
+    manifest: Manifest,
+    number: int,
+    known: Mapping[str, Segment],
+    tables: Mapping[str, FileTable],
+    ahead: Collection[str],
+) -> Segment:
     info = manifest.segments[number]
     before = known.get(info.name)
     if before is not None and before.info.files == info.files:
         if np.array_equal(before.info.removed, info.removed) and before.info.parts == info.parts:
             return before
         return Segment(folder, manifest, info, before.files)
-    return Segment(folder, manifest, info)
+    return Segment(folder, manifest, info, tables.get(info.files), ahead)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -135,6 +135,7 @@ def consulted(
     *,
     of_lake: bool = False,
     trusted: Trusted | None = None,
+    columns: Collection[str] = (),
 ) -> Iterator[IndexView | None]:
     """Have an index at hand for one question; one that is given by its folder is open for that long.
 
@@ -144,6 +145,7 @@ def consulted(
     filesystem, storage_options : of a folder, and of the lake.
     of_lake : whether the index has to say which files there are.
     trusted : see `IndexView`.
+    columns : those of the predicate, if it is known, so that they need not be waited for.
 
     Raises
     ------
@@ -168,7 +170,7 @@ def consulted(
         return
     folder = _CountedFolder(index, filesystem)
     try:
-        opened = LakeIndex(folder, filesystem, storage_options, None, live=of_lake)
+        opened = LakeIndex(folder, filesystem, storage_options, None, live=of_lake, ahead=columns)
     except ParquetBloomError as error:
         if of_lake or _is_none(folder):
             raise

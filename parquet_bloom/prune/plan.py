@@ -11,7 +11,7 @@ from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.facts import FileFacts, Trust, facts_of
 from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
-from ..predicate import parse
+from ..predicate import parse, tree
 from ..predicate.decide import Decider
 from ..predicate.tree import Node
 from ..storage import Entry, RequestCount, entry_of, file_system, is_local, is_url, list_entries, open_source
@@ -113,10 +113,10 @@ def prune(
     filesystem = file_system(filesystem, storage_options)
     options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
     options |= {"on_error": on_error, "threads": threads, "cache": cache}
-    of_lake = paths is None
+    of_lake, columns = paths is None, tree.columns(node)
     listing = RequestCount()
     with (
-        consulted(index, filesystem, storage_options, of_lake=of_lake) as view,
+        consulted(index, filesystem, storage_options, of_lake=of_lake, columns=columns) as view,
         zones_at_hand(zones, filesystem) as zone_view,
     ):
         if of_lake and view is not None:
@@ -183,16 +183,18 @@ def prune_entries(
         looks = looks_beside(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
         report.requests, report.bytes_read, report.index_doubts = index.requests, index.bytes_read, [*index.doubts]
         report.deletes = index.deletes
-    with closing(looks):  # else whichever thread collects garbage would end the others, or itself
-        for done, found in enumerate(looks):
+    with (
+        closing(looks),  # else whichever thread collects garbage would end the others, or itself
+        nullcontext((found, found.decision) for found in looks)
+        if zones is None
+        else zones.narrowing(looks, deciders) as narrowed,
+    ):
+        for done, (found, decided) in enumerate(narrowed):
             report.requests += found.requests
             report.bytes_read += found.bytes_read
             if found.missing is not None:
                 missing.intersection_update(found.missing)
-            if found.decision is not None:
-                decided = found.decision
-                if zones is not None:
-                    decided = zones.narrowed(found, deciders.of(decided.path))
+            if decided is not None:
                 report.files.append(decided)
             if found.error is not None:
                 if on_error is None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.footer_cache import FOOTERS, FooterCache
+from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Entry, file_system, is_local, list_entries
 from ..threads import AHEAD, in_order
@@ -227,7 +228,7 @@ class _Source:
         if node is not None:
             options = {"filesystem": self._filesystem} | self._options
             with (
-                consulted(self._index, self._filesystem) as view,
+                consulted(self._index, self._filesystem, columns=tree.columns(node)) as view,
                 zones_at_hand(self._zones, self._filesystem) as zones,
             ):
                 report = prune_entries(entries, node, self._partitions, index=view, zones=zones, **options)

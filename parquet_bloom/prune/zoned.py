@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,8 @@ from ..predicate import tree
 from ..predicate.decide import Decider
 from ..predicate.tree import Contains, Equal, In, IsNull
 from ..storage import Entry
-from .looks import Look
+from ..threads import in_order
+from .looks import Deciders, Look
 from .report import ZONES, FileDecision, RowGroupDecision
 from .zone_rows import Zoned, rows_left
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     OneZones = str | os.PathLike[str] | ZoneIndex
     Zones = OneZones | Sequence[OneZones]
+
+_ASKED_AT_A_TIME = 32  # files, where each is a request or two to an index in an object store
 
 _ASKED = (Equal, In, Contains, IsNull)  # what zones know something of
 
@@ -51,6 +54,25 @@ class ZoneView:
         self._filesystem = filesystem
         self._knows = [False] * len(indexes)  # one of the files at least
         self._asked = False
+
+    @contextmanager
+    def narrowing(
+        self, looks: Iterable[Look], deciders: Deciders
+    ) -> Iterator[Iterator[tuple[Look, FileDecision | None]]]:
+        """Each look, in order, and the decision less the rows that zones rule out.
+
+        Files are asked about side by side where the answers are waited for.
+        """
+
+        def narrowed(look: Look) -> tuple[Look, FileDecision | None]:
+            decision = look.decision
+            return look, None if decision is None else self.narrowed(look, deciders.of(decision.path))
+
+        if any(index.distant for _, index in self._indexes):
+            with in_order(narrowed, looks, _ASKED_AT_A_TIME) as found:
+                yield found
+        else:
+            yield map(narrowed, looks)
 
     def narrowed(self, look: Look, decider: Decider | bool) -> FileDecision:
         """The decision on a file, less the rows that zones rule out.

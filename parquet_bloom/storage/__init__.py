@@ -40,6 +40,7 @@ __all__ = [
     "FileIdentity",
     "Folder",
     "KnownFiles",
+    "ObjectSource",
     "RecordStore",
     "RemoteIdentity",
     "RequestCount",

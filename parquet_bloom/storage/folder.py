@@ -13,8 +13,9 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from . import folder_lock, folder_objects, location, temporary
+from .listing import Entry
 from .local import flush
-from .objects.location import ObjectPlace, place_of
+from .objects.location import Known, ObjectPlace, place_of
 from .opening import create, open_source
 from .rewrite import Rewrite
 from .source import Source
@@ -45,6 +46,7 @@ class Folder:
         if place_of(path, filesystem) is None and location.arrow_filesystem(filesystem) is None:
             given = location.local(path)
         self.path = given.rstrip("/") or given[:1]
+        self._listed: dict[str, Known] = {}  # by the last listing
 
     def path_of(self, name: str) -> str:
         """A file's path, on this folder's file system.
@@ -74,7 +76,9 @@ class Folder:
         """
         place, remote = self._place(), self._remote()
         if place is not None:
-            found = folder_objects.names(place)
+            listed = folder_objects.names(place)
+            self._listed = {name: known for name, (_, _, known) in listed.items()}
+            found = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
         elif remote is not None:
             found = self._remote_names(remote)
         else:
@@ -82,8 +86,16 @@ class Folder:
         return {name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_ours(name)}
 
     def open(self, name: str) -> Source:
-        """Open a file for reading; see `open_source` and `to_read`."""
-        return open_source(self.to_read(name), self.filesystem)
+        """Open a file for reading; see `open_source` and `to_read`.
+
+        What the folder's last listing told of an object is not asked again: it is opened as it was then, and reading it
+        is a ConcurrentChangeError if it is another one by now.
+        """
+        return open_source(self.to_read(name), self.filesystem, self.entry(name))
+
+    def entry(self, name: str) -> Entry:
+        """A file, and what the folder's last listing told of it."""
+        return Entry(self.path_of(name), self._listed.get(name))
 
     def to_read(self, name: str) -> str:
         """A file's path, as of `path_of`, where that is no link which leads out of the folder.
@@ -103,6 +115,7 @@ class Folder:
     def create(self, name: str, new: bool = False) -> Rewrite:
         """Write a file; if `new`, only if there is none. See `create` of this package."""
         self._require_writable()
+        self._listed.pop(name, None)
         return create(self.path_of(name), self.filesystem, new)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -115,6 +128,8 @@ class Folder:
         """
         self._require_writable()
         paths = {name: self.path_of(name) for name in names}
+        for name in paths:
+            self._listed.pop(name, None)
         place = self._place()
         if place is not None:
             folder_objects.delete(place, list(paths))

@@ -7,16 +7,21 @@ message that lists buffers. Source: Arrow's Columnar.md, File.fbs, Message.fbs; 
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..core.sizing import BLOCK_BYTES
 from ..errors import BrokenZonesError, first_line
+from ..file.held_chunk import HeldChunk, HeldFile
 from ..storage import Source
-from .filters import FilterPart, HeldFilters, PlacedFilters
-from .schema import FILTERS, NUMBERS, SCHEMA, require_schema
+from .filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
+from .manifest import KEY
+from .packed import is_sealed, keep_end, unpacked, zones_of
+from .schema import FILTERS, NUMBERS, SCHEMA, numbers_of, require_schema
 
 MAGIC = b"ARROW1"
 _TAIL = struct.Struct("<i6s")
@@ -49,9 +54,16 @@ def read_arrow(source: Source) -> Opened:
     """
     path = source.name
     try:
-        with source.arrow_file() as opened, pa.ipc.open_file(opened) as reader:
+        keep_end(source, _footer_start(source))
+        kept, kept_from = source.kept
+        chunk = HeldChunk(kept_from, memoryview(kept))
+        opened = source.arrow_file() if source.path is not None else pa.PythonFile(HeldFile(source, chunk), mode="r")
+        with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
             require_schema(schema, path)
+            sealed = _sealed(source, schema)
+            if sealed is not None:
+                return sealed
             batches = _batches(source, len(schema))
             if batches is None:
                 return held(reader.read_all(), path)
@@ -66,7 +78,69 @@ def read_arrow(source: Source) -> Opened:
         tables.append(table)
         parts.append(part)
     numbers = pa.concat_tables(tables) if tables else pa.schema([SCHEMA.field(name) for name in NUMBERS]).empty_table()
-    return Opened(numbers, parts, dict(schema.metadata or {}))
+    return Opened(numbers, parts, unpacked(schema.metadata or {}, path))
+
+
+def _sealed(source: Source, schema: pa.Schema) -> Opened | None:
+    """An index as this project wrote it, of which nothing is read but its footer; None for any other."""
+    told = dict(schema.metadata or {})
+    start = _footer_start(source)
+    if schema.names != SCHEMA.names or not is_sealed(source, told, start):
+        return None
+    metadata = unpacked(told, source.name)
+    sealed = zones_of(metadata.get(KEY), source.size // BLOCK_BYTES, source.name)
+    if sealed is None:
+        return None
+    zones, batch, filter_bytes = sealed
+    blocks = _blocks(source)
+    rows = [min(batch, len(zones) - start) for start in range(0, len(zones), batch)] if blocks else []
+    if len(rows) != len(blocks) or any(
+        count * filter_bytes > body for count, (_, _, body) in zip(rows, blocks, strict=True)
+    ):
+        raise BrokenZonesError("its batches are not those that its metadata says", path=source.name)
+    parts: list[FilterPart] = [
+        LaterFilters(
+            count,
+            partial(_part, source, schema, block),
+            source.name,
+            _placed(source, len(schema), block, count, filter_bytes),
+        )
+        for count, block in zip(rows, blocks, strict=True)
+    ]
+    return Opened(numbers_of(zones), parts, metadata)
+
+
+def _part(source: Source, schema: pa.Schema, block: tuple[int, int, int]) -> FilterPart:
+    """The filters of a batch, where its message says that they are."""
+    try:
+        batch = _batch(source.read_at(block[0], block[1]), block, len(schema))
+        if batch is None:
+            raise ValueError("a batch is compressed")
+        return _columns(source, schema, batch)[1]
+    except (struct.error, ValueError, OverflowError) as error:
+        problem = f"it cannot be read as Arrow: {first_line(error)}"
+        raise BrokenZonesError(problem, path=source.name) from error
+
+
+def _placed(
+    source: Source, num_columns: int, block: tuple[int, int, int], rows: int, filter_bytes: int
+) -> PlacedFilters:
+    """The filters of a batch where pyarrow's writer puts the last of its buffers."""
+    offset, metadata, body = block
+    first = offset + metadata + body - rows * filter_bytes
+
+    def holds(message: bytes) -> bool:
+        try:
+            batch = _batch(message, block, num_columns)
+        except (struct.error, ValueError, OverflowError):
+            return False
+        if batch is None or batch.num_rows != rows:
+            return False
+        place, length = batch.buffers[-1].tolist()
+        return bool(place == first and length == rows * filter_bytes)
+
+    offsets = first + filter_bytes * np.arange(rows, dtype=np.int64)
+    return PlacedFilters(source, offsets, np.full(rows, filter_bytes, np.int64), Proof(offset, metadata, holds))
 
 
 def held(table: pa.Table, path: str | None) -> Opened:
@@ -85,42 +159,66 @@ def held(table: pa.Table, path: str | None) -> Opened:
     if table[FILTERS].null_count:
         raise BrokenZonesError(f"column {FILTERS} has nulls", path=path)
     parts: list[FilterPart] = [HeldFilters(array, path) for array in table[FILTERS].chunks]
-    return Opened(table.select(list(NUMBERS)), parts, dict(table.schema.metadata or {}))
+    return Opened(table.select(list(NUMBERS)), parts, unpacked(table.schema.metadata or {}, path))
 
 
-def _batches(source: Source, num_columns: int) -> list[_Batch] | None:
-    """The batches of a file; None where one is compressed. What cannot be is a ValueError or struct.error."""
+def _footer_start(source: Source) -> int:
+    """Where the footer begins; ValueError if there is none."""
     size = source.size
     length, magic = _TAIL.unpack(source.read_at(size - _TAIL.size, _TAIL.size)) if size > 16 else (0, b"")
     if magic != MAGIC or not 0 < length <= size - _TAIL.size:
         raise ValueError("its end is not there")
-    footer = _Table.root(source.read_at(size - _TAIL.size - length, length))
+    return int(size - _TAIL.size - length)
+
+
+def _blocks(source: Source) -> list[tuple[int, int, int]]:
+    """(offset, length of the message, length of the body) of each batch."""
+    start = _footer_start(source)
+    footer = _Table.root(source.read_at(start, source.size - _TAIL.size - start))
     found = []
     for block in footer.structs(3, _BLOCK):
         offset, metadata, body = int(block["offset"]), int(block["metadata"]), int(block["body"])
-        if min(offset, metadata, body) < 0 or offset + metadata + body > size or metadata < 8:
+        if min(offset, metadata, body) < 0 or offset + metadata + body > source.size or metadata < 8:
             raise ValueError("a batch is not inside of the file")
-        message = source.read_at(offset, metadata)
-        message = message[8 if message[:4] == b"\xff\xff\xff\xff" else 4 :]
-        table = _Table.root(message)
-        batch = table.table(2)
-        if table.number(1, "<B") != _RECORD_BATCH or batch is None:
-            raise ValueError("there is no batch where one should be")
-        if batch.table(3) is not None:
-            return None
-        rows, nodes, buffers = batch.number(0, "<q"), batch.structs(1, _PAIR), batch.structs(2, _PAIR).copy()
-        if rows < 0 or len(nodes) != num_columns or (nodes["first"] != rows).any():
-            raise ValueError("a batch has columns of other lengths than it says")
-        if nodes["second"].any():
-            raise ValueError("a column has nulls")
-        ends = buffers["first"] + buffers["second"]
-        if len(buffers) and (buffers["first"].min() < 0 or buffers["second"].min() < 0 or ends.max() > body):
-            raise ValueError("a column is not inside of its batch")
-        if not _side_by_side(buffers, body):
-            raise ValueError("the columns of a batch do not follow one another")
-        buffers["first"] += offset + metadata
-        found.append(_Batch(rows, buffers))
+        found.append((offset, metadata, body))
     return found
+
+
+def _batches(source: Source, num_columns: int) -> list[_Batch] | None:
+    """The batches of a file; None where one is compressed. What cannot be is a ValueError or struct.error."""
+    blocks = _blocks(source)
+    messages = source.read_ranges([(offset, metadata) for offset, metadata, _ in blocks])
+    found = []
+    for message, block in zip(messages, blocks, strict=True):
+        batch = _batch(message, block, num_columns)
+        if batch is None:
+            return None
+        found.append(batch)
+    return found
+
+
+def _batch(message: bytes, block: tuple[int, int, int], num_columns: int) -> _Batch | None:
+    """What the message in front of a batch says; None if it is compressed."""
+    offset, metadata, body = block
+    message = message[8 if message[:4] == b"\xff\xff\xff\xff" else 4 :]
+    table = _Table.root(message)
+    batch = table.table(2)
+    if table.number(1, "<B") != _RECORD_BATCH or batch is None:
+        raise ValueError("there is no batch where one should be")
+    if batch.table(3) is not None:
+        return None
+    rows, nodes, buffers = batch.number(0, "<q"), batch.structs(1, _PAIR), batch.structs(2, _PAIR).copy()
+    if rows < 0 or len(nodes) != num_columns or (nodes["first"] != rows).any():
+        raise ValueError("a batch has columns of other lengths than it says")
+    if nodes["second"].any():
+        raise ValueError("a column has nulls")
+    ends = buffers["first"] + buffers["second"]
+    if len(buffers) and (buffers["first"].min() < 0 or buffers["second"].min() < 0 or ends.max() > body):
+        raise ValueError("a column is not inside of its batch")
+    if not _side_by_side(buffers, body):
+        raise ValueError("the columns of a batch do not follow one another")
+    buffers["first"] += offset + metadata
+    return _Batch(rows, buffers)
 
 
 def _side_by_side(buffers: NDArray[np.void], body: int) -> bool:

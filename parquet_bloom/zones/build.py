@@ -18,12 +18,13 @@ from ..storage.listing import several_paths
 from ..storage.names import name_of
 from ..storage.scratch import Run, Scratch
 from ..threads import processors
+from . import packed
 from .collect import Piece, ZoneMaker
 from .manifest import Manifest
 from .reports import ZoneBuildReport, ZonedFile
 from .schema import ZONE, Sizes
 from .sizing import lance_num_bytes
-from .write import write_index
+from .write import write_index, zones_a_batch
 
 _CONTAINERS = {".parquet": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
@@ -90,7 +91,8 @@ def build(
         if not gathered.files:
             raise next(iter(report.failed.values()), ParquetBloomError("there are no files", path=place))
         manifest, zones = gathered.manifest(column, filter_bytes), gathered.zones
-        metadata = Sizes(rows_per_zone, fpp).metadata | manifest.to_metadata(zones)
+        told = packed.zones_told(zones, rows_per_zone, zones_a_batch(filter_bytes))
+        metadata = Sizes(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, told)
         reader = _Put(scratch, gathered.runs, filter_bytes)
         write_index(new, kind, zones, filter_bytes, reader.read, metadata)
         report.num_bytes = new.tell()

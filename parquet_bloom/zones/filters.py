@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from ..core import sbbf
 from ..core.blocks import check_blocks, locate_blocks
 from ..core.sizing import BLOCK_BYTES, MAX_BYTES
 from ..errors import BrokenZonesError
+from ..file.stamps import require_unchanged
 from ..hashing.arrays import chunks_of
 from ..storage import Source
 from .native import array_keys
@@ -110,6 +111,24 @@ class HeldFilters(FilterPart):
         _require_length(self._lengths, length, self._path)
 
 
+class Proof(NamedTuple):
+    """What shows that filters are where they are supposed: bytes of the file, which are fetched with the first blocks.
+
+    Attributes
+    ----------
+    offset, length : where the bytes are.
+    holds : whether they say so.
+    """
+
+    offset: int
+    length: int
+    holds: Callable[[bytes], bool]
+
+
+class MisplacedError(Exception):
+    """Filters are not where they were supposed."""
+
+
 class PlacedFilters(FilterPart):
     """Filters in a file, of which the places are known: only the blocks are read that are asked for.
 
@@ -117,13 +136,20 @@ class PlacedFilters(FilterPart):
     ----------
     source : the file; it stays the caller's.
     offsets, lengths : where each is, in bytes.
+    proof : that they are there; None where it is known. Without it, asking and reading raise MisplacedError.
     """
 
-    def __init__(self, source: Source, offsets: NDArray[np.int64], lengths: NDArray[np.int64]):
+    def __init__(
+        self,
+        source: Source,
+        offsets: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        proof: Proof | None = None,
+    ):
         require_lengths(lengths, source.name)
         source.require_inside(offsets, lengths)
         self.count = len(offsets)
-        self._source, self._offsets, self._lengths = source, offsets, lengths
+        self._source, self._offsets, self._lengths, self._proof = source, offsets, lengths, proof
 
     def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         if not len(hashes):
@@ -140,8 +166,18 @@ class PlacedFilters(FilterPart):
             fit = int(np.searchsorted(np.cumsum(self._lengths[rows[many]]), _BYTES_AT_A_TIME, "right"))
             piece, many = many[: max(1, fit)], many[max(1, fit) :]
             found[piece] = self._ask_whole(rows[piece], hashes)
-        self._source.check_unchanged()
+        require_unchanged(self._source)
         return found
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+        proof = self._proof
+        if proof is None:
+            return self._source.gather(offsets, lengths)
+        data = self._source.gather(np.append(offsets, proof.offset), np.append(lengths, proof.length))
+        if not proof.holds(data[len(data) - proof.length :].tobytes()):
+            raise MisplacedError
+        self._proof = None
+        return data[: len(data) - proof.length]
 
     def _ask_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         places = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
@@ -149,21 +185,21 @@ class PlacedFilters(FilterPart):
             wanted, numbers = places.ravel(), np.arange(len(rows))
         else:
             wanted, numbers = np.unique(places, return_inverse=True)
-        blocks = self._source.gather(wanted, np.full(len(wanted), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+        blocks = self._gather(wanted, np.full(len(wanted), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
         numbers = np.ascontiguousarray(numbers.reshape(places.shape), np.int64)
         return np.asarray(check_blocks(blocks, numbers, hashes).any(axis=1))
 
     def _ask_whole(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         lengths = self._lengths[rows]
-        data = self._source.gather(self._offsets[rows], lengths)
+        data = self._gather(self._offsets[rows], lengths)
         ends = np.cumsum(lengths).tolist()
         bitsets = (data[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True))
         return np.array([sbbf.check_hashes(bitset, hashes).any() for bitset in bitsets], np.bool_)
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         lengths = self._lengths[first : first + count]
-        data = self._source.gather(self._offsets[first : first + count], lengths)
-        self._source.check_unchanged()
+        data = self._gather(self._offsets[first : first + count], lengths)
+        require_unchanged(self._source)
         return _binary_array(data, lengths)
 
     def require_length(self, length: int) -> None:
@@ -177,10 +213,19 @@ class LaterFilters(FilterPart):
     ----------
     count : how many there should be.
     load : what finds them.
+    path : where they are from, for errors.
+    guess : where they are supposed to be, so that nothing need be looked for; `load` if they turn out not to be.
     """
 
-    def __init__(self, count: int, load: Callable[[], FilterPart], path: str | None = None):
+    def __init__(
+        self,
+        count: int,
+        load: Callable[[], FilterPart],
+        path: str | None = None,
+        guess: PlacedFilters | None = None,
+    ):
         self.count = count
+        self._guess = guess
         self._load, self._path = load, path
         self._loaded: FilterPart | None = None
         self._length: int | None = None
@@ -199,13 +244,27 @@ class LaterFilters(FilterPart):
         return part
 
     def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        guess = self._guess
+        if guess is not None:
+            try:
+                return guess.check(rows, hashes)
+            except MisplacedError:
+                self._guess = None
         return self._part().check(rows, hashes)
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
+        guess = self._guess
+        if guess is not None:
+            try:
+                return guess.read(first, count)
+            except MisplacedError:
+                self._guess = None
         return self._part().read(first, count)
 
     def require_length(self, length: int) -> None:
         self._length = length
+        if self._guess is not None:
+            self._guess.require_length(length)
 
 
 class Filters:

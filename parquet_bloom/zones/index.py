@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import ParquetBloomError
 from ..hashing.literal_lists import coerce_all
 from ..hashing.physical import ColumnType
+from ..storage import Source
 from ..storage.names import name_of
 from . import schema
 from .filters import Filters
@@ -107,6 +108,11 @@ class ZoneIndex:
 
     def __len__(self) -> int:
         return len(self.zones)
+
+    @property
+    def distant(self) -> bool:
+        """Whether its filters are read from a file that is not local, so that each answer is waited for."""
+        return any(isinstance(each, Source) and each.path is None for each in self._closing)
 
     # ------------------------------------------------------------------------------------------------------- as a whole
 

@@ -24,6 +24,9 @@ from .reports import Fragment, ZonedFile
 from .schema import NUMBERS, ZONE
 
 VERSION = 1
+PACKED_VERSION = 2
+"""Says of the zones, too, what `packed` reads, and of files what tells them unchanged as text."""
+
 KEY, CHECKSUM_KEY = b"parquet_bloom.zones", b"parquet_bloom.zones.checksum"
 
 
@@ -67,12 +70,19 @@ class Manifest:
 
     # -------------------------------------------------------------------------------------------------- as metadata
 
-    def to_metadata(self, zones: NDArray[np.void]) -> dict[bytes, bytes]:
-        """What stands in the schema of an index of these zones."""
+    def to_metadata(self, zones: NDArray[np.void], told_of_zones: Any = None) -> dict[bytes, bytes]:
+        """What stands in the schema of an index of these zones.
+
+        Parameters
+        ----------
+        zones : what the checksum is of, too.
+        told_of_zones : what is said of them (see `packed`); None for a table, which has them in its columns.
+        """
+        text = told_of_zones is not None
         types = list(dict.fromkeys((file.column_type, file.column_type.name) for file in self.files))
         numbers = {each: number for number, each in enumerate(types)}
         told = {
-            "version": VERSION,
+            "version": PACKED_VERSION if text else VERSION,
             "column": self.column,
             "hashing": HASHING,
             "filter_bytes": self.filter_bytes,
@@ -80,7 +90,7 @@ class Manifest:
             "files": {
                 "path": [file.path for file in self.files],
                 "size": [file.size for file in self.files],
-                "stamp": [file.stamp.hex() for file in self.files],
+                "stamp": [file.stamp.decode("latin-1") if text else file.stamp.hex() for file in self.files],
                 "footer": [f"{file.footer:016x}" for file in self.files],
                 "data": [f"{file.data:016x}" for file in self.files],
                 "type": [numbers[file.column_type, file.column_type.name] for file in self.files],
@@ -91,6 +101,8 @@ class Manifest:
                 "num_rows": self.fragment_rows.tolist(),
             },
         }
+        if text:
+            told["zones"] = told_of_zones
         # Names of files may hold bytes that are no UTF-8: as escaped surrogates they come back as they were.
         data = json.dumps(told, separators=(",", ":")).encode("ascii")
         return {KEY: data, CHECKSUM_KEY: _checksum(data, zones)}
@@ -116,8 +128,8 @@ class Manifest:
             version = told["version"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BrokenZonesError("metadata: what it says of files is no JSON", path=path) from error
-        if version != VERSION:
-            problem = f"metadata: it is of version {version!r}; this version of parquet_bloom reads {VERSION}"
+        if version not in (VERSION, PACKED_VERSION):
+            problem = f"metadata: it is of version {version!r}; this version of parquet_bloom reads {PACKED_VERSION}"
             raise BrokenZonesError(problem, path=path)
         if metadata.get(CHECKSUM_KEY) != _checksum(data, zones):
             raise BrokenZonesError("it does not fit its checksum", path=path)
@@ -133,6 +145,7 @@ class Manifest:
         if told["hashing"] != HASHING:
             raise ValueError(told["hashing"])
         types = [type_read(each) for each in told["types"]]
+        is_text = told["version"] == PACKED_VERSION
         columns = told["files"]
         names = ("path", "size", "stamp", "footer", "data", "type", "row_groups")
         files = [
@@ -140,7 +153,7 @@ class Manifest:
                 number,
                 str(path),
                 int(size),
-                bytes.fromhex(stamp),
+                stamp.encode("latin-1") if is_text else bytes.fromhex(stamp),
                 int(footer, 16),
                 int(data, 16),
                 types[kind],

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
+from ..file.stamps import require_unchanged
 from ..hashing.physical import ColumnType
 from ..storage import Source, file_system, is_url, open_source
 from . import arrow_file, lance_index, parquet_file
@@ -85,10 +86,16 @@ def _of_file(
     try:
         if source.size < 16:
             raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
-        head = source.read_at(0, 8)
-        if head.startswith(parquet_file.MAGIC):
+        end = source.read_at(source.size - 8, 8)
+        # The end is at hand of a distant file, whose beginning would be one more request.
+        head = (
+            b""
+            if source.path is None and end.endswith((parquet_file.MAGIC, arrow_file.MAGIC))
+            else source.read_at(0, 8)
+        )
+        if (head or end[-4:]).startswith(parquet_file.MAGIC):
             found = _parquet(source)
-        elif head.startswith(arrow_file.MAGIC):
+        elif head.startswith(arrow_file.MAGIC) or (not head and end.endswith(arrow_file.MAGIC)):
             found = arrow_file.read_arrow(source)
         elif head.startswith(_STREAM):
             found = _stream(source)
@@ -97,7 +104,7 @@ def _of_file(
             found = held(table, source.name)
         else:
             raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
-        source.check_unchanged()
+        require_unchanged(source)
         return _index(found, source.name, known, value_type, column, [source])
     except BaseException:
         source.close()

@@ -109,6 +109,11 @@ def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
     return zones
 
 
+def numbers_of(zones: NDArray[np.void]) -> pa.Table:
+    """Zones as a table, without their filters."""
+    return pa.table({name: np.ascontiguousarray(zones[name]) for name in NUMBERS})
+
+
 def to_table(zones: NDArray[np.void], filters: pa.ChunkedArray, metadata: Mapping[bytes, bytes]) -> pa.Table:
     """The table of zones and their filters, in Lance's schema."""
     columns = [pa.array(np.ascontiguousarray(zones[name])) for name in NUMBERS]

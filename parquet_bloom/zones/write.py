@@ -11,13 +11,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..storage import Rewrite
+from .packed import packed, seal_of
 from .schema import FILTERS, NUMBERS, SCHEMA
 
 _BYTES_A_BATCH = 1 << 25  # of filters, in a row group or batch
-_ZONES_A_BATCH = 1 << 16
+_ZONES_A_BATCH = 1 << 14  # a page of no more rows than pyarrow makes one of
 
 Reader = Callable[[int, int], NDArray[np.uint8]]
 """Gives the filters of zones that follow one another, from the first on: their bytes."""
+
+
+def zones_a_batch(filter_bytes: int) -> int:
+    """How many zones are in a row group or batch, unless it is the last."""
+    return max(1, min(_ZONES_A_BATCH, _BYTES_A_BATCH // filter_bytes))
 
 
 class _Sink:
@@ -69,14 +75,15 @@ def write_index(
     StorageError
         It cannot be written.
     """
-    schema = SCHEMA.with_metadata(metadata)
-    batch = max(1, min(_ZONES_A_BATCH, _BYTES_A_BATCH // filter_bytes))
+    seal = seal_of(metadata)
+    schema = SCHEMA.with_metadata(packed(metadata, seal))
+    batch = zones_a_batch(filter_bytes)
     write = _write_parquet if container == "parquet" else _write_arrow
     batches = _batches(schema, zones, filter_bytes, read, batch)
     sink = _Sink(new)
     try:
         with pa.PythonFile(sink, mode="w") as opened:
-            write(opened, schema, batches, batch)
+            write(opened, schema, batches, lambda: new.write(seal))
     except BaseException:
         if sink.error is not None:
             raise sink.error from None
@@ -99,7 +106,9 @@ def _batches(
         yield pa.RecordBatch.from_arrays([*numbers, filters], schema=schema)
 
 
-def _write_parquet(sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch], most: int) -> None:
+def _write_parquet(
+    sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch], before_end: Callable[[], object]
+) -> None:
     options: dict[str, Any] = {
         "compression": {**dict.fromkeys(NUMBERS, "zstd"), FILTERS: "none"},
         "use_dictionary": False,
@@ -107,15 +116,22 @@ def _write_parquet(sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.
         "store_schema": False,  # Parquet's own types say all of it, and the metadata would be there twice
         "data_page_version": "1.0",
         "data_page_size": (1 << 31) - 1,  # a row group's filters are one page: readers go by that
-        "write_batch_size": most,
+        "write_batch_size": _ZONES_A_BATCH,
     }
     with pq.ParquetWriter(sink, schema, **options) as writer:
         for batch in batches:
-            writer.write_batch(batch, row_group_size=batch.num_rows)
+            writer.write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)  # written when it returns
+        before_end()
         writer.add_key_value_metadata(schema.metadata)  # without the stored schema pyarrow leaves it out
 
 
-def _write_arrow(sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch], most: int) -> None:
+def _write_arrow(
+    sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch], before_end: Callable[[], object]
+) -> None:
     with pa.ipc.new_file(sink, schema) as writer:
+        begun = False
         for batch in batches:
             writer.write_batch(batch)
+            begun = True
+        if begun:  # else not even the file's first bytes are written yet
+            before_end()

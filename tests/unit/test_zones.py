@@ -274,7 +274,7 @@ def changed(name, values):
         (lambda table: table.replace_schema_metadata({"bloomfilter_item": "0"}), "filters of 0 items"),
         (lambda table: table.replace_schema_metadata({"bloomfilter_probability": "nan"}), "at nan cannot be"),
         (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": "{"}), "is no JSON"),
-        (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":2}'}), "version 2; this"),
+        (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":3}'}), "version 3; this"),
         (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":1}'}), "checksum"),
     ],
 )

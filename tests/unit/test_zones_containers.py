@@ -151,7 +151,7 @@ def put(*path_and_value):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (put("version", 2), "of version 2"),
+        (put("version", 3), "of version 3"),
         (put("version", [1]), r"of version \[1\]"),
         (put("hashing", "plain"), "cannot be"),
         (put("column", 5), "cannot be"),

@@ -1,0 +1,117 @@
+"""Tables of very many files: in pages, of which only those are read that are asked for, and each is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from parquet_bloom.errors import BrokenIndexError
+from parquet_bloom.lake import file_pages, file_table
+from parquet_bloom.lake.file_table import FileRecord, FileTable
+from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.storage import Folder, file_system
+
+COUNT = 1_000
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_pages, "MANY_FILES", 50)
+    monkeypatch.setattr(file_pages, "PAGE_ROWS", 30)
+
+
+def record(number: int, units: int, part: int) -> FileRecord:
+    parts = {"id": part} if part >= 0 else {}
+    doubts = {} if part >= 0 else {"id": "why not"}
+    return FileRecord(f"s3://b/é-{number}", number, b"etag", 1, 2**63 + number, units, True, parts, doubts)
+
+
+def tables(even: bool) -> FileTable:
+    rng = np.random.default_rng(3)
+    units = [1] * COUNT if even else rng.integers(1, 5, COUNT).tolist()
+    parts = [0] * COUNT if even else rng.integers(-1, 3, COUNT).tolist()
+    return FileTable.of(map(record, range(COUNT), units, parts), ["id"])
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def folder(request: Any, tmp_path: Path) -> Folder:
+    if request.param == "disk":
+        return Folder(str(tmp_path))
+    s3 = request.getfixturevalue("s3")
+    return Folder(s3.url("index"), file_system(None, s3.storage_options))
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_it_says_what_the_whole_table_says(folder: Folder, even: bool) -> None:
+    table = tables(even)
+    table.write(folder, "t.files")
+    folder.names()
+    for order in range(3):
+        found = FileTable.read(folder, "t.files", COUNT, table.num_units)
+        if order == 1:
+            assert found.table.equals(table.table)
+        assert len(found) == COUNT
+        assert found.problem_with(["id"], 3) is None
+        assert "parts that there are none of" in (found.problem_with(["id"], 0) or "")
+        assert (found.first_units == table.first_units).all()
+        assert (found.parts("id") == table.parts("id")).all()
+        for numbers in ([0], [29, 30, 31], [COUNT - 1], [500, 3, 500], [], list(range(0, COUNT, 7))):
+            assert found.paths(np.array(numbers, np.int64)) == [f"s3://b/é-{number}" for number in numbers]
+        assert found.path(777) == "s3://b/é-777"
+        if order == 2:
+            assert found.fingerprints(7) == (1, 2**63 + 7)
+            assert found.doubt("id", 3) == table.doubt("id", 3)
+        assert found.paths() == table.paths()
+        assert found.table.equals(table.table)
+
+
+def test_every_damaged_byte_is_noticed(folder: Folder) -> None:
+    tables(True).write(folder, "t.files")
+    with folder.open("t.files") as source:
+        good = source.read_at(0, source.size)
+    rng = np.random.default_rng(1)
+    places = {*rng.integers(0, len(good), 40).tolist(), *range(len(good) - 12, len(good) - 8)}
+    for place in [*places, None]:
+        bad = bytearray(good)
+        if place is not None:
+            bad[place] ^= 1 << int(rng.integers(8))
+        with folder.create("t.files") as new:
+            new.write(bytes(bad) if place is not None else good[:-100] + good[-20:])
+            new.commit()
+        with pytest.raises((BrokenIndexError, UnicodeDecodeError)):
+            FileTable.read(folder, "t.files", COUNT, COUNT).table  # noqa: B018
+
+
+def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
+    folder = Folder(s3.url("index"), file_system(None, s3.storage_options))
+    tables(True).write(folder, "t.files")
+    data = bytearray(s3.get("index/t.files"))
+    data[3] ^= 1
+    s3.put("index/t.files", bytes(data))
+    found = FileTable.read(folder, "t.files", COUNT, COUNT)
+    assert found.path(400) == "s3://b/é-400"
+    with pytest.raises(BrokenIndexError, match="page does not fit its checksum"):
+        found.path(4)
+
+
+def test_an_index_of_pages_is_an_index_like_any_other(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_table, "_FEW_PAGES", 3)
+    options = {"storage_options": s3.storage_options}
+    with LakeIndex.create(s3.url("index"), "id", **options) as index:
+        for first in (0, 200):
+            index.append_batches((f"f/{n}", {"id": pa.array([n, n + 1, -1])}) for n in range(first, first + 200))
+        with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
+            for number in range(1, 399, 13):
+                (answer,) = cold.lookup("id", [number])
+                assert {candidate.path for candidate in answer} >= {f"f/{number}", f"f/{number - 1}"}
+            assert {candidate.path for candidate in cold.lookup("id", [-1])[0]} == {f"f/{n}" for n in range(400)}
+        index.remove(["f/7", "f/300"])
+        index.compact()
+        with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
+            assert "f/7" not in {candidate.path for candidate in cold.lookup("id", [7])[0]}
+            assert "f/299" in {candidate.path for candidate in cold.lookup("id", [300])[0]}
+            assert len(cold.lookup("id", [-1])[0]) == 398

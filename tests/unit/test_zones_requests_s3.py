@@ -1,0 +1,253 @@
+"""What a lookup asks of a zone index in a store: its end, and blocks of the zones of row groups that are left."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import zones
+from parquet_bloom.errors import BrokenZonesError
+from parquet_bloom.hashing.physical import ColumnType, Kind
+from parquet_bloom.storage import create
+from parquet_bloom.zones import packed, parquet_file, write
+from parquet_bloom.zones.manifest import Manifest
+from parquet_bloom.zones.reports import ZonedFile
+from parquet_bloom.zones.schema import ZONE, Sizes
+
+FILES, GROUPS, ROWS = 6, 20, 64
+CONTAINERS = ["parquet", "arrow"]
+
+
+def ids(number: int) -> list[int]:
+    return (np.random.default_rng(number).permutation(GROUPS * ROWS) * FILES + number).tolist()
+
+
+def lake(s3: Any, tmp_path: Path, filters: bool) -> None:
+    for number in range(FILES):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"id": ids(number)}), path, row_group_size=ROWS, write_page_index=True)
+        if filters:
+            parquet_bloom.embed(path, ["id"], fpp=1e-6)
+        s3.put(f"lake/{number}.parquet", path.read_bytes())
+
+
+def of_index(s3: Any) -> list[Any]:
+    return [request for request in s3.log if request.key.startswith("zones/")]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_lookup_takes_a_hundredth_of_the_index(s3: Any, tmp_path: Path, container: str) -> None:
+    lake(s3, tmp_path, filters=True)
+    options = {"storage_options": s3.storage_options}
+    target = s3.url(f"zones/id.{container}")
+    report = zones.build(s3.url("lake"), "id", target, rows_per_zone=8192 * 4, **options)
+    assert report.num_bytes > 15_000_000
+    for number, at in ((2, 0), (5, 700), (0, GROUPS * ROWS - 1)):
+        value = ids(number)[at]
+        s3.clear_log()
+        found = parquet_bloom.prune(s3.url("lake"), [("id", "=", value)], zones=target, **options)
+        assert [file.path for file in found.files if file.selected] == [s3.url(f"lake/{number}.parquet")]
+        assert not found.zone_doubts
+        # The end, what shows that filters are where they should be, and one block, these two side by side.
+        assert len(of_index(s3)) <= 3, of_index(s3)
+        assert sum(request.received for request in of_index(s3)) <= report.num_bytes / 100
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_opening_is_one_request_and_asking_one_more_each(s3: Any, tmp_path: Path, container: str) -> None:
+    lake(s3, tmp_path, filters=False)
+    options = {"storage_options": s3.storage_options}
+    target = s3.url(f"zones/id.{container}")
+    zones.build(s3.url("lake"), "id", target, rows_per_zone=8192 * 4, **options)
+    s3.clear_log()
+    with zones.open(target, **options) as index:
+        assert len(s3.log) == 1
+        assert len(index) == FILES * GROUPS
+        hashes, _ = zones.keying([ids(3)[5]], index.column_type)
+        s3.clear_log()
+        of_file = index.zones_of(3)
+        assert index.check(of_file.zones[:1], hashes).tolist() == [True]
+        assert len(s3.log) <= 2
+        s3.clear_log()
+        assert not index.check(of_file.zones[1:2], hashes).any()
+        assert [request.received for request in s3.log] == [32]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_files_without_filters_are_asked_side_by_side(s3: Any, tmp_path: Path, container: str) -> None:
+    lake(s3, tmp_path, filters=False)
+    options = {"storage_options": s3.storage_options}
+    target = s3.url(f"zones/id.{container}")
+    zones.build(s3.url("lake"), "id", target, rows_per_zone=ROWS, **options)
+    with zones.open(target, **options) as index:
+        index.equals(0)  # that everything is where it should be is known from now on
+        together = threading.Barrier(FILES)
+        s3.before(
+            "GetObject", lambda _: together.wait(20), times=FILES, when=lambda request: request.key.startswith("zones/")
+        )
+        for number in range(FILES):
+            s3.clear_log()
+            value = ids(number)[77]
+            report = parquet_bloom.prune(s3.url("lake"), [("id", "=", value)], zones=index, **options)
+            (one,) = [file for file in report.files if any(group.read for group in file.row_groups)]
+            assert one.path == s3.url(f"lake/{number}.parquet")
+            assert [group.row_group for group in one.row_groups if group.read] == [77 // ROWS]
+            assert len(of_index(s3)) <= FILES * GROUPS
+
+
+def small(tmp_path: Path, container: str, rows_per_zone: int = 20) -> tuple[Path, Path]:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    table = pa.table({"id": [i if i % 7 else None for i in range(300)]})
+    pq.write_table(table, lake / "a.parquet", row_group_size=100)
+    zones.build(lake, "id", tmp_path / f"z.{container}", rows_per_zone=rows_per_zone)
+    return lake, tmp_path / f"z.{container}"
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_the_same_zones_stand_in_the_table_and_at_the_end(
+    tmp_path: Path, container: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, path = small(tmp_path, container)
+    with zones.open(path) as index:
+        sealed = index.to_table()
+    for module in ("parquet_file", "arrow_file"):
+        monkeypatch.setattr(f"parquet_bloom.zones.{module}.is_sealed", lambda *_: False)
+    with zones.open(path) as index:
+        assert index.to_table().equals(sealed, check_metadata=True)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container: str) -> None:
+    """Its metadata are those of our file; rows that stand elsewhere by now must not be asked for others' values."""
+    _, path = small(tmp_path, container)
+    if container == "parquet":
+        table = pq.read_table(path).replace_schema_metadata(pq.read_metadata(path).metadata)
+    else:
+        with pa.ipc.open_file(path) as reader:
+            table = reader.read_all()
+    assert packed.SEAL_KEY in table.schema.metadata
+
+    def rewritten(changed: pa.Table) -> Path:
+        target = tmp_path / f"other.{container}"
+        if container == "parquet":
+            # As much like ours as can be.
+            options = {"compression": {**dict.fromkeys(changed.schema.names, "zstd"), "bloom_filter_data": "none"}}
+            pq.write_table(changed, target, use_dictionary=False, **options)
+        else:
+            with pa.ipc.new_file(target, changed.schema) as writer:
+                writer.write_table(changed)
+        return target
+
+    with zones.open(rewritten(table)) as index:
+        for value in range(300):
+            if value % 7:
+                assert any(
+                    row["fragment_id"] == value // 100 and 0 <= value % 100 - row["zone_start"] < row["zone_length"]
+                    for row in index.equals(value).to_pylist()
+                )
+    with pytest.raises(BrokenZonesError):  # the numbers, and with them the filters, in another order
+        zones.open(rewritten(table.take(pa.array([1, 0, *range(2, len(table))]))))
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_places_that_are_not_proved_are_looked_for(
+    tmp_path: Path, container: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if container == "parquet":  # several pages a row group, as another pyarrow may write them
+        real = pq.ParquetWriter
+        monkeypatch.setattr(
+            write.pq, "ParquetWriter", lambda *args, **options: real(*args, **options | {"max_rows_per_page": 4})
+        )
+    _, path = small(tmp_path, container)
+    if container == "arrow":
+        real_batch = parquet_bloom.zones.arrow_file._batch
+
+        def elsewhere(message: bytes, block: Any, columns: int) -> Any:
+            batch = real_batch(message, block, columns)
+            monkeypatch.setattr("parquet_bloom.zones.arrow_file._batch", real_batch)
+            return batch._replace(num_rows=batch.num_rows + 1)
+
+        monkeypatch.setattr("parquet_bloom.zones.arrow_file._batch", elsewhere)
+    with zones.open(path) as index:
+        for value in range(300):
+            if value % 7:
+                answers = index.equals(value).to_pylist()
+                assert any(row["fragment_id"] == value // 100 for row in answers)
+                assert len(answers) <= 3
+
+
+def made_up(path: Path, container: str, files: int, zones_each: int, filter_bytes: int) -> Any:
+    """Write an index over files that there are none of; returns its filters' bits."""
+    table = np.zeros(files * zones_each, ZONE)
+    table["fragment_id"] = np.repeat(np.arange(files), zones_each)
+    table["zone_start"], table["zone_length"] = np.tile(np.arange(zones_each) * 5, files), 5
+    rng = np.random.default_rng(1)
+    column_type = ColumnType("INT64", Kind.INTEGER, 8, bits=64, signed=True)
+    prints = rng.integers(0, 1 << 62, (files, 2)).tolist()
+    stamps = [b"\xff\x00" + rng.bytes(16).hex().encode() for _ in range(files)]
+    of = [ZonedFile(n, f"/{n}", 1, stamps[n], *prints[n], column_type, 1) for n in range(files)]
+    counts = np.full(files, 5 * zones_each, np.int64)
+    manifest = Manifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
+    told = packed.zones_told(table, 5, write.zones_a_batch(filter_bytes))
+    metadata = Sizes(5, 0.01).metadata | manifest.to_metadata(table, told)
+    bits = rng.integers(0, 256, len(table) * filter_bytes).astype(np.uint8)
+
+    def read(first: int, some: int) -> Any:
+        return bits[first * filter_bytes : (first + some) * filter_bytes]
+
+    with create(str(path)) as new:
+        write.write_index(new, container, table, filter_bytes, read, metadata)
+        new.commit()
+    return bits
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize(("files", "requests"), [(1_000, 1), (5_000, 2)])
+def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, files: int, requests: int) -> None:
+    made_up(tmp_path / "z", container, files, 4, 4096)
+    size = (tmp_path / "z").stat().st_size
+    s3.put("z", (tmp_path / "z").read_bytes())
+    s3.clear_log()
+    with zones.open(s3.url("z"), storage_options=s3.storage_options) as index:
+        assert index.files is not None
+        assert len(index.files) == files
+        assert len(index) == 4 * files
+    assert len(s3.log) == requests, s3.log
+    assert sum(request.received for request in s3.log) <= max(65_536, size // 100)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("filter_bytes", [32, 64, 1024])
+@pytest.mark.parametrize("count", [1, 3, write.zones_a_batch(32), write.zones_a_batch(32) + 1])
+def test_filters_are_where_they_are_supposed(
+    tmp_path: Path, container: str, filter_bytes: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The written file proves the guess, whatever the sizes: else every lookup would read whole row groups."""
+    if count * filter_bytes > 1 << 20:
+        pytest.skip("the same as with fewer")
+    path = tmp_path / f"z.{container}"
+    bits = made_up(path, container, 1, count, filter_bytes)
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("the places are looked for")
+
+    monkeypatch.setattr(parquet_file, "_filters", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.arrow_file._part", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.arrow_file._columns", refuse)
+    with zones.open(path) as index:
+        assert index.files is not None
+        assert index.files[0].stamp.startswith(b"\xff\x00")
+        came = b"".join(bitset.tobytes() for bitset in index.bitsets())
+    assert came == bits.tobytes()
+    if container == "parquet":
+        sink = io.BytesIO(path.read_bytes())
+        assert b"".join(pq.read_table(sink)["bloom_filter_data"].to_pylist()) == bits.tobytes()
