@@ -1,0 +1,189 @@
+"""Requests by boto3 that end in time: each is tried again within limits, waited for no longer, and given up at once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from .... import threads
+from ..limits import RequestLimits
+from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
+
+CLEARING_SECONDS = 0.4
+"""For each step that clears up, when the time for the request that failed is over, or somebody interrupted it."""
+_LOOK_SECONDS = 0.1  # between looks at whether the work was given up
+_LATE_SECONDS = 0.2  # an answer that is about to come, when somebody interrupts: it may tell what is to be cleared up
+
+_BUSY = frozenset((429, 500, 502, 503, 504))
+_BUSY_CODES = frozenset(
+    (
+        "BandwidthLimitExceeded",
+        "InternalError",
+        "PriorRequestNotComplete",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttled",
+        "Throttling",
+        "ThrottledException",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    )
+)
+
+Late = Callable[[Any], None]
+
+
+class Requests:
+    """The requests of one piece of work to one store.
+
+    Each is made in a thread of its own that dies with the process. So a server that never answers is waited for as long
+    as the limits say and no longer, and an interrupt ends the wait. What was sent may still be carried out.
+
+    Parameters
+    ----------
+    limits : of each request: for a try, for the pauses, and for all tries together.
+    """
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._limits = limits
+        self._given_up = threading.Event()
+        self._until = 0.0  # when the time of the last request is over
+
+    def send(self, call: Callable[..., Any], late: Late | None = None, /, **arguments: Any) -> Any:
+        """Make a request and return the answer.
+
+        Parameters
+        ----------
+        late : called with the answer if it comes when nobody waits for it any more, mostly in another thread.
+
+        Raises
+        ------
+        Exception
+            One of `failures()`: the answer was an error, could not be read, or has not come in time.
+        """
+        self._until = time.monotonic() + self._limits.retry_timeout
+        return self._try(call, arguments, self._until, late)
+
+    def together(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Call all of these, which send requests, side by side; the first error gives up the others."""
+        try:
+            with threads.in_order(lambda call: call(), calls, min(len(calls), PARALLEL_REQUESTS)) as done:
+                try:
+                    return list(done)
+                except BaseException:
+                    self._given_up.set()  # now: on leaving, those that are under way are waited for
+                    raise
+        finally:
+            self._given_up.clear()
+
+    def end_of_clearing(self) -> float:
+        """Return when clearing up must be over that begins now, in the handling of the error that it follows, if any.
+
+        It has what is left of the last request's time, and `CLEARING_SECONDS`; only these after an interrupt.
+        """
+        now = time.monotonic()
+        interrupted = sys.exception() is not None and not isinstance(sys.exception(), Exception)
+        return (now if interrupted else max(now, self._until)) + CLEARING_SECONDS
+
+    def clear_up(self, call: Callable[..., Any], end: float, /, **arguments: Any) -> Any:
+        """Make a request that clears up; like `send`, until `end`."""
+        return self._try(call, arguments, end, None)
+
+    def _try(self, call: Callable[..., Any], arguments: dict[str, Any], until: float, late: Late | None) -> Any:
+        tries = 0
+        while True:
+            end = min(until, time.monotonic() + self._limits.timeout)
+            try:
+                return self._once(call, arguments, end, late)
+            except failures() as error:
+                tries += 1
+                pause = self._limits.pause(tries)
+                again = is_temporary(error) and tries <= self._limits.max_retries
+                if not again or time.monotonic() + pause >= until:
+                    raise
+            if self._given_up.wait(pause):
+                raise NoAnswerError("it was given up")
+
+    def _once(self, call: Callable[..., Any], arguments: dict[str, Any], until: float, late: Late | None) -> Any:
+        if self._given_up.is_set():
+            raise NoAnswerError("it was given up")
+        job = _Job(call, arguments, late)
+        try:
+            begun = time.monotonic()
+            job.start()
+            while not job.done.wait(max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
+                if time.monotonic() >= until:
+                    raise NoAnswerError(f"no answer within {time.monotonic() - begun:.1f} s")
+                if self._given_up.is_set():
+                    raise NoAnswerError("it was given up")
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                job.done.wait(_LATE_SECONDS)
+            job.leave()
+            raise
+        return job.result()
+
+
+class _Job:
+    """One try. Its answer is for who waits for it, or, if nobody does any more, for `late`."""
+
+    def __init__(self, call: Callable[..., Any], arguments: dict[str, Any], late: Late | None) -> None:
+        self.done = threading.Event()
+        self._call, self._arguments, self._late = call, arguments, late
+        self._answer: Any = None
+        self._failure: BaseException | None = None
+        self._left = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        # Not a pool's thread: the interpreter would wait for it at the end.
+        threading.Thread(target=self._run, name="parquet_bloom request", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._call(**self._arguments)
+        except BaseException as error:
+            self._failure = error
+        with self._lock:
+            self.done.set()
+            left = self._left
+        if left:
+            self._hand_on()
+
+    def leave(self) -> None:
+        """Wait no longer."""
+        with self._lock:
+            self._left = True
+            done = self.done.is_set()
+        if done:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        if self._late is not None and self._failure is None:
+            with suppress(Exception):
+                self._late(self._answer)
+
+    def result(self) -> Any:
+        if self._failure is not None:
+            raise self._failure
+        return self._answer
+
+
+def is_temporary(error: Exception) -> bool:
+    """Whether a request that failed so may succeed when it is made again."""
+    from botocore.exceptions import ConnectionError as NoConnectionError
+    from botocore.exceptions import HTTPClientError, IncompleteReadError
+    from botocore.parsers import ResponseParserError
+
+    broken = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseParserError, NoAnswerError)
+    return isinstance(error, broken) or status(error) in _BUSY or code(error) in _BUSY_CODES
