@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -65,6 +66,7 @@ _WITHOUT_MEANING = {
 }
 
 _LIMITS = RequestLimits()
+_LOCK = threading.Lock()
 _SHORTEST = 0.001  # seconds; to sockets 0 says that they never wait
 
 
@@ -97,7 +99,8 @@ def connect(bucket: str, options: Mapping[str, Any], path: str, limits: RequestL
     surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     wrong: tuple[type[Exception], ...] = (*failures(), ValueError)  # an endpoint that is no URL, for one
     try:
-        return _client(tuple(sorted(given.items())), surroundings, os.getpid(), limits)
+        with _LOCK:  # threads that come at once get one, too
+            return _client(tuple(sorted(given.items())), surroundings, os.getpid(), limits)
     except wrong as error:
         raise problem(error, "cannot make an S3 client", path) from error
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .... import threads
 from ..limits import RequestLimits
 from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
 
@@ -56,7 +55,7 @@ class Requests:
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
-        self._given_up = threading.Event()
+        self._own = threading.local()
         self._until = 0.0  # when the time of the last request is over
 
     def send(self, call: Callable[..., Any], late: Late | None = None, /, **arguments: Any) -> Any:
@@ -76,15 +75,29 @@ class Requests:
 
     def together(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """Call all of these, which send requests, side by side; the first error gives up the others."""
+        if not calls:
+            return []
+        group = _Group(calls)
         try:
-            with threads.in_order(lambda call: call(), calls, min(len(calls), PARALLEL_REQUESTS)) as done:
-                try:
-                    return list(done)
-                except BaseException:
-                    self._given_up.set()  # now: on leaving, those that are under way are waited for
-                    raise
-        finally:
-            self._given_up.clear()
+            for _ in range(min(len(calls), PARALLEL_REQUESTS)):
+                # Not a pool, which waits for its threads however it is left.
+                threading.Thread(target=self._work, args=(group,), name="parquet_bloom group", daemon=True).start()
+            while not group.over.wait(_LOOK_SECONDS):
+                pass
+        except BaseException:
+            group.given_up.set()
+            raise
+        return group.results()
+
+    def _work(self, group: _Group) -> None:
+        self._own.given_up = group.given_up
+        group.work()
+
+    @property
+    def _given_up(self) -> threading.Event:
+        """Whether the work is given up that this thread does."""
+        found: threading.Event = getattr(self._own, "given_up", _NEVER)
+        return found
 
     def end_of_clearing(self) -> float:
         """Return when clearing up must be over that begins now, in the handling of the error that it follows, if any.
@@ -132,6 +145,46 @@ class Requests:
             job.leave()
             raise
         return job.result()
+
+
+_NEVER = threading.Event()
+
+
+class _Group:
+    """Calls that several threads share out among themselves."""
+
+    def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
+        self.over, self.given_up = threading.Event(), threading.Event()
+        self._waiting = iter(list(enumerate(calls)))
+        self._answers: dict[int, Any] = {}
+        self._failure: BaseException | None = None
+        self._count = len(calls)
+        self._lock = threading.Lock()
+
+    def work(self) -> None:
+        """Do what nobody has begun, one after another."""
+        while not self.given_up.is_set():
+            with self._lock:
+                number, call = next(self._waiting, (-1, None))
+            if call is None:
+                return
+            try:
+                answer = call()
+            except BaseException as error:
+                with self._lock:
+                    self._failure = self._failure or error
+                self.given_up.set()
+                self.over.set()
+                return
+            with self._lock:
+                self._answers[number] = answer
+                if len(self._answers) == self._count:
+                    self.over.set()
+
+    def results(self) -> list[Any]:
+        if self._failure is not None:
+            raise self._failure
+        return [self._answers[number] for number in range(self._count)]
 
 
 class _Job:
