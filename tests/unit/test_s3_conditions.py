@@ -12,7 +12,7 @@ import pytest
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from parquet_bloom.storage.objects.location import ObjectStores
-from parquet_bloom.storage.objects.s3 import proof
+from parquet_bloom.storage.objects.s3 import conditions, proof
 from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
 from parquet_bloom.storage.objects.s3.probe import NAME
 from parquet_bloom.storage.objects.source import ObjectSource
@@ -138,7 +138,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
 
     for ignored in ([], [PUT]):
         s3.conditions(ignored=ignored)
-        s3.storage_options["max_backoff"] = len(ignored)  # another client, which knows nothing
+        conditions._KNOWN.clear()
         s3.clear_log()
         threads = [threading.Thread(target=embed, args=(number,)) for number in range(6)]
         for thread in threads:
@@ -180,7 +180,7 @@ def test_a_store_that_does_not_keep_its_word_is_refused_before_anything_is_writt
 def test_each_condition_has_the_spelling_that_the_store_takes(s3: Any, size: str) -> None:
     for bare in ([PUT], [COPY], [COMPLETE], [COPY, COMPLETE]):
         s3.conditions(bare=bare)
-        s3.storage_options["max_backoff"] = len(bare) + 7 * (COPY in bare) + 11 * (PUT in bare)  # another client
+        conditions._KNOWN.clear()
         s3.put(KEY, OLD[size])
         assert replace(s3, size) is None
         assert s3.get(KEY) == NEW[size]
@@ -226,7 +226,7 @@ def test_what_may_not_be_done_is_named(s3: Any, size: str) -> None:
 def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) -> None:
     refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
     for step in range(len(SHOWN[size])):
-        s3.storage_options["max_backoff"] = step + 1  # another client
+        conditions._KNOWN.clear()
         s3.put(KEY, OLD[size])
         harm = s3.fail if way == "refuse" else getattr(s3, way)
         fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
@@ -283,10 +283,8 @@ def test_another_writer_at_every_moment_loses_nothing(s3: Any, size: str, kind: 
     s3.conditions(**KINDS[kind])
     ends = set()
     for step in count():
-        s3.storage_options["max_backoff"] = step % 2 + 1  # half of them on a bucket that has not shown it
-        if step < 2:
-            s3.put(KEY, OLD[size])
-            replace(s3, size)
+        if step % 2:  # the others on a bucket that has shown it
+            conditions._KNOWN.clear()
         s3.put(KEY, OLD[size])
         replaced: list[bytes] = []
 
