@@ -20,6 +20,7 @@ from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
 from parquet_bloom.storage.objects.s3.probe import NAME
 from parquet_bloom.storage.objects.s3.requests import Requests
 from parquet_bloom.storage.objects.source import ObjectSource
+from parquet_bloom.threads import in_order
 
 TAIL = b"filters and footer"
 PART = 20_000
@@ -131,6 +132,32 @@ def test_an_interrupt_where_nothing_answers_any_more(s3: Any) -> None:
     assert isinstance(error, KeyboardInterrupt)
     assert took < 1
     assert s3.uploads()[0] in error.__notes__[0]
+
+
+def test_a_thread_that_is_given_up_ends_its_upload(s3: Any) -> None:
+    s3.storage_options |= {"retry_timeout": 60}
+    for key in ("a.parquet", "b.parquet"):
+        s3.put(key, OLD["large"])
+    hung = threading.Event()
+
+    def embed(key: str) -> None:
+        if key == "a.parquet":
+            assert hung.wait(10)
+            raise StorageError("enough")
+        place = ObjectStores(s3.storage_options).place(s3.url(key))
+        assert place is not None
+        with ObjectSource(place) as source, s3_rewrite.in_place(source) as new:
+            new.copy_prefix(len(OLD["large"]) - CUT)
+
+    s3.before(
+        "UploadPartCopy", lambda request: (hung.set(), s3._never(request)), when=lambda request: not hung.is_set()
+    )
+    begun = time.monotonic()
+    with pytest.raises(StorageError, match="enough"), in_order(embed, ["a.parquet", "b.parquet"], 2) as done:
+        list(done)
+    assert time.monotonic() - begun < 5
+    assert s3.uploads() == []
+    assert [key for key in s3._server.objects.get_bucket(s3.bucket).keys if NAME in key] == []
 
 
 # Requests by themselves

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from .... import threads
 from ....errors import StorageError
 from . import proof
 from .probe import Probe
@@ -39,6 +40,7 @@ class Setting(NamedTuple):
 _Known = dict[tuple[object, ...], "Future[Any]"]
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()  # a client has an endpoint and credentials
 _LOCK = threading.Lock()
+_LOOK_SECONDS = 0.1  # between looks at whether the work was given up
 
 
 def prove_put(setting: Setting, given: Mapping[str, Any]) -> Proven:
@@ -83,6 +85,8 @@ def _once(setting: Setting, name: tuple[object, ...], prove: Callable[[], Any]) 
                 mine = known[key] = Future[Any]()
         if found is None:
             return _settle(known, key, mine, setting, prove)
+        while not wait((found,), _LOOK_SECONDS).done:
+            threads.raise_if_stopped()
         error = found.exception()
         if error is None:
             return found.result()

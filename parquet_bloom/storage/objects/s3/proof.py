@@ -146,7 +146,8 @@ def _failed(probe: Probe, error: Exception, what: str) -> Exception:
     if status(error) in _UNKNOWN or code(error) == "NotImplemented":
         answer = " ".join(dict.fromkeys(str(text) for text in (status(error), code(error)) if text))
         return UnfitError(f"{probe.store} cannot do conditional writes: it answers {what} with {answer}; {WAY_OUT}")
-    permission = " (s3:PutObject and s3:GetObject are needed there)" if status(error) == 403 else ""
+    needed = "s3:PutObject and GetObject, PutObjectTagging for tags, and PutObjectAcl for others' grants"
+    permission = f" (needs {needed})" if status(error) == 403 else ""
     action = f"cannot show on the probe {probe.url} that the store heeds conditions: {what}{permission}"
     found = problem(error, action, probe.path)
     found.problem += f"; {WAY_OUT}"

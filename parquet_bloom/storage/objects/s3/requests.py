@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from .... import threads
 from ..limits import RequestLimits
 from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
 
@@ -83,7 +84,7 @@ class Requests:
                 # Not a pool, which waits for its threads however it is left.
                 threading.Thread(target=self._work, args=(group,), name="parquet_bloom group", daemon=True).start()
             while not group.over.wait(_LOOK_SECONDS):
-                pass
+                threads.raise_if_stopped()
         except BaseException:
             group.given_up.set()
             raise
@@ -105,29 +106,41 @@ class Requests:
         It has what is left of the last request's time, and `CLEARING_SECONDS`; only these after an interrupt.
         """
         now = time.monotonic()
-        interrupted = sys.exception() is not None and not isinstance(sys.exception(), Exception)
-        return (now if interrupted else max(now, self._until)) + CLEARING_SECONDS
+        return (now if _is_interrupt(sys.exception()) else max(now, self._until)) + CLEARING_SECONDS
 
     def clear_up(self, call: Callable[..., Any], end: float, /, **arguments: Any) -> Any:
         """Make a request that clears up; like `send`, until `end`."""
-        return self._try(call, arguments, end, None)
+        return self._try(call, arguments, end, None, clearing=True)
 
-    def _try(self, call: Callable[..., Any], arguments: dict[str, Any], until: float, late: Late | None) -> Any:
+    def _try(
+        self,
+        call: Callable[..., Any],
+        arguments: dict[str, Any],
+        until: float,
+        late: Late | None,
+        clearing: bool = False,
+    ) -> Any:
         tries = 0
         while True:
             end = min(until, time.monotonic() + self._limits.timeout)
             try:
-                return self._once(call, arguments, end, late)
+                return self._once(call, arguments, end, late, clearing)
             except failures() as error:
                 tries += 1
                 pause = self._limits.pause(tries)
                 again = is_temporary(error) and tries <= self._limits.max_retries
                 if not again or time.monotonic() + pause >= until:
                     raise
-            if self._given_up.wait(pause):
-                raise NoAnswerError("it was given up")
+            end = time.monotonic() + pause
+            while time.monotonic() < end:
+                if self._given_up.wait(min(_LOOK_SECONDS, max(0.0, end - time.monotonic()))):
+                    raise NoAnswerError("it was given up")
+                if not clearing:
+                    threads.raise_if_stopped()
 
-    def _once(self, call: Callable[..., Any], arguments: dict[str, Any], until: float, late: Late | None) -> Any:
+    def _once(
+        self, call: Callable[..., Any], arguments: dict[str, Any], until: float, late: Late | None, clearing: bool
+    ) -> Any:
         if self._given_up.is_set():
             raise NoAnswerError("it was given up")
         job = _Job(call, arguments, late)
@@ -139,8 +152,10 @@ class Requests:
                     raise NoAnswerError(f"no answer within {time.monotonic() - begun:.1f} s")
                 if self._given_up.is_set():
                     raise NoAnswerError("it was given up")
+                if not clearing:
+                    threads.raise_if_stopped()
         except BaseException as error:
-            if not isinstance(error, Exception):
+            if _is_interrupt(error):
                 job.done.wait(_LATE_SECONDS)
             job.leave()
             raise
@@ -148,6 +163,11 @@ class Requests:
 
 
 _NEVER = threading.Event()
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether somebody wants the work to end, here or in the thread that waits for this one."""
+    return error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
 
 
 class _Group:

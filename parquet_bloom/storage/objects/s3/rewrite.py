@@ -31,6 +31,7 @@ COPIED_PART = 64 << 20
 """Parts that S3 copies, several at once, have so many bytes and up to twice as many; it allows 5 GiB."""
 UPLOADED_PART = 16 << 20
 """Small enough to go within the time of a request where the way to the store is slow."""
+_UNKNOWN_END = "cannot tell whether it was written (what stands there is whole)"
 _MOST_PARTS = 9000  # S3 allows 10,000; the others are for what is uploaded
 
 
@@ -218,8 +219,7 @@ class S3Rewrite(Rewrite):
             head = self._requests.clear_up(self._client.head_object, self._requests.end_of_clearing(), **self._new)
         except failures() as error:
             if status(error) != 404:
-                action = "cannot tell whether it was written (what stands there is whole)"
-                raise problem(failure, action, self.path) from error
+                raise problem(failure, _UNKNOWN_END, self.path) from error
             if self._in_place:
                 raise self._removed() from failure
             head = {}
@@ -227,7 +227,9 @@ class S3Rewrite(Rewrite):
             return str(head.get("ETag", ""))
         if self._in_place and not same(head.get("ETag"), self._etag):
             raise self._changed() from failure
-        raise problem(failure, "cannot write it", self.path) from failure
+        # What was sent and not answered may still be carried out, unless its upload is no more.
+        open_end = status(failure) == 0 and ("Body" in arguments or bool(self._upload.left))
+        raise problem(failure, _UNKNOWN_END if open_end else "cannot write it", self.path) from failure
 
     def _undo(self) -> None:
         self._upload.abort()
