@@ -46,7 +46,8 @@ class Access(NamedTuple):
         found: dict[str, list[str]] = {}
         for permission, grantee in sorted(self.grants):
             if permission not in _HEADERS or not grantee:
-                problem = f"its access control list has a grant ({permission}) that a new object cannot be given"
+                grant = f"a grant of {permission}" if permission else "a grant that cannot be understood, and"
+                problem = f"its access control list has {grant} that a new object cannot be given"
                 raise StorageError(f"{problem}; give an output elsewhere", path=path)
             found.setdefault(_HEADERS[permission], []).append(grantee)
         return {header: ", ".join(grantees) for header, grantees in found.items()}

@@ -6,12 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from .... import threads
 from ..limits import RequestLimits
 from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
+from .jobs import Group, Job, Late
 
 CLEARING_SECONDS = 0.4
 """For each step that clears up, when the time for the request that failed is over, or somebody interrupted it."""
@@ -39,8 +39,6 @@ _BUSY_CODES = frozenset(
         "TooManyRequestsException",
     )
 )
-
-Late = Callable[[Any], None]
 
 
 class Requests:
@@ -78,7 +76,7 @@ class Requests:
         """Call all of these, which send requests, side by side; the first error gives up the others."""
         if not calls:
             return []
-        group = _Group(calls)
+        group = Group(calls)
         try:
             for _ in range(min(len(calls), PARALLEL_REQUESTS)):
                 # Not a pool, which waits for its threads however it is left.
@@ -90,7 +88,7 @@ class Requests:
             raise
         return group.results()
 
-    def _work(self, group: _Group) -> None:
+    def _work(self, group: Group) -> None:
         self._own.given_up = group.given_up
         group.work()
 
@@ -143,7 +141,7 @@ class Requests:
     ) -> Any:
         if self._given_up.is_set():
             raise NoAnswerError("it was given up")
-        job = _Job(call, arguments, late)
+        job = Job(call, arguments, late)
         try:
             begun = time.monotonic()
             job.start()
@@ -168,88 +166,6 @@ _NEVER = threading.Event()
 def _is_interrupt(error: BaseException | None) -> bool:
     """Whether somebody wants the work to end, here or in the thread that waits for this one."""
     return error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
-
-
-class _Group:
-    """Calls that several threads share out among themselves."""
-
-    def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
-        self.over, self.given_up = threading.Event(), threading.Event()
-        self._waiting = iter(list(enumerate(calls)))
-        self._answers: dict[int, Any] = {}
-        self._failure: BaseException | None = None
-        self._count = len(calls)
-        self._lock = threading.Lock()
-
-    def work(self) -> None:
-        """Do what nobody has begun, one after another."""
-        while not self.given_up.is_set():
-            with self._lock:
-                number, call = next(self._waiting, (-1, None))
-            if call is None:
-                return
-            try:
-                answer = call()
-            except BaseException as error:
-                with self._lock:
-                    self._failure = self._failure or error
-                self.given_up.set()
-                self.over.set()
-                return
-            with self._lock:
-                self._answers[number] = answer
-                if len(self._answers) == self._count:
-                    self.over.set()
-
-    def results(self) -> list[Any]:
-        if self._failure is not None:
-            raise self._failure
-        return [self._answers[number] for number in range(self._count)]
-
-
-class _Job:
-    """One try. Its answer is for who waits for it, or, if nobody does any more, for `late`."""
-
-    def __init__(self, call: Callable[..., Any], arguments: dict[str, Any], late: Late | None) -> None:
-        self.done = threading.Event()
-        self._call, self._arguments, self._late = call, arguments, late
-        self._answer: Any = None
-        self._failure: BaseException | None = None
-        self._left = False
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        # Not a pool's thread: the interpreter would wait for it at the end.
-        threading.Thread(target=self._run, name="parquet_bloom request", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self._answer = self._call(**self._arguments)
-        except BaseException as error:
-            self._failure = error
-        with self._lock:
-            self.done.set()
-            left = self._left
-        if left:
-            self._hand_on()
-
-    def leave(self) -> None:
-        """Wait no longer."""
-        with self._lock:
-            self._left = True
-            done = self.done.is_set()
-        if done:
-            self._hand_on()
-
-    def _hand_on(self) -> None:
-        if self._late is not None and self._failure is None:
-            with suppress(Exception):
-                self._late(self._answer)
-
-    def result(self) -> Any:
-        if self._failure is not None:
-            raise self._failure
-        return self._answer
 
 
 def is_temporary(error: Exception) -> bool:
