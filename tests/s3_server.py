@@ -89,6 +89,9 @@ class Refusal(Exception):
         return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inside}</Error>'.encode()
 
 
+_COUNTING = threading.RLock()
+
+
 @dataclass
 class Fault:
     """What happens to the next requests that match.
@@ -112,6 +115,10 @@ class Fault:
 
     def matches(self, request: Request) -> bool:
         """Whether it happens to this request; counts."""
+        with _COUNTING:  # requests come side by side
+            return self._matches(request)
+
+    def _matches(self, request: Request) -> bool:
         names = (self.operation,) if isinstance(self.operation, str) else self.operation
         if names is not None and request.operation not in names:
             return False
