@@ -89,6 +89,9 @@ class Refusal(Exception):
         return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inside}</Error>'.encode()
 
 
+_COUNTING = threading.RLock()
+
+
 @dataclass
 class Fault:
     """What happens to the next requests that match.
@@ -112,6 +115,10 @@ class Fault:
 
     def matches(self, request: Request) -> bool:
         """Whether it happens to this request; counts."""
+        with _COUNTING:  # requests come side by side
+            return self._matches(request)
+
+    def _matches(self, request: Request) -> bool:
         names = (self.operation,) if isinstance(self.operation, str) else self.operation
         if names is not None and request.operation not in names:
             return False
@@ -136,6 +143,12 @@ class _State:
     delay: float = 0.0
     max_copy: int = 5 << 30
     min_part: int = 5 * MIB
+    ignored: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)
+    drops_tags: bool = False
+    over: threading.Event = field(default_factory=threading.Event)
 
 
 class EnforcingServer(ThreadedMotoServer):
@@ -177,6 +190,9 @@ class EnforcingServer(ThreadedMotoServer):
                 fault.act(request)
             with self.lock:
                 _check(self.objects, request, body, state)
+                _forget_tags(self.objects, request, environ, state)
+                if request.operation in state.ignored:
+                    environ.pop("HTTP_IF_MATCH", None)  # moto looks at some itself
                 status, headers, answer = self._carry_out(environ)
         except Refusal as refusal:
             status, headers, answer = refusal.status, [("Content-Type", "application/xml")], refusal.body()
@@ -262,11 +278,20 @@ def _etag(found: Any) -> str:
     return str(found.etag).strip('"')
 
 
-def _condition(headers: dict[str, str], name: str, found: Any) -> bool | None:
-    """Whether the object is one of those that a header names; None without such a header."""
+def _condition(
+    headers: dict[str, str], name: str, found: Any, operation: str = "", state: _State | None = None
+) -> bool | None:
+    """Whether the object is one of those that a header names; None without such a header, or if it is ignored."""
     asked = headers.get(name)
     if asked is None:
         return None
+    if state is not None:
+        if operation in state.unknown:
+            raise Refusal(501, "NotImplemented", "A header you provided implies functionality that is not implemented")
+        if operation in state.ignored:
+            return None
+        if operation in state.refused or (operation in state.bare and '"' in asked):
+            return False
     names = {part.strip().strip('"') for part in asked.split(",")}
     return found is not None and ("*" in names or _etag(found) in names)
 
@@ -288,12 +313,14 @@ def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
         return
     headers, operation = request.headers, request.operation
     found = _find(objects, request.bucket, request.key, request.query.get("versionId"))
+    if operation == "GetObjectAcl" and found is not None and found.acl is None:
+        found.acl = models.get_canned_acl("private")  # which moto forgets for uploads in parts
     if operation in ("GetObject", "HeadObject"):
-        _check_read(request, found)
+        _check_read(request, found, state)
     if operation in ("PutObject", "CopyObject", "CompleteMultipartUpload", "DeleteObject"):
-        if headers.get("if-match") and found is None:
+        if headers.get("if-match") and found is None and operation not in state.ignored:
             raise Refusal(404, "NoSuchKey", "The specified key does not exist.", Key=request.key)
-        if _condition(headers, "if-match", found) is False:
+        if _condition(headers, "if-match", found, operation, state) is False:
             raise _failed("If-Match")
         if _condition(headers, "if-none-match", found):
             raise _failed("If-None-Match")
@@ -307,16 +334,16 @@ def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
             if any(parts[number].contentsize < state.min_part for number in numbers[:-1] if number in parts):
                 raise Refusal(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
     if operation in ("UploadPartCopy", "CopyObject"):
-        _check_copy(objects, headers, state)
+        _check_copy(objects, operation, headers, state)
     digest = headers.get("content-md5")
     if digest and base64.b64decode(digest) != hashlib.md5(body).digest():
         raise Refusal(400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
 
 
-def _check_read(request: Request, found: Any) -> None:
+def _check_read(request: Request, found: Any, state: _State) -> None:
     if found is None:
         return  # moto knows the ways in which something can be missing
-    if _condition(request.headers, "if-match", found) is False:
+    if _condition(request.headers, "if-match", found, request.operation, state) is False:
         raise _failed("If-Match")
     if _condition(request.headers, "if-none-match", found):
         raise Refusal(304, "NotModified")
@@ -329,13 +356,24 @@ def _check_read(request: Request, found: Any) -> None:
         raise Refusal(416, "InvalidRange", text, RangeRequested=request.range, ActualObjectSize=str(found.size))
 
 
-def _check_copy(objects: Any, headers: dict[str, str], state: _State) -> None:
+def _forget_tags(objects: Any, request: Request, environ: dict[str, Any], state: _State) -> None:
+    """Do as Ceph's gateway does, if so set: uploads in parts get no tags, and nothing is said of theirs."""
+    if not state.drops_tags:
+        return
+    if request.operation == "CreateMultipartUpload":
+        environ.pop("HTTP_X_AMZ_TAGGING", None)
+    found = objects.get_object(request.bucket, request.key) if request.operation == "GetObjectTagging" else None
+    if found is not None and found.multipart and not objects.tagger.get_tag_dict_for_resource(found.arn):
+        raise Refusal(200, "", raw=b"")
+
+
+def _check_copy(objects: Any, operation: str, headers: dict[str, str], state: _State) -> None:
     path, _, version = headers["x-amz-copy-source"].partition("?versionId=")
     bucket, _, key = unquote(path).lstrip("/").partition("/")
     found = _find(objects, bucket, key, version or None)
     if found is None:
         raise Refusal(404, "NoSuchKey", "The specified key does not exist.", Key=key)
-    if _condition(headers, "x-amz-copy-source-if-match", found) is False:
+    if _condition(headers, "x-amz-copy-source-if-match", found, operation, state) is False:
         raise _failed("x-amz-copy-source-If-Match")
     if _condition(headers, "x-amz-copy-source-if-none-match", found):
         raise _failed("x-amz-copy-source-If-None-Match")
@@ -444,6 +482,37 @@ class S3:
         """Other limits than S3's: bytes of every part but the last, and bytes that are copied at once."""
         self._state.min_part, self._state.max_copy = smallest, copied
 
+    def conditions(
+        self,
+        *,
+        ignored: Iterable[str] = (),
+        unknown: Iterable[str] = (),
+        refused: Iterable[str] = (),
+        bare: Iterable[str] = (),
+    ) -> None:
+        """Treat If-Match, or its like for copies, of these operations in another way than S3 does.
+
+        Ignore it, answer 501, refuse the right etag, too, or take it without quotes only.
+        """
+        state = self._state
+        state.ignored, state.unknown, state.refused, state.bare = set(ignored), set(unknown), set(refused), set(bare)
+
+    def drop_tags(self) -> None:
+        """Give no tags to uploads in parts from now on, and say nothing of them."""
+        self._state.drops_tags = True
+
+    def hang(self, operation: str | Iterable[str] | None = None, times: int = 1000, **which: Any) -> Fault:
+        """Never answer requests that match, and do nothing."""
+        return self.before(operation, self._never, times=times, **which)
+
+    def hang_after(self, operation: str | Iterable[str] | None = None, times: int = 1000, **which: Any) -> Fault:
+        """Carry out requests that match, and never answer."""
+        return self.after(operation, self._never, times=times, **which)
+
+    def _never(self, request: Request) -> None:
+        self._state.over.wait(60)
+        raise ConnectionResetError("cut")
+
     def before(self, operation: str | Iterable[str] | None, act: Callable[[Request], None], **which: Any) -> Fault:
         """Call `act(request)` before a request that matches is looked at; `which` (times, skip, when): see `Fault`."""
         fault = Fault(operation, act, **which)
@@ -486,6 +555,7 @@ class S3:
 
     def close(self) -> None:
         """Leave nothing: faults, log, objects."""
+        self._state.over.set()
         self._server.state = _State()
         with self._server.lock:
             objects = self._server.objects

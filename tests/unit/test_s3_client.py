@@ -112,7 +112,6 @@ def test_an_endpoint_that_is_none_is_an_error_of_ours() -> None:
 
 
 def test_without_credentials_and_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_client, "MAX_ATTEMPTS", 1)
     client = s3_client.connect("lake", {"region": "eu-central-1"}, PATH)
     error = failure(client)
     assert str(s3_client.problem(error, "look", PATH)) == f"{PATH}: look: Unable to locate credentials"

@@ -11,7 +11,7 @@ from ....errors import StorageError
 RUN = "parquet-bloom-run"
 """The key of user metadata under which an object says which run wrote it."""
 
-_KEPT = (
+DESCRIPTIVE = (
     "CacheControl",
     "ContentDisposition",
     "ContentEncoding",
@@ -24,6 +24,9 @@ _KEPT = (
     "BucketKeyEnabled",
     "StorageClass",
 )
+"""What an answer to a HEAD tells of an object and a new object can be given, beside its metadata."""
+
+_USUAL_CLASS = "STANDARD"  # of which answers say nothing
 # What of it would be lost: the reason why the object is left alone.
 _LOST = {
     "ObjectLockMode": "it is under an object lock",
@@ -33,13 +36,13 @@ _LOST = {
 }
 
 
-def attributes(head: Mapping[str, Any], tags: Iterable[Mapping[str, str]], run: str, path: str) -> dict[str, Any]:
+def attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: str, path: str) -> dict[str, Any]:
     """Arguments that give a new object what the old one has.
 
     Parameters
     ----------
     head : the answer to a HEAD of the old object.
-    tags : its tags, each as `{"Key": ..., "Value": ...}`.
+    tags : its tags.
     run : written into the new object's user metadata, so that it can be told from others'.
     path : for errors.
 
@@ -54,12 +57,35 @@ def attributes(head: Mapping[str, Any], tags: Iterable[Mapping[str, str]], run: 
     if "ExpiresString" in head and "Expires" not in head:
         text = f"its header Expires, {head['ExpiresString']!r}, is not a date and would be lost"
         raise StorageError(f"{text}; give an output elsewhere", path=path)
-    kept = {name: head[name] for name in _KEPT if head.get(name) is not None}
+    kept = {name: head[name] for name in DESCRIPTIVE if head.get(name) is not None}
     kept["Metadata"] = {key: text for key, text in head.get("Metadata", {}).items() if key.lower() != RUN} | {RUN: run}
-    tagging = urlencode([(tag["Key"], tag["Value"]) for tag in tags], quote_via=quote)
+    tagging = urlencode(sorted(tags), quote_via=quote)
     if tagging:
         kept["Tagging"] = tagging
     return kept
+
+
+def not_kept(given: Mapping[str, Any], head: Mapping[str, Any], tags: Iterable[tuple[str, str]] | None) -> list[str]:
+    """Names of what a new object was given and does not have.
+
+    Parameters
+    ----------
+    given : what `attributes` has returned.
+    head : the answer to a HEAD of the new object.
+    tags : of the new object; None where they cannot be known.
+    """
+    names = [name for name in DESCRIPTIVE if name in given and head.get(name) != given[name]]
+    if head.get("StorageClass", _USUAL_CLASS) != given.get("StorageClass", _USUAL_CLASS):
+        names.append("StorageClass")
+    if _lowered(given.get("Metadata", {})) != _lowered(head.get("Metadata", {})):
+        names.append("user metadata")
+    if urlencode(sorted(tags or ()), quote_via=quote) != given.get("Tagging", ""):
+        names.append("tags")
+    return sorted(set(names))
+
+
+def _lowered(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key.lower(): text for key, text in metadata.items()}
 
 
 def run_of(head: Mapping[str, Any]) -> str | None:

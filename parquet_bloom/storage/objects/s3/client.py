@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from .... import errors
+from ..limits import RequestLimits
 
 PARALLEL_REQUESTS = 8
-MAX_ATTEMPTS = 8  # a request that S3 is too busy for, or that gets lost; with pauses in between
-_TIMEOUT = 120  # seconds for an answer: a large part is copied meanwhile
 
 # Options have several names each in object stores' libraries; all may begin with aws_, in small or capital letters.
 _NAMES = {
@@ -39,7 +39,7 @@ _FROM_ENVIRONMENT = {
     "virtual_hosted": ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST",),
     "anonymous": ("AWS_SKIP_SIGNATURE",),
 }
-# These say how obstore does things, and change nothing for who writes by multipart copy.
+# These say how obstore does things, and change nothing for who writes by multipart copy; times are in the limits.
 _WITHOUT_MEANING = {
     "allow_http",
     "bucket",
@@ -65,9 +65,13 @@ _WITHOUT_MEANING = {
     "user_agent",
 }
 
+_LIMITS = RequestLimits()
+_LOCK = threading.Lock()
+_SHORTEST = 0.001  # seconds; to sockets 0 says that they never wait
 
-def connect(bucket: str, options: Mapping[str, Any], path: str) -> Any:
-    """A client for a bucket; made once for equal options.
+
+def connect(bucket: str, options: Mapping[str, Any], path: str, limits: RequestLimits = _LIMITS) -> Any:
+    """Make a client for a bucket; once for equal options. It tries each request once: `Requests` tries again.
 
     Parameters
     ----------
@@ -75,6 +79,7 @@ def connect(bucket: str, options: Mapping[str, Any], path: str) -> Any:
     options : under obstore's names; whatever is not given comes from the environment, and credentials from wherever
         boto3 finds some.
     path : of the object concerned, for errors.
+    limits : how long it waits for connections and answers.
 
     Raises
     ------
@@ -94,9 +99,14 @@ def connect(bucket: str, options: Mapping[str, Any], path: str) -> Any:
     surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     wrong: tuple[type[Exception], ...] = (*failures(), ValueError)  # an endpoint that is no URL, for one
     try:
-        return _client(tuple(sorted(given.items())), surroundings, os.getpid(), MAX_ATTEMPTS)
+        with _LOCK:  # threads that come at once get one, too
+            return _client(tuple(sorted(given.items())), surroundings, os.getpid(), limits)
     except wrong as error:
         raise problem(error, "cannot make an S3 client", path) from error
+
+
+class NoAnswerError(Exception):
+    """The time for a request is over, and no answer has come."""
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -104,7 +114,7 @@ def failures() -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
-    return BotoCoreError, ClientError, ResponseParserError
+    return BotoCoreError, ClientError, ResponseParserError, NoAnswerError
 
 
 def problem(error: Exception, action: str, path: str) -> errors.StorageError:
@@ -112,6 +122,8 @@ def problem(error: Exception, action: str, path: str) -> errors.StorageError:
     found = _answer(error).get("Error", {})
     reason = ": ".join(dict.fromkeys(text for text in (found.get("Code"), found.get("Message")) if text))
     number = {403: errno.EACCES, 404: errno.ENOENT}.get(status(error))
+    if isinstance(error, NoAnswerError):
+        number = errno.ETIMEDOUT
     return errors.StorageError(f"{action}: {reason or error}", path=path, errno=number)
 
 
@@ -167,7 +179,9 @@ def _true(text: str | None) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _client(given: tuple[tuple[str, str], ...], surroundings: tuple[tuple[str, str], ...], pid: int, tries: int) -> Any:
+def _client(
+    given: tuple[tuple[str, str], ...], surroundings: tuple[tuple[str, str], ...], pid: int, limits: RequestLimits
+) -> Any:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -180,9 +194,10 @@ def _client(given: tuple[tuple[str, str], ...], surroundings: tuple[tuple[str, s
         style = "virtual"
     # Digests of ours go with what is uploaded; those that boto3 adds by itself not every store understands.
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": tries},
+        retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=2 * PARALLEL_REQUESTS,
-        read_timeout=_TIMEOUT,
+        connect_timeout=max(limits.connect_timeout, _SHORTEST),
+        read_timeout=max(limits.timeout, _SHORTEST),
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": style},

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+from types import TracebackType
 from typing import Any
 
-from .... import threads
 from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
-from ...copying import PIECE
 from ...rewrite import Rewrite
 from ...source import Source
+from ..limits import RequestLimits
 from ..location import ObjectPlace
 from ..source import ObjectSource
 from .attributes import RUN, attributes, run_of
-from .client import PARALLEL_REQUESTS, code, connect, failures, problem, status
+from .client import code, connect, failures, problem, status
+from .conditions import Setting, prove_no_tags, prove_put, prove_upload
+from .etags import quoted, same
+from .look import Look, asked_in_vain, look
+from .proof import Proven
+from .requests import Requests
+from .upload import Upload, add_to, digest
+from .written import Piece, Stored, Written, end_piece, sample_places
 
 MIN_PART = 5 << 20
 """Every part of a multipart upload but the last must have so many bytes."""
 COPIED_PART = 64 << 20
 """Parts that S3 copies, several at once, have so many bytes and up to twice as many; it allows 5 GiB."""
-UPLOADED_PART = 64 << 20
+UPLOADED_PART = 16 << 20
+"""Small enough to go within the time of a request where the way to the store is slow."""
+_UNKNOWN_END = "cannot tell whether it was written (what stands there is whole)"
 _MOST_PARTS = 9000  # S3 allows 10,000; the others are for what is uploaded
 
 
@@ -60,165 +68,181 @@ def _pin(source: ObjectSource) -> str | None:
 class S3Rewrite(Rewrite):
     """An object on S3 or a store that speaks its protocol, in place or beside; the store copies the unchanged front.
 
-    Every step is bound to the etag of the object that was read. In place, the object is replaced only if it is still
-    that one, from the first read to the last step. Whoever looks sees the old object or the new one, whole. A store
-    that takes the conditions of requests and does not heed them, as some that speak S3's protocol do, cannot give this
-    protection: there, who replaces the object between the last copy and the end of the upload loses.
+    In place, an object is replaced only if it still is the one that was read, and whoever looks sees the old object or
+    the new one, whole. That rests on conditions in the requests, which name the etag: of each copy, and of the request
+    that replaces the object. Before anything is written the store shows that it heeds those that are needed, once for a
+    bucket (see `conditions`); one that does not is refused. Right before the last step the object is looked at once
+    more, and after it the new one is read back in part and compared with what was planned (see `written`).
 
     A front of less than `MIN_PART` is downloaded, and the object written by one (in place: conditional) PUT.
 
     In place, the new object has the old one's user metadata and one key more (`attributes.RUN`, by which it is told
     from others' when an answer got lost), its content type and the other headers of its kind, storage class,
-    server-side encryption and tags. It does not have its access control list (it gets the bucket's default), a checksum
-    of the kind that was asked for when it was uploaded, or its modification time; its etag is that of a multipart
-    upload. In a versioned bucket the old object stays as an older version. Objects that are locked, or whose tags
-    cannot be read, are refused. A change of metadata or tags alone, which leaves the etag as it is, is not noticed.
+    server-side encryption and tags, and its access control list where the store tells it to us; else it gets the
+    bucket's default. It does not have a checksum of the kind that was asked for when it was uploaded, or its
+    modification time; its etag is that of a multipart upload. In a versioned bucket the old object stays as an older
+    version. Objects that are locked, are another account's, or whose tags cannot be read, are refused.
 
-    A process that dies, and a lost answer to the request that begins an upload, leave an unfinished upload behind: the
-    object is as it was, but parts cost storage until a lifecycle rule (AbortIncompleteMultipartUpload) removes them.
+    Another key is written without a condition: whoever else writes it, the last one wins. What it is copied from is
+    looked at after the last copy, and the result read back. A store that cannot copy so gets an upload.
+
+    Each request ends within the store's limits (`RequestLimits`), and an interrupt ends it at once. What clears up then
+    has a part of a second; what it leaves is named. A process that dies leaves an unfinished upload behind: the object
+    is as it was, but parts cost storage until a lifecycle rule (AbortIncompleteMultipartUpload) removes them.
     """
 
     def __init__(self, source: ObjectSource, target: ObjectPlace) -> None:
         super().__init__(source, target.name)
         store = source.store
         bucket = store.config["bucket"]
-        self._client = connect(bucket, {**(store.client_options or {}), **store.config}, target.name)
+        limits = RequestLimits.of_store(store)
+        self._client = connect(bucket, {**(store.client_options or {}), **store.config}, target.name, limits)
+        self._requests = Requests(limits)
         self._old, self._new = ({"Bucket": bucket, "Key": full_key(store, key)} for key in (source.key, target.key))
         self._in_place = self._old == self._new
-        self._etag, self._read_from = _pin(source), source.name
+        self._etag, self._read_from = str(_pin(source)), source.name
         self._run = uuid.uuid4().hex
         self._attributes: dict[str, Any] = {"Metadata": {RUN: self._run}}
-        self._upload: str | None = None
-        self._parts: list[dict[str, Any]] = []
+        self._first: Look | None = None
+        self._proven: Proven | None = None
+        self._upload = Upload(self._client, self._requests, self._new, self.path, self._read_from)
+        self._pieces: list[Piece] = []
+        self._copied = 0
         self._tail = bytearray()
 
     def _begin(self) -> None:
         if not self._in_place:
             return
-        head = self._ask("cannot look at it", self._client.head_object)
-        if head.get("ETag") != self._etag:
+        first = look(self._client, self._requests, self._old, self.path)
+        if not same(first.head.get("ETag"), self._etag):
             raise self._changed()
-        self._attributes = attributes(head, self._tags(), self._run, self.path)
+        if first.tags is None:
+            self._require_no_tags(first)
+        self._attributes = attributes(first.head, first.tags or (), self._run, self.path)
+        self._attributes |= first.access.headers(self.path) if first.access is not None else {}
+        self._first = first
 
-    def _tags(self) -> Any:
-        """The object's tags; a HEAD tells of them only to who may read them."""
-        action = "cannot read its tags, which a new object would lose (s3:GetObjectTagging)"
-        try:
-            return self._ask(action, self._client.get_object_tagging, "TagSet")
-        except StorageError as error:
-            if isinstance(error.__cause__, Exception) and status(error.__cause__) in (405, 501):
-                return []  # a store that has no tags
-            raise
+    def _require_no_tags(self, first: Look) -> None:
+        """Some stores say nothing of tags where there are none; so may a server between, which must not be believed."""
+        if first.head.get("TagCount"):
+            problem = "cannot read its tags, which a new object would lose: the answer has no TagSet"
+            raise StorageError(f"{problem}; give an output elsewhere", path=self.path)
+        prove_no_tags(self._setting())
+
+    def _setting(self) -> Setting:
+        return Setting(self._client, self._requests, self._new["Bucket"], self._new["Key"], self.path)
+
+    def _prove(self, prove: Callable[[Setting, Mapping[str, Any]], Proven]) -> None:
+        """Let the store show that it heeds conditions, before the first request that writes."""
+        if not self._in_place or self._proven is not None:
+            return
+        self._proven = prove(self._setting(), self._attributes)
+        access = self._first.access if self._first is not None else None
+        if access is not None and access.owner and self._proven.owner not in ("", access.owner):
+            problem = f"it belongs to another account ({access.owner}), which a new object would not"
+            raise StorageError(f"{problem}; give an output elsewhere", path=self.path)
 
     def _copy(self, source: Source, length: int) -> None:
         if not 0 <= length <= source.size:
             raise TruncatedFileError(f"{length} bytes to be copied, the file has {source.size}", path=source.name)
+        old = Stored(self._client, self._requests, self._old)
         if length < MIN_PART:
-            for offset in range(0, length, PIECE):
-                self._tail += source.read_at(offset, min(PIECE, length - offset))
+            self._prove(prove_put)
+            self._tail += old.read(0, length, self._etag, self._read_from)
             return
-        create = self._client.create_multipart_upload
-        self._upload = self._ask("cannot begin the upload", create, "UploadId", **self._attributes)
-        count = min(_MOST_PARTS, max(1, length // COPIED_PART))
-        ends = [length * number // count for number in range(count + 1)]
-        spans = list(zip(range(1, count + 1), ends, ends[1:], strict=False))
-        with threads.in_order(self._copy_part, spans, min(count, PARALLEL_REQUESTS)) as copied:
-            self._parts.extend(copied)
+        self._prove(prove_upload)
+        self._upload.begin(self._attributes)
+        places = sample_places(length)
+        reads = [partial(old.read, *place, self._etag, self._read_from) for place in places]
+        spelling = quoted if self._proven is None else self._proven.copy
+        try:
+            answers = self._upload.copy(self._old, spelling(self._etag), _spans(length), reads)
+        except ParquetBloomError as error:
+            if self._in_place or not _cannot_copy(error):
+                raise
+            self._require_unchanged()  # so that it is the store's way, and not another writer's deed
+            self._upload_front(old, length)
+            return
+        self._pieces = [Piece(offset, data) for (offset, _), data in zip(places, answers, strict=True)]
+        self._copied = length
 
-    def _copy_part(self, span: tuple[int, int, int]) -> dict[str, Any]:
-        number, start, end = span
-        etag = self._ask(
-            "cannot copy its data",
-            self._client.upload_part_copy,
-            "CopyPartResult",
-            "ETag",
-            UploadId=self._upload,
-            PartNumber=number,
-            CopySource=self._old,
-            CopySourceIfMatch=self._etag,
-            CopySourceRange=f"bytes={start}-{end - 1}",
-        )
-        return {"PartNumber": number, "ETag": etag}
+    def _upload_front(self, old: Stored, length: int) -> None:
+        for offset in range(0, length, UPLOADED_PART):
+            self._write(memoryview(old.read(offset, min(UPLOADED_PART, length - offset), self._etag, self._read_from)))
 
     def _write(self, data: memoryview) -> None:
         self._tail += data
-        while self._upload is not None and len(self._tail) >= UPLOADED_PART + MIN_PART:
-            self._send(bytes(self._tail[:UPLOADED_PART]))
+        while self._upload.number is not None and len(self._tail) >= UPLOADED_PART + MIN_PART:
+            self._upload.send(bytes(self._tail[:UPLOADED_PART]))
             del self._tail[:UPLOADED_PART]
 
-    def _send(self, data: bytes) -> None:
-        number = len(self._parts) + 1
-        etag = self._ask(
-            "cannot upload the filters",
-            self._client.upload_part,
-            "ETag",
-            UploadId=self._upload,
-            PartNumber=number,
-            Body=data,
-            ContentMD5=_digest(data),
-        )
-        self._parts.append({"PartNumber": number, "ETag": etag})
-
     def _commit(self) -> None:
-        if not self._in_place and self._source is not None:
-            self._source.check_unchanged()
         tail = bytes(self._tail)
-        if self._upload is None:
-            self._finish(self._client.put_object, Body=tail, ContentMD5=_digest(tail), **self._attributes)
-            return
-        self._send(tail)
-        parts = {"Parts": self._parts}
-        self._finish(self._client.complete_multipart_upload, UploadId=self._upload, MultipartUpload=parts)
+        if self._upload.number is None:
+            self._prove(prove_put)
+            self._require_unchanged()
+            etag = self._finish(self._client.put_object, Body=tail, ContentMD5=digest(tail), **self._attributes)
+        else:
+            self._upload.send(tail)
+            self._require_unchanged()
+            etag = self._finish(self._client.complete_multipart_upload, **self._upload.whole())
+            self._upload.number = None  # it is an object now
+        pieces = [*self._pieces, end_piece(self._position, tail)]
+        given = self._attributes if self._in_place else None
+        written = Written(etag, self._run, given, self._first, pieces, self.path)
+        written.check(Stored(self._client, self._requests, self._new), self._requests)
 
-    def _finish(self, replace: Callable[..., Any], **arguments: Any) -> None:
+    def _require_unchanged(self) -> None:
+        """Look as late as possible, whatever the store has shown."""
+        if self._first is not None:
+            look(self._client, self._requests, self._old, self.path).require(self._first, self.path)
+            return
+        try:
+            head = Stored(self._client, self._requests, self._old).head()
+        except failures() as error:
+            raise asked_in_vain(error, "cannot look at it", self._read_from) from error
+        if not same(head.get("ETag"), self._etag):
+            raise self._changed()
+
+    def _finish(self, replace: Callable[..., Any], **arguments: Any) -> str:
         """Take the last step; where it seems to fail, see what became of it: an answer may have got lost."""
-        condition = {"IfMatch": self._etag} if self._in_place else {}
+        condition = {} if self._proven is None else {"IfMatch": self._proven.replace(self._etag)}
         failure: Exception = ValueError("the answer tells no etag")
         try:
-            if replace(**self._new, **arguments, **condition).get("ETag"):
-                return
+            etag = self._requests.send(replace, **self._new, **arguments, **condition).get("ETag")
+            if etag:
+                return str(etag)
         except failures() as error:
             failure = error
-        self._undo()  # so that what S3 may still be at cannot succeed later
+        self._upload.abort()  # so that what S3 may still be at cannot succeed later
         try:
-            head = self._client.head_object(**self._new)
+            head = self._requests.clear_up(self._client.head_object, self._requests.end_of_clearing(), **self._new)
         except failures() as error:
             if status(error) != 404:
-                action = "cannot tell whether it was written (what stands there is whole)"
-                raise problem(failure, action, self.path) from error
+                raise problem(failure, _UNKNOWN_END, self.path) from error
             if self._in_place:
                 raise self._removed() from failure
             head = {}
         if run_of(head) == self._run:
-            return
-        if self._in_place and head.get("ETag") != self._etag:
+            return str(head.get("ETag", ""))
+        if self._in_place and not same(head.get("ETag"), self._etag):
             raise self._changed() from failure
-        raise problem(failure, "cannot write it", self.path) from failure
+        # What was sent and not answered may still be carried out, unless its upload is no more.
+        open_end = status(failure) == 0 and ("Body" in arguments or bool(self._upload.left))
+        raise problem(failure, _UNKNOWN_END if open_end else "cannot write it", self.path) from failure
 
     def _undo(self) -> None:
-        if self._upload is not None:
-            with suppress(*failures()):
-                self._client.abort_multipart_upload(**self._new, UploadId=self._upload)
-        self._upload = None
+        self._upload.abort()
 
     def _tidy(self) -> None:
         self._tail.clear()
 
-    def _ask(self, action: str, request: Callable[..., Any], *fields: str, **arguments: Any) -> Any:
-        """One field of the answer to a request; what tells of another writer raises ConcurrentChangeError."""
-        try:
-            answer = request(**self._new, **arguments)
-        except failures() as error:
-            if status(error) == 412:
-                raise self._changed() from error
-            if code(error) in ("NoSuchKey", "404"):  # the second one of a HEAD, whose answer has no body
-                raise self._removed() from error
-            raise problem(error, action, self.path) from error
-        for field in fields:  # a server or proxy may answer well, and with something else
-            if field not in answer:
-                raise StorageError(f"{action}: the answer has no {field}", path=self.path)
-            answer = answer[field]
-        return answer
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if self._upload.left and error is not None:
+            add_to(error, self._upload.left)
 
     def _changed(self) -> ParquetBloomError:
         return ConcurrentChangeError("another writer changed it meanwhile", path=self._read_from)
@@ -227,10 +251,19 @@ class S3Rewrite(Rewrite):
         return ConcurrentChangeError("it was removed meanwhile", path=self._read_from)
 
 
+def _spans(length: int) -> list[tuple[int, int]]:
+    """Where parts that are copied begin and end."""
+    count = min(_MOST_PARTS, max(1, length // COPIED_PART))
+    ends = [length * number // count for number in range(count + 1)]
+    return list(pairwise(ends))
+
+
+def _cannot_copy(error: ParquetBloomError) -> bool:
+    """Whether a copy was refused for its condition, or because the store knows no such copies."""
+    cause = error.__cause__
+    return isinstance(cause, Exception) and (status(cause) in (405, 412, 501) or code(cause) == "NotImplemented")
+
+
 def full_key(store: Any, key: str) -> str:
     """A key as the bucket has it; the store may stand for what begins with a prefix."""
     return "/".join(part for part in ((store.prefix or "").strip("/"), key) if part)
-
-
-def _digest(data: bytes) -> str:
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")

@@ -1,0 +1,109 @@
+"""What an S3 object is besides its bytes, found out before it is replaced, right before, and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from .access import Access, access_of
+from .attributes import DESCRIPTIVE
+from .client import code, failures, problem, status
+from .etags import same
+from .requests import Requests
+
+Tags = frozenset[tuple[str, str]]
+
+_UNKNOWN = (405, 501)  # a store that does not know the question
+
+
+class Look(NamedTuple):
+    """An object at one moment.
+
+    Attributes
+    ----------
+    head : the answer to a HEAD.
+    tags : None where the answer tells neither tags nor that there are none.
+    access : None where the store does not tell, or not to us.
+    """
+
+    head: Mapping[str, Any]
+    tags: Tags | None
+    access: Access | None
+
+    def require(self, first: Look, path: str) -> None:
+        """Raise ConcurrentChangeError if the object is not as it was at a first look."""
+        changed = "another writer changed"
+        if not same(self.head.get("ETag"), first.head.get("ETag")):
+            raise ConcurrentChangeError(f"{changed} it meanwhile", path=path)
+        if _described(self.head) != _described(first.head):
+            raise ConcurrentChangeError(f"{changed} its metadata meanwhile", path=path)
+        if self.tags != first.tags:
+            raise ConcurrentChangeError(f"{changed} its tags meanwhile", path=path)
+        if None not in (self.access, first.access) and self.access != first.access:
+            raise ConcurrentChangeError(f"{changed} its access control list meanwhile", path=path)
+
+
+def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -> Look:
+    """Look at an object: three requests, side by side.
+
+    Raises
+    ------
+    ConcurrentChangeError
+        If it is not there.
+    StorageError
+        If it cannot be looked at, or its tags cannot be read.
+    """
+
+    def ask(call: Callable[..., Any], action: str) -> Any:
+        try:
+            return requests.send(call, **place)
+        except failures() as error:
+            raise asked_in_vain(error, action, path) from error
+
+    def tags() -> Tags | None:
+        try:
+            action = "cannot read its tags, which a new object would lose (s3:GetObjectTagging)"
+            return tags_of(ask(client.get_object_tagging, action))
+        except StorageError as error:
+            if isinstance(error.__cause__, Exception) and status(error.__cause__) in _UNKNOWN:
+                return frozenset()
+            raise
+
+    def access() -> Access | None:
+        action = "cannot read its access control list, which a new object would lose"
+        try:
+            answer = ask(client.get_object_acl, action)
+        except StorageError as error:
+            if isinstance(error.__cause__, Exception) and status(error.__cause__) in (401, 403, *_UNKNOWN):
+                return None
+            raise
+        found = access_of(answer)
+        if found is None:
+            raise StorageError(f"{action}: the answer has no Grants", path=path)
+        return found
+
+    head = lambda: ask(client.head_object, "cannot look at it")  # noqa: E731
+    return Look(*requests.together([head, tags, access]))
+
+
+def tags_of(answer: Mapping[str, Any]) -> Tags | None:
+    """What an answer to GetObjectTagging says; None if it says nothing."""
+    if "TagSet" not in answer:
+        return None
+    return frozenset((tag["Key"], tag["Value"]) for tag in answer["TagSet"])
+
+
+def asked_in_vain(error: Exception, action: str, path: str) -> ParquetBloomError:
+    """What a request for an object raised, as ours; what tells of another writer is a ConcurrentChangeError."""
+    if status(error) in (412, 416):  # the second one: it is shorter than it was
+        return ConcurrentChangeError("another writer changed it meanwhile", path=path)
+    if code(error) in ("NoSuchKey", "404"):  # the second one of a HEAD, whose answer has no body
+        return ConcurrentChangeError("it was removed meanwhile", path=path)
+    return problem(error, action, path)
+
+
+def _described(head: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an answer must stay as it is while the bytes are the same."""
+    found = {name: head.get(name) for name in DESCRIPTIVE}
+    return found | {"Metadata": dict(head.get("Metadata", {}))}

@@ -1,0 +1,163 @@
+"""An upload in parts: begun, filled by copies and by what is sent, and at last an object, or aborted."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ....errors import ParquetBloomError, StorageError
+from .client import failures, status
+from .look import asked_in_vain
+from .requests import Requests
+
+
+class Upload:
+    """One upload, or none as long as it was not begun.
+
+    Parameters
+    ----------
+    place : bucket and key of the object that it is to become.
+    path : of that object, for errors.
+    read_from : the path of the object that is copied from.
+
+    Attributes
+    ----------
+    number : the upload's id, while there is one.
+    left : what to say of an upload that could not be aborted; else empty.
+    """
+
+    def __init__(self, client: Any, requests: Requests, place: Mapping[str, str], path: str, read_from: str) -> None:
+        self.number: str | None = None
+        self.left = ""
+        self._client, self._requests, self._place = client, requests, place
+        self._path, self._read_from = path, read_from
+        self._parts: list[dict[str, Any]] = []
+        self._over = False
+        self._aborted: str | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, attributes: Mapping[str, Any]) -> None:
+        """Begin it, for an object that will have these attributes."""
+        create = self._client.create_multipart_upload
+        self.number = self._ask("cannot begin the upload", create, ("UploadId",), self._begun_late, **attributes)
+
+    def _begun_late(self, answer: Mapping[str, Any]) -> None:
+        """Take note of an upload whose number comes when nobody waits for it any more."""
+        with self._lock:
+            over = self._over
+            self.number = None if over else answer.get("UploadId")
+        if over and answer.get("UploadId"):
+            self._client.abort_multipart_upload(**self._place, UploadId=answer["UploadId"])
+
+    def copy(
+        self,
+        source: Mapping[str, str],
+        condition: str,
+        spans: Sequence[tuple[int, int]],
+        besides: Sequence[Callable[[], Any]],
+    ) -> list[Any]:
+        """Let the store copy ranges, each into a part of its own, from the version that the condition names.
+
+        Returns
+        -------
+        What the calls `besides`, which are made at the same time, have returned.
+        """
+
+        def part(number: int, start: int, end: int) -> dict[str, Any]:
+            etag = self._ask(
+                "cannot copy its data",
+                self._client.upload_part_copy,
+                ("CopyPartResult", "ETag"),
+                self._part_late,
+                UploadId=self.number,
+                PartNumber=number,
+                CopySource=dict(source),
+                CopySourceIfMatch=condition,
+                CopySourceRange=f"bytes={start}-{end - 1}",
+            )
+            return {"PartNumber": number, "ETag": etag}
+
+        parts = [partial(part, number, *span) for number, span in enumerate(spans, 1)]
+        answers = self._requests.together([*parts, *besides])
+        self._parts.extend(answers[: len(parts)])
+        return answers[len(parts) :]
+
+    def send(self, data: bytes) -> None:
+        """Upload the next part."""
+        number = len(self._parts) + 1
+        etag = self._ask(
+            "cannot upload the filters",
+            self._client.upload_part,
+            ("ETag",),
+            self._part_late,
+            UploadId=self.number,
+            PartNumber=number,
+            Body=data,
+            ContentMD5=digest(data),
+        )
+        self._parts.append({"PartNumber": number, "ETag": etag})
+
+    def _part_late(self, answer: Mapping[str, Any]) -> None:
+        """Abort once more: a part that arrives during an abort may stay."""
+        with self._lock:
+            number = self._aborted if self._over else None
+        if number is not None:
+            self._client.abort_multipart_upload(**self._place, UploadId=number)
+
+    def whole(self) -> dict[str, Any]:
+        """Arguments of the request that ends it."""
+        return {"UploadId": self.number, "MultipartUpload": {"Parts": self._parts}}
+
+    def abort(self) -> None:
+        """Give it up, if it was begun; in the time that the failure before has left. What fails is in `left`."""
+        with self._lock:
+            number, self.number, self._over = self.number, None, True
+            self._aborted = number or self._aborted
+        if number is None:
+            return
+        end = self._requests.end_of_clearing()
+        try:
+            self._requests.clear_up(self._client.abort_multipart_upload, end, **self._place, UploadId=number)
+        except failures() as error:
+            if status(error) != 404:
+                self.left = f"an unfinished upload, {number}, may be left"
+
+    def _ask(
+        self,
+        action: str,
+        request: Callable[..., Any],
+        fields: Sequence[str],
+        late: Callable[[Any], None],
+        **arguments: Any,
+    ) -> Any:
+        """One field of the answer to a request; what tells of another writer raises ConcurrentChangeError."""
+        try:
+            answer = self._requests.send(request, late, **self._place, **arguments)
+        except failures() as error:
+            raise self._in_vain(error, action) from error
+        for field in fields:  # a server or proxy may answer well, and with something else
+            if field not in answer:
+                raise StorageError(f"{action}: the answer has no {field}", path=self._path)
+            answer = answer[field]
+        return answer
+
+    def _in_vain(self, error: Exception, action: str) -> ParquetBloomError:
+        found = asked_in_vain(error, action, self._path)
+        return found if isinstance(found, StorageError) else type(found)(found.problem, path=self._read_from)
+
+
+def digest(data: bytes) -> str:
+    """The MD5 of what is sent, as the header Content-MD5 has it."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
+
+
+def add_to(error: BaseException, text: str) -> None:
+    """Say one thing more with an error that is on its way."""
+    if isinstance(error, ParquetBloomError):
+        error.problem += f"; {text}"
+    else:
+        error.add_note(text)

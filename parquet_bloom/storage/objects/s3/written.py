@@ -1,0 +1,190 @@
+"""What stands in the store after a write, compared with what was planned, whatever the store has shown."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from .access import access_of
+from .attributes import not_kept, run_of
+from .client import failures, problem, status
+from .etags import same
+from .look import Look, asked_in_vain, tags_of
+from .requests import Requests
+
+_SAMPLE = 1024  # bytes at each place of the copied range
+_SAMPLES = 2  # places by chance, beside the first and the last bytes
+_TAIL = 64 << 10  # bytes of what was uploaded
+
+_RANDOM = random.SystemRandom()
+
+
+class Piece(NamedTuple):
+    """Bytes that the new object must have."""
+
+    offset: int
+    data: bytes
+
+
+class Stored:
+    """An object in the store, to be read.
+
+    Parameters
+    ----------
+    place : bucket and key.
+    """
+
+    def __init__(self, client: Any, requests: Requests, place: Mapping[str, str]) -> None:
+        self._client, self._requests, self._place = client, requests, place
+
+    def get(self, offset: int, length: int) -> tuple[Mapping[str, Any], bytes]:
+        """One answer, and its bytes; raises one of `failures()`."""
+        span = f"bytes={offset}-{offset + length - 1}"
+        answer, data = self._requests.send(self._whole, Range=span, **self._place)
+        return answer, data
+
+    def _whole(self, **arguments: Any) -> tuple[Mapping[str, Any], bytes]:
+        answer = self._client.get_object(**arguments)
+        with answer["Body"] as body:
+            return answer, body.read()
+
+    def read(self, offset: int, length: int, etag: str, path: str) -> bytes:
+        """Bytes of one version.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            If it is another one.
+        StorageError
+            If they cannot be read.
+        """
+        if not length:
+            return b""
+        try:
+            answer, data = self.get(offset, length)
+        except failures() as error:
+            raise asked_in_vain(error, f"cannot read at offset {offset}", path) from error
+        if not same(answer.get("ETag"), etag):
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=path)
+        if len(data) != length:
+            text = f"cannot read at offset {offset}: {len(data)} bytes came of {length}"
+            raise StorageError(text, path=path)
+        return data
+
+    def head(self) -> Mapping[str, Any]:
+        """The answer to a HEAD; raises one of `failures()`."""
+        answer: Mapping[str, Any] = self._requests.send(self._client.head_object, **self._place)
+        return answer
+
+    def tags(self) -> Any:
+        """Its tags, as `look` has them."""
+        return tags_of(self._requests.send(self._client.get_object_tagging, **self._place))
+
+    def access(self) -> Any:
+        """The answer to GetObjectAcl."""
+        return self._requests.send(self._client.get_object_acl, **self._place)
+
+
+def sample_places(length: int) -> list[tuple[int, int]]:
+    """Where to compare a range that the store copied: its first and last bytes, and some that nobody can foresee."""
+    last = max(0, length - _SAMPLE)
+    offsets = {0, last, *(_RANDOM.randrange(last + 1) for _ in range(_SAMPLES))}
+    return [(offset, min(_SAMPLE, length - offset)) for offset in sorted(offsets)]
+
+
+def end_piece(size: int, tail: bytes) -> Piece:
+    """The last bytes of an object of this size, which ends so."""
+    kept = tail[-_TAIL:]
+    return Piece(size - len(kept), kept)
+
+
+class Written(NamedTuple):
+    """A write that the store says it has made.
+
+    Attributes
+    ----------
+    etag, run : what the new object has.
+    given : its attributes; None if they do not matter.
+    first : how the object was that it has replaced; None for another key.
+    pieces : of its bytes.
+    path : for errors.
+    """
+
+    etag: str
+    run: str
+    given: Mapping[str, Any] | None
+    first: Look | None
+    pieces: list[Piece]
+    path: str
+
+    def check(self, stored: Stored, requests: Requests) -> None:
+        """Read it back: one request a piece, and one each for tags and access control list if it was given some.
+
+        Nothing is said if others have replaced or removed the object since.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            If its bytes are not what was planned.
+        StorageError
+            If it lacks what it was given, or cannot be read back.
+        """
+        try:
+            found = self._look(stored, requests)
+            # What tells no version may tell of another one, which has come since.
+            if found is not None and self._is_ours(stored.head()):
+                raise found
+        except failures() as error:
+            if status(error) != 404:
+                raise problem(error, "it was written, but cannot be read back to be checked", self.path) from error
+
+    def _look(self, stored: Stored, requests: Requests) -> ParquetBloomError | None:
+        """What is wrong with it, if anything is."""
+
+        def read(piece: Piece) -> Callable[[], Any]:
+            return lambda: stored.get(piece.offset, len(piece.data))
+
+        given = self.given or {}
+        tagged, granted = "Tagging" in given, any(name.startswith("Grant") for name in given)
+        extra = [stored.tags] * tagged + [stored.access] * granted
+        try:
+            answers = requests.together([*map(read, self.pieces), *extra])
+        except failures() as error:
+            if status(error) == 416:
+                return self._not_planned("it is shorter")
+            raise
+        heads = answers[: len(self.pieces)]
+        if not all(self._is_ours(head) for head, _ in heads):
+            return None
+        for piece, (_, data) in zip(self.pieces, heads, strict=True):
+            if data != piece.data:
+                return self._not_planned(f"it has other bytes at offset {piece.offset}")
+        if self.given is None:
+            return None
+        lost = not_kept(self.given, heads[0][0], answers[len(self.pieces)] if tagged else ())
+        if granted and (self.first is None or access_of(answers[-1]) != self.first.access):
+            lost.append("access control list")
+        if lost:
+            return StorageError(f"it was written, but the store did not keep: {', '.join(lost)}", path=self.path)
+        return None
+
+    def _is_ours(self, head: Mapping[str, Any]) -> bool:
+        return run_of(head) == self.run or same(head.get("ETag"), self.etag)
+
+    def _not_planned(self, difference: str) -> ParquetBloomError:
+        """For an object that is made of more than one version, and so is none."""
+        if self.first is None:
+            kept = "what it was made of is where it was"
+        elif self.first.head.get("VersionId", "null") != "null":
+            read = self.first.head["VersionId"]
+            kept = f"the version that was read is kept as {read}, another writer's, if there was one, as a later one"
+        else:
+            kept = "the bucket keeps no versions: those that were read, and written by others meanwhile, are gone"
+        text = (
+            f"what was written is not what was planned: {difference}; the store did not heed the conditions of requests"
+        )
+        return ConcurrentChangeError(
+            f"{text}, and what stands there now, with etag {self.etag}, is broken; {kept}", path=self.path
+        )

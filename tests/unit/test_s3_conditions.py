@@ -1,0 +1,494 @@
+"""Before the first write in place a store shows what it does; one that does not keep its word is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from parquet_bloom.storage.objects.location import ObjectStores
+from parquet_bloom.storage.objects.s3 import conditions, proof
+from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
+from parquet_bloom.storage.objects.s3.probe import NAME
+from parquet_bloom.storage.objects.source import ObjectSource
+
+TAIL = b"filters and footer"
+PART = 20_000
+OLD = {"small": np.random.default_rng(1).bytes(3000), "large": np.random.default_rng(2).bytes(2 * PART + 5000)}
+CUT = 100
+NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
+THEIRS = {size: np.random.default_rng(3).bytes(len(old)) for size, old in OLD.items()}
+KEY = "lake/a.parquet"
+PUT, COPY, COMPLETE = "PutObject", "UploadPartCopy", "CompleteMultipartUpload"
+WRITES = (PUT, "CreateMultipartUpload", "UploadPart", COPY, COMPLETE)
+
+
+@pytest.fixture(autouse=True)
+def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several parts of a modest object, and no pauses between attempts."""
+    s3.limit_parts(smallest=PART)
+    monkeypatch.setattr(s3_rewrite, "MIN_PART", PART)
+    monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
+    s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
+
+
+@pytest.fixture
+def client(s3: Any) -> Iterator[Any]:
+    client = s3.client()
+    yield client
+    client.close()
+
+
+def replace(s3: Any, size: str, target: str = KEY) -> ParquetBloomError | None:
+    """Rewrite what stands there, in place or to another key; returns the error."""
+    place = ObjectStores(s3.storage_options).place(s3.url(KEY))
+    assert place is not None
+    s3.clear_log()
+    caught: ParquetBloomError | None = None
+    try:
+        with ObjectSource(place) as source:
+            new = s3_rewrite.in_place(source) if target == KEY else s3_rewrite.elsewhere(source, place.at(target))
+            assert new is not None
+            with new:
+                new.copy_prefix(len(OLD[size]) - CUT)
+                new.write(TAIL)
+                new.commit()
+    except ParquetBloomError as error:
+        caught = error
+    assert "\n" not in str(caught)
+    return caught
+
+
+def probes(s3: Any) -> list[str]:
+    """Keys of probes that were left, and of every version of them."""
+    with s3._server.lock:
+        return [key for key in s3._server.objects.get_bucket(s3.bucket).keys if NAME in key]
+
+
+def on_object(s3: Any) -> list[str]:
+    """What was asked that writes the object."""
+    return [request.operation for request in s3.log if request.operation in WRITES and request.key == KEY]
+
+
+def of_probe(s3: Any) -> list[str]:
+    return [request.operation for request in s3.log if NAME in request.key]
+
+
+# What is shown
+
+
+SHOWN = {
+    # Written, a false etag, the right one; then what it has, and away with it.
+    "small": [PUT, PUT, PUT, "HeadObject", "GetObjectAcl", "DeleteObject"],
+    "large": [
+        *[PUT, "CreateMultipartUpload", COPY, COPY, COMPLETE, COMPLETE],
+        *["HeadObject", "GetObjectAcl", "DeleteObject"],
+    ],
+}
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_a_bucket_shows_it_once(s3: Any, size: str) -> None:
+    for shown in (SHOWN[size], []):
+        s3.put(KEY, OLD[size])
+        assert replace(s3, size) is None
+        assert s3.get(KEY) == NEW[size]
+        assert of_probe(s3) == shown
+        assert (probes(s3), s3.uploads()) == ([], [])
+
+
+def test_only_what_is_needed_is_shown(s3: Any) -> None:
+    s3.conditions(ignored=[COPY, COMPLETE])
+    s3.put(KEY, OLD["small"])
+    assert replace(s3, "small") is None
+    s3.conditions(ignored=[PUT])
+    s3.put(KEY, OLD["large"])
+    assert replace(s3, "large") is None
+    assert s3.get(KEY) == NEW["large"]
+
+
+def test_the_probe_is_in_the_folder_and_hidden(s3: Any) -> None:
+    s3.put(KEY, OLD["small"])
+    replace(s3, "small")
+    keys = {request.key for request in s3.log if NAME in request.key}
+    assert len(keys) == 1
+    assert keys.pop().startswith("lake/.parquet-bloom-probe-")
+
+
+def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
+    s3.delay(0.01)
+    errors: list[Any] = []
+    for number in range(6):
+        s3.put(f"lake/{number}.parquet", OLD["small"])
+
+    def embed(number: int) -> None:
+        place = ObjectStores(s3.storage_options).place(s3.url(f"lake/{number}.parquet"))
+        assert place is not None
+        try:
+            with ObjectSource(place) as source, s3_rewrite.in_place(source) as new:
+                new.copy_prefix(100)
+                new.commit()
+        except ParquetBloomError as error:
+            errors.append(error)
+
+    for ignored in ([], [PUT]):
+        s3.conditions(ignored=ignored)
+        conditions._KNOWN.clear()
+        s3.clear_log()
+        threads = [threading.Thread(target=embed, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({request.key for request in s3.log if NAME in request.key}) == 1
+    assert sorted(error.path for error in errors) == [s3.url(f"lake/{number}.parquet") for number in range(6)]
+    assert probes(s3) == []
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("way", ["ignored", "unknown", "refused"])
+@pytest.mark.parametrize(("size", "operation"), [("small", PUT), ("large", COPY), ("large", COMPLETE)])
+def test_a_store_that_does_not_keep_its_word_is_refused_before_anything_is_written(
+    s3: Any, size: str, operation: str, way: str
+) -> None:
+    s3.conditions(**{way: [operation]})
+    etag = s3.put(KEY, OLD[size])
+    for _ in range(2):  # the second time without asking again
+        error = replace(s3, size)
+        assert isinstance(error, StorageError)
+        assert not isinstance(error, ConcurrentChangeError)
+        text = "ignores" if way == "ignored" else "cannot do conditional writes"
+        assert text in str(error)
+        assert operation in str(error)
+        assert str(error).endswith("give an output elsewhere (output=)")
+        assert f"at {s3.endpoint.removeprefix('http://')}" in str(error)
+        assert "Werkzeug" in str(error) or "werkzeug" in str(error)  # what the server calls itself
+        assert s3.head(KEY).etag == etag
+        assert on_object(s3) == []
+        assert (probes(s3), s3.uploads()) == ([], [])
+    assert of_probe(s3) == []
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_each_condition_has_the_spelling_that_the_store_takes(s3: Any, size: str) -> None:
+    for bare in ([PUT], [COPY], [COMPLETE], [COPY, COMPLETE]):
+        s3.conditions(bare=bare)
+        conditions._KNOWN.clear()
+        s3.put(KEY, OLD[size])
+        assert replace(s3, size) is None
+        assert s3.get(KEY) == NEW[size]
+
+
+def test_another_key_gets_a_plain_upload_where_copies_are_refused(s3: Any) -> None:
+    for way in ("unknown", "refused"):
+        s3.conditions(**{way: [COPY]})
+        s3.put(KEY, OLD["large"])
+        assert replace(s3, "large", "lake/b.parquet") is None
+        assert s3.get("lake/b.parquet") == NEW["large"]
+        assert "UploadPart" in s3.operations()
+        assert (of_probe(s3), s3.uploads()) == ([], [])
+        s3.before(COPY, lambda request: s3.put(KEY, THEIRS["large"]))
+        assert isinstance(replace(s3, "large", "lake/b.parquet"), ConcurrentChangeError)
+        assert s3.get("lake/b.parquet") == NEW["large"]
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_what_may_not_be_done_is_named(s3: Any, size: str) -> None:
+    s3.put(KEY, OLD[size])
+    for operation, permission in ((PUT, "s3:PutObject"), ("DeleteObject", "s3:DeleteObject")):
+        fault = s3.fail(
+            operation, status=403, code="AccessDenied", times=1000, when=lambda request: NAME in request.key
+        )
+        error = replace(s3, size)
+        assert isinstance(error, StorageError)
+        assert permission in str(error)
+        assert "AccessDenied" in str(error)
+        assert on_object(s3) == []
+        assert s3.get(KEY) == OLD[size]
+        if operation == "DeleteObject":
+            assert [key for key in probes(s3) if key in str(error)] == probes(s3) != []
+        fault.times = 0
+    assert replace(s3, size) is None  # that it could not be shown is not remembered
+
+
+# The probe is always cleared away
+
+
+@pytest.mark.parametrize("size", OLD)
+@pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer", "refuse"])
+def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) -> None:
+    refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
+    for step in range(len(SHOWN[size])):
+        conditions._KNOWN.clear()
+        s3.put(KEY, OLD[size])
+        harm = s3.fail if way == "refuse" else getattr(s3, way)
+        fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
+        error = replace(s3, size)
+        assert fault.happened == 1
+        lost = way == "lose_answer" and SHOWN[size][step] == "CreateMultipartUpload"  # nobody was told its number
+        kept = way == "refuse" and SHOWN[size][step] == "DeleteObject" and error is not None
+        # A version that may not be deleted is deleted as anybody deletes.
+        if way == "refuse" and (SHOWN[size][step] not in ("GetObjectAcl", "DeleteObject") or kept):
+            assert isinstance(error, StorageError)
+            assert s3.get(KEY) == OLD[size]
+        else:
+            assert error is None
+            assert s3.get(KEY) == NEW[size]
+        assert len(s3.uploads()) == lost
+        assert len(probes(s3)) == kept
+        for key in probes(s3):
+            s3.delete(key)
+        for upload in s3.uploads():
+            with s3._server.lock:
+                del s3._server.objects.get_bucket(s3.bucket).multiparts[upload]
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
+    client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3.put(KEY, OLD[size])
+    assert replace(s3, size) is None
+    answer = client.list_object_versions(Bucket=s3.bucket)
+    found = [entry["Key"] for kind in ("Versions", "DeleteMarkers") for entry in answer.get(kind, [])]
+    assert found == [KEY, KEY]
+
+
+# Another writer, on every kind of store
+
+
+KINDS: dict[str, dict[str, list[str]]] = {
+    "heeds all": {},
+    "ignores PUT's": {"ignored": [PUT]},
+    "ignores copies'": {"ignored": [COPY]},
+    "ignores the end's": {"ignored": [COMPLETE]},
+    "ignores all": {"ignored": [PUT, COPY, COMPLETE, "GetObject", "HeadObject"]},
+    "bare": {"bare": [PUT, COPY, COMPLETE]},
+    "501": {"unknown": [PUT, COPY, COMPLETE]},
+    "refuses": {"refused": [PUT, COPY, COMPLETE]},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "when"), [*((kind, "before") for kind in KINDS), ("heeds all", "after"), ("ignores all", "after")]
+)
+@pytest.mark.parametrize("size", OLD)
+def test_another_writer_at_every_moment_loses_nothing(s3: Any, size: str, kind: str, when: str) -> None:
+    s3.conditions(**KINDS[kind])
+    ends = set()
+    for step in count():
+        if step % 2:  # the others on a bucket that has shown it
+            conditions._KNOWN.clear()
+        s3.put(KEY, OLD[size])
+        replaced: list[bytes] = []
+
+        def meddle(request: Any, replaced: list[bytes] = replaced) -> None:
+            replaced.append(s3.get(KEY))
+            s3.put(KEY, THEIRS[size])
+
+        fault = getattr(s3, when)(None, meddle, skip=step)
+        error = replace(s3, size)
+        if not fault.happened:
+            fault.times = 0
+            break
+        ends.add(judged(s3, size, error, replaced[0]))
+        assert (probes(s3), s3.uploads()) == ([], [])
+    refused = kind not in ("heeds all", "bare") and (kind, size) not in (
+        ("ignores PUT's", "large"),
+        ("ignores copies'", "small"),
+        ("ignores the end's", "small"),
+    )
+    assert ends <= ({"refused"} if refused else {"theirs", "theirs after ours", "ours of theirs"}) | {"theirs"}
+
+
+def judged(s3: Any, size: str, error: ParquetBloomError | None, replaced: bytes) -> str:
+    """In a word how a race ended; an assertion fails if a write is lost, or two are mixed."""
+    final = s3.get(KEY)
+    if error is None:
+        if final == THEIRS[size][:-CUT] + TAIL:
+            return "ours of theirs"
+        assert (final, replaced) == (THEIRS[size], NEW[size])
+        return "theirs after ours"
+    assert final == THEIRS[size]
+    assert replaced == OLD[size]
+    return "theirs" if isinstance(error, ConcurrentChangeError) else "refused"
+
+
+# A store that shows one thing and does another
+
+
+def forget(s3: Any, **conditions: list[str]) -> None:
+    """Let the bucket show that it heeds conditions, and from then on not heed these."""
+    for size in OLD:
+        s3.put(KEY, OLD[size])
+        assert replace(s3, size) is None
+    s3.conditions(**conditions)
+
+
+def test_a_mixture_is_noticed_and_said(s3: Any, client: Any) -> None:
+    forget(s3, ignored=[COPY, COMPLETE])
+    for versioned in (False, True):
+        if versioned:
+            client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
+        s3.put(KEY, OLD["large"])
+        version = s3.head(KEY).version_id
+        # Theirs stands there while parts are copied, and for no other look.
+        s3.before(COPY, lambda request: s3.put(KEY, THEIRS["large"]))
+        s3.after(COPY, lambda request: s3.put(KEY, OLD["large"]), skip=1)
+        error = replace(s3, "large")
+        if "not what was planned" not in str(error):
+            assert isinstance(error, ConcurrentChangeError)  # a sample of the copied range met them
+            continue
+        assert isinstance(error, ConcurrentChangeError)
+        assert s3.head(KEY).etag.strip('"') in str(error)
+        assert (f"kept as {version}" if versioned else "keeps no versions") in str(error)
+
+
+def test_the_last_look_notices_what_no_condition_would(s3: Any) -> None:
+    forget(s3, ignored=[PUT, COMPLETE])
+    for size, theirs in THEIRS.items():
+        s3.put(KEY, OLD[size])
+        s3.before("HeadObject", lambda request, theirs=theirs: s3.put(KEY, theirs), skip=1)
+        assert isinstance(replace(s3, size), ConcurrentChangeError)
+        assert s3.get(KEY) == THEIRS[size]
+        assert on_object(s3)[-1:] != [COMPLETE if size == "large" else PUT]
+
+
+# Tags, metadata, access control lists
+
+
+@pytest.fixture
+def tagged(s3: Any, client: Any) -> Callable[[str], None]:
+    def write(size: str) -> None:
+        client.put_object(Bucket=s3.bucket, Key=KEY, Body=OLD[size], Tagging="team=lake")
+
+    return write
+
+
+def test_tags_that_an_upload_would_lose_are_kept_by_refusing(s3: Any, client: Any, tagged: Any) -> None:
+    s3.drop_tags()
+    tagged("large")
+    error = replace(s3, "large")
+    assert isinstance(error, StorageError)
+    assert "does not keep what a multipart upload gives to an object: tags" in str(error)
+    assert on_object(s3) == []
+    assert s3.get(KEY) == OLD["large"]
+    tagged("small")
+    assert replace(s3, "small") is None
+    assert client.get_object_tagging(Bucket=s3.bucket, Key=KEY)["TagSet"] == [{"Key": "team", "Value": "lake"}]
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_where_nothing_is_said_of_tags_there_are_none(s3: Any, client: Any, size: str) -> None:
+    s3.drop_tags()
+    place = {"Bucket": s3.bucket, "Key": KEY}
+    s3.put(KEY, b"")
+    for _ in range(2):
+        upload = client.create_multipart_upload(**place)["UploadId"]
+        part = client.upload_part(**place, UploadId=upload, PartNumber=1, Body=OLD[size])["ETag"]
+        parts = {"Parts": [{"PartNumber": 1, "ETag": part}]}
+        client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload=parts)
+        assert "TagSet" not in client.get_object_tagging(**place)
+        assert replace(s3, size) is None
+        assert s3.get(KEY) == NEW[size]
+    assert (of_probe(s3), probes(s3), s3.uploads()) == ([], [], [])
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, tagged: Any, size: str) -> None:
+    tagged(size)
+    s3.fail("GetObjectTagging", status=200, raw=b"", times=1000, when=lambda request: request.key == KEY)
+    error = replace(s3, size)
+    assert "the answer has no TagSet" in str(error)
+    assert on_object(s3) == []
+    assert (probes(s3), s3.uploads()) == ([], [])
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_what_others_change_of_it_meanwhile_is_not_undone(s3: Any, client: Any, size: str) -> None:
+    place = {"Bucket": s3.bucket, "Key": KEY}
+    deeds: dict[str, Callable[[Any], Any]] = {
+        "tags": lambda request: client.put_object_tagging(
+            **place, Tagging={"TagSet": [{"Key": "team", "Value": "other"}]}
+        ),
+        "access control list": lambda request: client.put_object_acl(**place, ACL="public-read"),
+        "metadata": lambda request: client.put_object(**place, Body=OLD[size], Metadata={"owner": "other"}),
+    }
+    s3.put(KEY, OLD[size])
+    assert replace(s3, size) is None
+    for what, deed in deeds.items():
+        s3.put(KEY, OLD[size])
+        s3.before("GetObject", deed, skip=1)  # the first one opens it
+        error = replace(s3, size)
+        assert isinstance(error, ConcurrentChangeError), what
+        assert f"another writer changed its {what} meanwhile" in str(error)
+        assert s3.get(KEY) == OLD[size]
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_an_access_control_list_is_kept(s3: Any, client: Any, size: str) -> None:
+    place = {"Bucket": s3.bucket, "Key": KEY}
+    everybody = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
+    client.put_object(**place, Body=OLD[size], GrantRead=everybody, GrantFullControl='id="admin"')
+    before = client.get_object_acl(**place)
+    assert len(before["Grants"]) == 2
+    assert replace(s3, size) is None
+    assert s3.get(KEY) == NEW[size]
+    after = client.get_object_acl(**place)
+    order = str
+    assert sorted(after["Grants"], key=order) == sorted(before["Grants"], key=order)
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_a_grant_that_no_new_object_can_have_is_not_lost(s3: Any, size: str) -> None:
+    grants = (
+        "<Grant><Grantee><EmailAddress>a@b.example</EmailAddress></Grantee><Permission>READ</Permission></Grant>",
+        "<Grant><Grantee><ID>x</ID></Grantee><Permission>WRITE</Permission></Grant>",
+        "<Grant><Grantee><ID>x</ID></Grantee></Grant>",  # as s3rver has it
+    )
+    s3.put(KEY, OLD[size])
+    for grant in grants:
+        raw = f"<AccessControlPolicy><AccessControlList>{grant}</AccessControlList></AccessControlPolicy>".encode()
+        s3.fail("GetObjectAcl", status=200, raw=raw)
+        error = replace(s3, size)
+        assert "access control list has a grant" in str(error)
+        assert on_object(s3) == []
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_another_accounts_object_is_left_to_it(s3: Any, size: str) -> None:
+    raw = b"<AccessControlPolicy><Owner><ID>them</ID></Owner><AccessControlList/></AccessControlPolicy>"
+    s3.fail("GetObjectAcl", status=200, raw=raw, when=lambda request: request.key == KEY)
+    s3.put(KEY, OLD[size])
+    assert "belongs to another account (them)" in str(replace(s3, size))
+    assert on_object(s3) == []
+
+
+@pytest.mark.parametrize("status", [403, 501])
+def test_a_list_that_is_not_told_is_the_buckets_default(s3: Any, status: int) -> None:
+    s3.fail("GetObjectAcl", status=status, code="AccessDenied", times=1000)
+    s3.put(KEY, OLD["large"])
+    assert replace(s3, "large") is None
+
+
+@pytest.mark.parametrize("size", OLD)
+def test_what_is_lost_in_spite_of_all_is_said(s3: Any, client: Any, size: str) -> None:
+    place = {"Bucket": s3.bucket, "Key": KEY}
+
+    def write() -> None:
+        client.put_object(**place, Body=OLD[size], Tagging="team=lake", CacheControl="max-age=60")
+
+    write()
+    assert replace(s3, size) is None
+    write()
+    last = COMPLETE if size == "large" else PUT
+    s3.after(last, lambda request: client.put_object_tagging(**place, Tagging={"TagSet": []}), skip=1)
+    error = replace(s3, size)
+    assert error is None or "the store did not keep: tags" in str(error)
+    assert proof.WAY_OUT not in str(error)
