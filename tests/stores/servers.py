@@ -1,7 +1,7 @@
 """Object stores that run on loopback, each in a folder of its own: Ceph's radosgw, Swift, s3rver, azurite, and moto.
 
-`tools/stores.sh` installs them. A `Store` is what tests see of one: where it answers, who may ask, a new bucket, and the
-objects in it by another client than the one that is tested.
+`tools/stores.sh` installs them. A `Store` is what tests see of one: where it answers, who may ask, a new bucket, and
+the objects in it by another client than the one that is tested.
 """
 
 from __future__ import annotations
@@ -377,7 +377,8 @@ recon_cache_path = /nonexistent
 # Tempauth wants a memcached to be named; nothing is lost when none answers.
 _SWIFT_PROXY = """\
 [pipeline:main]
-pipeline = catch_errors gatekeeper healthcheck cache listing_formats bulk s3api tempauth copy slo dlo symlink proxy-server
+pipeline = catch_errors gatekeeper healthcheck cache listing_formats bulk s3api
+    tempauth copy slo dlo symlink proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true

@@ -10,9 +10,9 @@ import eventlet
 import eventlet.wsgi
 from swift.common import utils
 from swift.common.ring import RingBuilder
+from swift.common.wsgi import SwiftHttpProtocol, loadapp
 
 utils.eventlet_monkey_patch()
-from swift.common.wsgi import SwiftHttpProtocol, loadapp
 
 
 def main(folder: str, ports: dict[str, int]) -> None:

@@ -1,0 +1,229 @@
+"""Embedding in place while another writer replaces the object between two requests, and what became of both writes.
+
+A race is one call with the replacement at one moment: before the n-th request or after its answer. `play` says in a word
+how it ended; the words of `GOOD` are all that the promise allows.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from proxy import Proxy
+from s3_server import WRITES
+from servers import Store
+
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
+
+ROWS = {"small": 1_000, "large": 11_000}
+PAYLOAD = 500
+
+REFUSED = "refused, nothing written"
+REFUSED_LATE = "refused for the other writer"
+OURS = "ours"
+THEIRS_LATER = "theirs, after ours"
+OURS_OF_THEIRS = "ours, made of theirs"
+GOOD = frozenset((REFUSED, REFUSED_LATE, OURS, THEIRS_LATER, OURS_OF_THEIRS))
+
+LOST = "LOST: the other writer's object is gone"
+MIXED = "MIXED: no version that anybody wrote"
+FALSE_SUCCESS = "FALSE: said to be done, and nothing was written"
+FALSE_FAILURE = "FALSE: said to have failed, and was written"
+FALSE_ALARM = "FALSE: said that another writer came, and none did"
+WRITTEN_FIRST = "refused by the store, after something was written"
+
+
+def parquet(size: str, seed: int, payload: int = PAYLOAD) -> bytes:
+    """Write a file: two of one size have the same footer and differ in every page, so that a mixture reads well."""
+    rng = np.random.default_rng(seed)
+    rows = ROWS[size]
+    noise = pa.py_buffer(rng.bytes(rows * payload))
+    bulk = pa.FixedSizeBinaryArray.from_buffers(pa.binary(payload), rows, [None, noise])
+    sink = io.BytesIO()
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(pa.table({"id": rng.choice(10**9, rows, replace=False), "bulk": bulk}), sink, **plain)
+    return sink.getvalue()
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The bytes that may stand there: as it was, as the other writer leaves it, and what becomes of each by ours."""
+
+    old: bytes
+    theirs: bytes
+    ours: bytes
+    ours_of_theirs: bytes
+
+    @classmethod
+    def make(cls, old: bytes, theirs: bytes, folder: Path) -> Versions:
+        """Embed into both on disk, which gives the same bytes as in a store."""
+
+        def embedded(data: bytes) -> bytes:
+            path = folder / "embedded.parquet"
+            path.write_bytes(data)
+            parquet_bloom.embed(path, ["id"])
+            return path.read_bytes()
+
+        return cls(old, theirs, embedded(old), embedded(theirs))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the other writer comes, and to whom.
+
+    Attributes
+    ----------
+    size : of the object: "large" ones are written by copies of parts, "small" ones by one PUT.
+    new_bucket : whether nobody has asked the bucket anything yet.
+    shorter : whether the other writer's object has another length than the old one.
+    number, after : the request before which, or after whose answer.
+    """
+
+    size: str
+    new_bucket: bool
+    shorter: bool
+    number: int
+    after: bool
+
+
+class Field:
+    """Races on one store, through one proxy.
+
+    Attributes
+    ----------
+    outcomes : how often each has come.
+    bad : what the moment was of each that is not good, with the error if there was one.
+    """
+
+    def __init__(self, store: Store, proxy: Proxy, folder: Path) -> None:
+        self.store, self.proxy = store, proxy
+        self.outcomes: Counter[str] = Counter()
+        self.bad: list[tuple[str, Moment, str]] = []
+        self._bucket = store.create_bucket()
+        self._names = itertools.count()
+        self._versions = {}
+        for size in ROWS:
+            old, same = parquet(size, 1), parquet(size, 2)
+            assert len(old) == len(same)
+            shorter = parquet(size, 3, PAYLOAD - 8)
+            self._versions[size, False] = Versions.make(old, same, folder)
+            self._versions[size, True] = Versions.make(old, shorter, folder)
+
+    def moments(self) -> list[Moment]:
+        """Every moment of a call that nobody disturbs, with each length of the other writer's object."""
+        every = []
+        for size, new_bucket in itertools.product(ROWS, (False, True)):
+            count = max(self.requests(size, new_bucket) for _ in range(2))
+            every += [
+                Moment(size, new_bucket, shorter, number, after)
+                for shorter in (False, True)
+                for number in range(count)
+                for after in (False, True)
+            ]
+        return every
+
+    def requests(self, size: str, new_bucket: bool) -> int:
+        """Count the requests of a call without a race, which has to end well too."""
+        self.race(Moment(size, new_bucket, False, -1, False))
+        return len(self.proxy.log)
+
+    def race(self, moment: Moment, embed: Callable[[str, dict[str, str]], Any] | None = None) -> bool:
+        """Play one and count its outcome; whether the other writer came."""
+        outcome, came, error = self.play(moment, embed or _embed)
+        self.outcomes[outcome] += 1
+        if outcome not in GOOD:
+            self.bad.append((outcome, moment, f"{type(error).__name__}: {error}" if error else ""))
+        return came
+
+    def play(
+        self, moment: Moment, embed: Callable[[str, dict[str, str]], Any]
+    ) -> tuple[str, bool, ParquetBloomError | None]:
+        """Play one; returns its outcome, whether the other writer came, and the error."""
+        store, proxy = self.store, self.proxy
+        versions = self._versions[moment.size, moment.shorter]
+        bucket = store.create_bucket() if moment.new_bucket else self._bucket
+        key = f"lake/{next(self._names)}.parquet"
+        store.put(bucket, key, versions.old)
+        seen: list[bytes | None] = []
+
+        def replace() -> None:
+            seen.append(store.get(bucket, key))
+            store.put(bucket, key, versions.theirs)
+
+        proxy.clear()
+        proxy.at(moment.number, replace, after=moment.after)
+        error = None
+        try:
+            embed(store.url(bucket, key), store.options(proxy.endpoint))
+        except ParquetBloomError as caught:
+            error = caught
+        proxy.check()
+        written = any(
+            request.key == key and request.operation in WRITES and 200 <= request.status < 300 for request in proxy.log
+        )
+        outcome = judge(versions, store.get(bucket, key), seen[0] if seen else None, bool(seen), written, error)
+        store.client.delete_object(Bucket=bucket, Key=key)
+        return outcome, bool(seen), error
+
+
+def judge(
+    versions: Versions,
+    final: bytes | None,
+    replaced: bytes | None,
+    came: bool,
+    written: bool,
+    error: ParquetBloomError | None,
+) -> str:
+    """Say how a race ended.
+
+    Parameters
+    ----------
+    final : the object after the call.
+    replaced : what the other writer replaced, if it came.
+    written : whether the call made a request that writes the object or a part of it, with success.
+    """
+    if final not in (versions.old, versions.theirs, versions.ours, versions.ours_of_theirs):
+        return MIXED
+    if came and replaced not in (versions.old, versions.ours):
+        return MIXED
+    if not came:
+        if final == versions.ours:
+            return FALSE_FAILURE if error else OURS
+        if error is None:
+            return FALSE_SUCCESS
+        if isinstance(error, ConcurrentChangeError):
+            return FALSE_ALARM
+        return WRITTEN_FIRST if written else REFUSED
+    if final == versions.ours_of_theirs:
+        return FALSE_FAILURE if error else OURS_OF_THEIRS
+    if final != versions.theirs:
+        return LOST
+    if error is None:
+        return THEIRS_LATER if replaced == versions.ours else FALSE_SUCCESS
+    return REFUSED_LATE if written or isinstance(error, ConcurrentChangeError) else REFUSED
+
+
+def run(field: Field, races: int) -> None:
+    """Play so many races, spread evenly over all moments; those in which the other writer came too late count not."""
+    every = field.moments()
+    order = [every[index * len(every) // races] for index in range(races)] if races < len(every) else every
+    endless: Iterator[Moment] = itertools.cycle(order)
+    played = 0
+    for moment in itertools.islice(endless, 3 * races):
+        played += field.race(moment)
+        if played == races:
+            return
+    raise AssertionError(f"only {played} races of {races} could be played")
+
+
+def _embed(url: str, options: dict[str, str]) -> None:
+    parquet_bloom.embed(url, ["id"], storage_options=options)
