@@ -53,7 +53,7 @@ class Unanswered(Exception):
 
 @dataclass
 class _Moment:
-    """Something to do at one request, counted over all operations: before it is passed on, or after."""
+    """Something to do at one request, counted over all that are for objects: before it is passed on, or after."""
 
     number: int
     after: bool
@@ -63,8 +63,8 @@ class _Moment:
 class Proxy:
     """A proxy before one store.
 
-    Faults are those of `s3_server`: each happens to the next requests that match, which `operation`, `times`, `skip` and
-    `when` say. Requests to stores of Azure's have the names of S3's operations too, with the account as the bucket.
+    Faults are those of `s3_server`: each happens to the next requests that match, which `operation`, `times`, `skip`
+    and `when` say. Requests to stores of Azure's have the names of S3's operations too, with the account as the bucket.
 
     Attributes
     ----------
@@ -123,7 +123,10 @@ class Proxy:
         return fault
 
     def at(self, number: int, act: Callable[[], None], *, after: bool = False) -> None:
-        """Call `act()` once, before the request of that number (from 0, whatever it asks for) or after its answer."""
+        """Call `act()` before the request of that number, or after its answer; those for objects count, from 0.
+
+        Listings are left out: clients make them side by side, in no order.
+        """
         with self._lock:
             self._moments.append(_Moment(number, after, act))
 
@@ -173,8 +176,8 @@ class Proxy:
         headers = {name.lower(): value for name, value in handler.headers.items()}
         request = read_request(handler.command, handler.path, headers, len(body))
         with self._lock:
-            number = self._arrived
-            self._arrived += 1
+            number = self._arrived if request.key else -1
+            self._arrived += bool(request.key)
         if self.delay:
             time.sleep(self.delay)
         answer = Answer(0)

@@ -1,7 +1,7 @@
 """Embedding in place while another writer replaces the object between two requests, and what became of both writes.
 
-A race is one call with the replacement at one moment: before the n-th request or after its answer. `play` says in a word
-how it ended; the words of `GOOD` are all that the promise allows.
+A race is one call with the replacement at one moment: before the n-th request or after its answer. `play`
+says in a word how it ended; the words of `GOOD` are all that the promise allows.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
 
 ROWS = {"small": 1_000, "large": 11_000}
+OBJECTS = (("small", False), ("large", False), ("large", True))
 PAYLOAD = 500
 
 REFUSED = "refused, nothing written"
@@ -83,16 +84,20 @@ class Moment:
     Attributes
     ----------
     size : of the object: "large" ones are written by copies of parts, "small" ones by one PUT.
+    in_parts : whether the old object was uploaded in parts, which gives it an etag of another kind.
     new_bucket : whether nobody has asked the bucket anything yet.
     shorter : whether the other writer's object has another length than the old one.
     number, after : the request before which, or after whose answer.
+    writes : whether that request, in a call that nobody disturbs, writes the object or a part of it.
     """
 
     size: str
+    in_parts: bool
     new_bucket: bool
     shorter: bool
     number: int
     after: bool
+    writes: bool = False
 
 
 class Field:
@@ -121,20 +126,22 @@ class Field:
     def moments(self) -> list[Moment]:
         """Every moment of a call that nobody disturbs, with each length of the other writer's object."""
         every = []
-        for size, new_bucket in itertools.product(ROWS, (False, True)):
-            count = max(self.requests(size, new_bucket) for _ in range(2))
+        for (size, in_parts), new_bucket in itertools.product(OBJECTS, (False, True)):
+            if not new_bucket:
+                self.requests(size, in_parts, new_bucket)  # from here on the bucket is known
+            asked = self.requests(size, in_parts, new_bucket)
             every += [
-                Moment(size, new_bucket, shorter, number, after)
+                Moment(size, in_parts, new_bucket, shorter, number, after, operation in WRITES)
                 for shorter in (False, True)
-                for number in range(count)
+                for number, operation in enumerate(asked)
                 for after in (False, True)
             ]
         return every
 
-    def requests(self, size: str, new_bucket: bool) -> int:
-        """Count the requests of a call without a race, which has to end well too."""
-        self.race(Moment(size, new_bucket, False, -1, False))
-        return len(self.proxy.log)
+    def requests(self, size: str, in_parts: bool, new_bucket: bool) -> list[str]:
+        """List the operations on objects of a call without a race, which has to end well too."""
+        self.race(Moment(size, in_parts, new_bucket, False, -2, False))
+        return [request.operation for request in self.proxy.log if request.key]
 
     def race(self, moment: Moment, embed: Callable[[str, dict[str, str]], Any] | None = None) -> bool:
         """Play one and count its outcome; whether the other writer came."""
@@ -152,7 +159,7 @@ class Field:
         versions = self._versions[moment.size, moment.shorter]
         bucket = store.create_bucket() if moment.new_bucket else self._bucket
         key = f"lake/{next(self._names)}.parquet"
-        store.put(bucket, key, versions.old)
+        (store.put_in_parts if moment.in_parts else store.put)(bucket, key, versions.old)
         seen: list[bytes | None] = []
 
         def replace() -> None:
@@ -213,12 +220,17 @@ def judge(
 
 
 def run(field: Field, races: int) -> None:
-    """Play so many races, spread evenly over all moments; those in which the other writer came too late count not."""
+    """Play so many races, all moments alike; few are played around the requests that write, if there are some.
+
+    A moment that never comes, since a call made fewer requests, does not count.
+    """
     every = field.moments()
-    order = [every[index * len(every) // races] for index in range(races)] if races < len(every) else every
-    endless: Iterator[Moment] = itertools.cycle(order)
+    if races < len(every):
+        every = [moment for moment in every if moment.writes and not moment.new_bucket] or every
+    chosen = min(races, len(every))
+    order: Iterator[Moment] = itertools.cycle(every[index * len(every) // chosen] for index in range(chosen))
     played = 0
-    for moment in itertools.islice(endless, 3 * races):
+    for moment in itertools.islice(order, 3 * races):
         played += field.race(moment)
         if played == races:
             return
