@@ -49,6 +49,7 @@ class _Measurement:
         small, large = self.new(b"x" * 100), self.new(b"x" * (PART + 100))
         etag = self.etag(small)
         return {
+            "GET of the last bytes": self.suffix(),
             "GET If-Match": self.both(lambda value: self.client.get_object(**small, IfMatch=value), etag),
             "HEAD If-Match": self.both(lambda value: self.client.head_object(**small, IfMatch=value), etag),
             "PUT If-None-Match: *": verdict(self.put_if_absent(False), self.put_if_absent(True)),
@@ -82,6 +83,11 @@ class _Measurement:
 
     def both(self, ask: Callable[[str], Any], etag: str) -> str:
         return verdict(status(lambda: ask(etag)), status(lambda: ask(WRONG)))
+
+    def suffix(self) -> str:
+        place = self.new(b"first and last")
+        end = self.client.get_object(**place, Range="bytes=-4")["Body"].read()
+        return "as asked" if end == b"last" else "other bytes"
 
     def put_if_absent(self, present: bool) -> int:
         place = self.new(b"x" if present else None)

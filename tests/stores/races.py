@@ -24,8 +24,8 @@ from servers import Store
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
 
-ROWS = {"small": 1_000, "large": 11_000}
-OBJECTS = (("small", False), ("large", False), ("large", True))
+ROWS = {"tiny": 80, "small": 1_000, "large": 11_000}
+OBJECTS = (("tiny", False), ("small", False), ("large", False), ("large", True))
 PAYLOAD = 500
 
 REFUSED = "refused, nothing written"
@@ -83,7 +83,8 @@ class Moment:
 
     Attributes
     ----------
-    size : of the object: "large" ones are written by copies of parts, "small" ones by one PUT.
+    size : of the object: "large" ones are written by copies of parts, the others by one PUT; a "tiny" one is read at
+        once, which is all that s3rver can do (it takes the last bytes for the first ones).
     in_parts : whether the old object was uploaded in parts, which gives it an etag of another kind.
     new_bucket : whether nobody has asked the bucket anything yet.
     shorter : whether the other writer's object has another length than the old one.
@@ -219,13 +220,13 @@ def judge(
     return REFUSED_LATE if written or isinstance(error, ConcurrentChangeError) else REFUSED
 
 
-def run(field: Field, races: int) -> None:
-    """Play so many races, all moments alike; few are played around the requests that write, if there are some.
+def run(field: Field, races: int, *, at_writes: bool = False) -> None:
+    """Play so many races, all moments alike, or only those around the requests that write, if there are some.
 
     A moment that never comes, since a call made fewer requests, does not count.
     """
     every = field.moments()
-    if races < len(every):
+    if at_writes:
         every = [moment for moment in every if moment.writes and not moment.new_bucket] or every
     chosen = min(races, len(every))
     order: Iterator[Moment] = itertools.cycle(every[index * len(every) // chosen] for index in range(chosen))

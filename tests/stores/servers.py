@@ -146,9 +146,11 @@ class Store:
     name : of the fixture and in tables.
     endpoint : its URL.
     access_key, secret_key : of a user that may do everything.
+    page : how many objects one answer lists at most.
     """
 
     name: ClassVar[str]
+    page: ClassVar[int] = 1000
     scheme: ClassVar[str] = "s3"
 
     def __init__(self, port: int, access_key: str = "testing", secret_key: str = "testing") -> None:
@@ -338,6 +340,7 @@ class Swift(Store):
     """OpenStack's store, asked through its s3api: one server of each kind and one folder for its disk."""
 
     name = "swift"
+    page = 100
 
     @classmethod
     def version(cls) -> str:
@@ -400,6 +403,7 @@ user_test_tester = testing .admin
 use = egg:swift#s3api
 s3_acl = false
 check_bucket_owner = false
+max_bucket_listing = 100
 location = us-east-1
 [filter:cache]
 use = egg:swift#memcache
@@ -446,6 +450,7 @@ class Azurite(Store):
     """Microsoft's server for tests of Azure's blob store; the key is the one that it always has."""
 
     name = "azurite"
+    page = 5000
     scheme = "az"
     _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
