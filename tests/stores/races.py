@@ -124,6 +124,10 @@ class Field:
             self._versions[size, False] = Versions.make(old, same, folder)
             self._versions[size, True] = Versions.make(old, shorter, folder)
 
+    def versions(self, size: str, shorter: bool = False) -> Versions:
+        """Return what may stand there."""
+        return self._versions[size, shorter]
+
     def moments(self) -> list[Moment]:
         """Every moment of a call that nobody disturbs, with each length of the other writer's object."""
         every = []
@@ -157,7 +161,7 @@ class Field:
     ) -> tuple[str, bool, ParquetBloomError | None]:
         """Play one; returns its outcome, whether the other writer came, and the error."""
         store, proxy = self.store, self.proxy
-        versions = self._versions[moment.size, moment.shorter]
+        versions = self.versions(moment.size, moment.shorter)
         bucket = store.create_bucket() if moment.new_bucket else self._bucket
         key = f"lake/{next(self._names)}.parquet"
         (store.put_in_parts if moment.in_parts else store.put)(bucket, key, versions.old)
