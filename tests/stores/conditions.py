@@ -73,81 +73,81 @@ class _Measurement:
     def new(self, data: bytes | None = None) -> dict[str, str]:
         """Name a new object, and write it."""
         self.keys += 1
-        place = {"Bucket": self.bucket, "Key": f"object {self.keys}"}
+        target = {"Bucket": self.bucket, "Key": f"object {self.keys}"}
         if data is not None:
-            self.client.put_object(**place, Body=data)
-        return place
+            self.client.put_object(**target, Body=data)
+        return target
 
-    def etag(self, place: dict[str, str]) -> str:
-        return str(self.client.head_object(**place)["ETag"])
+    def etag(self, target: dict[str, str]) -> str:
+        return str(self.client.head_object(**target)["ETag"])
 
     def both(self, ask: Callable[[str], Any], etag: str) -> str:
         return verdict(status(lambda: ask(etag)), status(lambda: ask(WRONG)))
 
     def suffix(self) -> str:
-        place = self.new(b"first and last")
-        end = self.client.get_object(**place, Range="bytes=-4")["Body"].read()
+        target = self.new(b"first and last")
+        end = self.client.get_object(**target, Range="bytes=-4")["Body"].read()
         return "as asked" if end == b"last" else "other bytes"
 
     def put_if_absent(self, present: bool) -> int:
-        place = self.new(b"x" if present else None)
-        return status(lambda: self.client.put_object(**place, Body=b"y", IfNoneMatch="*"))
+        target = self.new(b"x" if present else None)
+        return status(lambda: self.client.put_object(**target, Body=b"y", IfNoneMatch="*"))
 
     def copy(self, source: dict[str, str], etag: str) -> None:
         self.client.copy_object(**self.new(), CopySource=source, CopySourceIfMatch=etag)
 
     def copy_part(self, source: dict[str, str], etag: str) -> None:
-        place = self.new()
-        upload = self.client.create_multipart_upload(**place)["UploadId"]
+        target = self.new()
+        upload = self.client.create_multipart_upload(**target)["UploadId"]
         try:
             span = {"CopySourceRange": f"bytes=0-{PART - 1}", "CopySourceIfMatch": etag}
-            self.client.upload_part_copy(**place, UploadId=upload, PartNumber=1, CopySource=source, **span)
+            self.client.upload_part_copy(**target, UploadId=upload, PartNumber=1, CopySource=source, **span)
         finally:
             with suppress(Exception):
-                self.client.abort_multipart_upload(**place, UploadId=upload)
+                self.client.abort_multipart_upload(**target, UploadId=upload)
 
-    def complete(self, place: dict[str, str], right: bool) -> int:
-        upload, parts = self.begin_upload(place)
-        condition = self.etag(place) if right else WRONG
+    def complete(self, target: dict[str, str], right: bool) -> int:
+        upload, parts = self.begin_upload(target)
+        condition = self.etag(target) if right else WRONG
         answer = status(
             lambda: self.client.complete_multipart_upload(
-                **place, UploadId=upload, MultipartUpload=parts, IfMatch=condition
+                **target, UploadId=upload, MultipartUpload=parts, IfMatch=condition
             )
         )
         if answer != 200:
             with suppress(Exception):
-                self.client.abort_multipart_upload(**place, UploadId=upload)
+                self.client.abort_multipart_upload(**target, UploadId=upload)
         return answer
 
-    def begin_upload(self, place: dict[str, str], **attributes: Any) -> tuple[str, dict[str, Any]]:
-        upload = self.client.create_multipart_upload(**place, **attributes)["UploadId"]
-        etag = self.client.upload_part(**place, UploadId=upload, PartNumber=1, Body=b"z" * 100)["ETag"]
+    def begin_upload(self, target: dict[str, str], **attributes: Any) -> tuple[str, dict[str, Any]]:
+        upload = self.client.create_multipart_upload(**target, **attributes)["UploadId"]
+        etag = self.client.upload_part(**target, UploadId=upload, PartNumber=1, Body=b"z" * 100)["ETag"]
         return upload, {"Parts": [{"PartNumber": 1, "ETag": etag}]}
 
     def write(self, multipart: bool, **attributes: Any) -> dict[str, str]:
-        place = self.new()
+        target = self.new()
         if not multipart:
-            self.client.put_object(**place, Body=b"z", **attributes)
-            return place
-        upload, parts = self.begin_upload(place, **attributes)
-        self.client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload=parts)
-        return place
+            self.client.put_object(**target, Body=b"z", **attributes)
+            return target
+        upload, parts = self.begin_upload(target, **attributes)
+        self.client.complete_multipart_upload(**target, UploadId=upload, MultipartUpload=parts)
+        return target
 
     def tags(self, multipart: bool) -> str:
-        place: dict[str, str] = {}
+        target: dict[str, str] = {}
         try:
-            place = self.write(multipart, Tagging="a=b")
-            answer = self.client.get_object_tagging(**place)
+            target = self.write(multipart, Tagging="a=b")
+            answer = self.client.get_object_tagging(**target)
         except self.client.exceptions.ClientError as error:
-            where = "reading them" if place else "refused"
+            where = "reading them" if target else "refused"
             return f"{where}: {_code(error)}"
         if "TagSet" not in answer:
             return "lost: the answer is empty"
         return KEPT if answer["TagSet"] == [{"Key": "a", "Value": "b"}] else "lost"
 
     def metadata(self, multipart: bool) -> str:
-        place = self.write(multipart, Metadata={"owner": "lake"}, ContentType="application/vnd.apache.parquet")
-        head = self.client.head_object(**place)
+        target = self.write(multipart, Metadata={"owner": "lake"}, ContentType="application/vnd.apache.parquet")
+        head = self.client.head_object(**target)
         lost = [] if head["Metadata"].get("owner") == "lake" else ["metadata"]
         if head["ContentType"] != "application/vnd.apache.parquet":
             lost.append("content type")

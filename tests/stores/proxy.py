@@ -223,8 +223,8 @@ class Proxy:
             answer = connection.getresponse()
             data = answer.read()
             headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in _OF_THE_CONNECTION]
-            told = answer.getheader("Content-Length") if handler.command == "HEAD" else None
-            return Answer(answer.status, headers, data, None if told is None else int(told))
+            length = answer.getheader("Content-Length") if handler.command == "HEAD" else None
+            return Answer(answer.status, headers, data, None if length is None else int(length))
         finally:
             connection.close()
 

@@ -45,12 +45,12 @@ def test_signed_requests_pass(store: Store) -> None:
     bucket = store.create_bucket()
     with proxied(store.endpoint) as proxy:
         client = store.new_client(proxy.endpoint)
-        place: dict[str, Any] = {"Bucket": bucket, "Key": "a b/ü+%"}
-        client.put_object(**place, Body=DATA, Metadata={"owner": "lake"})
-        head = client.head_object(**place)
+        target: dict[str, Any] = {"Bucket": bucket, "Key": "a b/ü+%"}
+        client.put_object(**target, Body=DATA, Metadata={"owner": "lake"})
+        head = client.head_object(**target)
         assert (head["ContentLength"], head["Metadata"]) == (len(DATA), {"owner": "lake"})
-        assert client.get_object(**place)["Body"].read() == DATA
-        client.delete_object(**place)
+        assert client.get_object(**target)["Body"].read() == DATA
+        client.delete_object(**target)
         client.close()
         assert proxy.operations() == ["PutObject", "HeadObject", "GetObject", "DeleteObject"]
         first = proxy.log[0]

@@ -63,11 +63,11 @@ def test_where_conditions_are_heeded_the_object_is_written(field: Field) -> None
 def test_a_write_that_is_lost_is_noticed(field: Field, tmp_path: Path) -> None:
     def blindly(url: str, options: dict[str, str]) -> None:
         client = field.store.new_client(field.proxy.endpoint)
-        place = dict(zip(("Bucket", "Key"), url.removeprefix("s3://").split("/", 1), strict=True))
+        target = dict(zip(("Bucket", "Key"), url.removeprefix("s3://").split("/", 1), strict=True))
         path = tmp_path / "a.parquet"
-        path.write_bytes(client.get_object(**place)["Body"].read())
+        path.write_bytes(client.get_object(**target)["Body"].read())
         parquet_bloom.embed(path, ["id"])
-        client.put_object(**place, Body=path.read_bytes())
+        client.put_object(**target, Body=path.read_bytes())
         client.close()
 
     for number, after in ((0, True), (1, False)):
@@ -83,14 +83,14 @@ def test_a_write_that_is_lost_is_noticed(field: Field, tmp_path: Path) -> None:
 def test_a_mixture_is_noticed(field: Field) -> None:
     def copied(url: str, options: dict[str, str]) -> None:
         client = field.store.new_client(field.proxy.endpoint)
-        place = dict(zip(("Bucket", "Key"), url.removeprefix("s3://").split("/", 1), strict=True))
-        old = client.get_object(**place)["Body"].read()
-        upload = client.create_multipart_upload(**place)["UploadId"]
+        target = dict(zip(("Bucket", "Key"), url.removeprefix("s3://").split("/", 1), strict=True))
+        old = client.get_object(**target)["Body"].read()
+        upload = client.create_multipart_upload(**target)["UploadId"]
         span = {"CopySourceRange": f"bytes=0-{5 * 2**20 - 1}", "PartNumber": 1}
-        first = client.upload_part_copy(**place, UploadId=upload, CopySource=place, **span)["CopyPartResult"]["ETag"]
-        last = client.upload_part(**place, UploadId=upload, PartNumber=2, Body=old[5 * 2**20 :])["ETag"]
+        first = client.upload_part_copy(**target, UploadId=upload, CopySource=target, **span)["CopyPartResult"]["ETag"]
+        last = client.upload_part(**target, UploadId=upload, PartNumber=2, Body=old[5 * 2**20 :])["ETag"]
         parts = [{"PartNumber": number, "ETag": etag} for number, etag in ((1, first), (2, last))]
-        client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={"Parts": parts})
+        client.complete_multipart_upload(**target, UploadId=upload, MultipartUpload={"Parts": parts})
         client.close()
 
     assert field.race(Moment("large", False, False, False, 2, False), copied)

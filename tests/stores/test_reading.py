@@ -80,9 +80,9 @@ def test_a_changed_object_is_noticed(store: Store) -> None:
     bucket = store.create_bucket()
     payload = 0 if store.name == "s3rver" else 1_500
     store.put(bucket, "a.parquet", parquet(0, payload))
-    place = ObjectStores(store.storage_options).place(store.url(bucket, "a.parquet"))
-    assert place is not None
-    with ObjectSource(place) as source:
+    target = ObjectStores(store.storage_options).place(store.url(bucket, "a.parquet"))
+    assert target is not None
+    with ObjectSource(target) as source:
         source.check_unchanged()
         store.put(bucket, "a.parquet", parquet(ROWS, payload))
         with pytest.raises(ConcurrentChangeError):
