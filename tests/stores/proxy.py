@@ -78,6 +78,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._log: list[Request] = []
         self._arrived = 0
+        self._busy = 0
+        self._idle = threading.Condition(self._lock)
         self._before: list[Fault] = []
         self._after: list[Fault] = []
         self._moments: list[_Moment] = []
@@ -155,6 +157,12 @@ class Proxy:
 
         return self.after(operation, act, **which)
 
+    def settle(self) -> None:
+        """Wait until the store has done all that was passed on: a client that gives up leaves requests behind."""
+        with self._lock:
+            if not self._idle.wait_for(lambda: not self._busy, timeout=60):
+                raise TimeoutError("a request is still under way")
+
     def check(self) -> None:
         """Raise what went wrong inside the proxy or in what it called."""
         if self._failures:
@@ -178,6 +186,27 @@ class Proxy:
         with self._lock:
             number = self._arrived if request.key else -1
             self._arrived += bool(request.key)
+            self._busy += 1
+        silent = False
+        try:
+            answer, cut = self._answered(number, request, handler, body)
+        except Unanswered:
+            silent = True
+        finally:
+            with self._lock:
+                self._busy -= 1
+                self._idle.notify_all()
+        if silent:
+            self._closed.wait()
+            handler.close_connection = True
+            return
+        with suppress(ConnectionError):
+            _send(handler, answer, cut)
+
+    def _answered(
+        self, number: int, request: Request, handler: BaseHTTPRequestHandler, body: bytes
+    ) -> tuple[Answer, bool]:
+        """Carry a request out, with all that is to happen at it; returns the answer and whether it is to be cut."""
         if self.delay:
             time.sleep(self.delay)
         answer = Answer(0)
@@ -190,14 +219,11 @@ class Proxy:
             answer = instead.answer
         except Unanswered:
             self._write_down(request, 0, 0)
-            self._closed.wait()
-            handler.close_connection = True
-            return
+            raise
         except ConnectionResetError:
             cut = True
         self._write_down(request, 0 if cut else answer.status, len(answer.body))
-        with suppress(ConnectionError):
-            _send(handler, answer, cut)
+        return answer, cut
 
     def _act(self, number: int, request: Request, *, after: bool) -> None:
         with self._lock:

@@ -178,6 +178,7 @@ class Field:
             embed(store.url(bucket, key), store.options(proxy.endpoint))
         except ParquetBloomError as caught:
             error = caught
+        proxy.settle()
         proxy.check()
         written = any(
             request.key == key and request.operation in WRITES and 200 <= request.status < 300 for request in proxy.log

@@ -97,6 +97,14 @@ def test_between_two_requests(proxy: Proxy, bucket: str, moto: Store) -> None:
     assert [get(proxy, bucket)[1] for _ in range(4)] == [DATA, b"1", b"2", b"2"]
 
 
+def test_it_waits_for_what_a_client_has_left(proxy: Proxy, bucket: str, moto: Store) -> None:
+    proxy.before("DeleteObject", lambda request: time.sleep(0.5))
+    with pytest.raises(TimeoutError):
+        get(proxy, bucket, "DELETE", timeout=0.1)
+    proxy.settle()
+    assert moto.get(bucket, "a") is None
+
+
 def test_delay(proxy: Proxy, bucket: str) -> None:
     proxy.delay = 0.2
     begin = time.monotonic()

@@ -42,6 +42,7 @@ def silent_from(field: Field, size: str, number: int, after: bool) -> float:
     with pytest.raises(ParquetBloomError):
         parquet_bloom.embed(store.url(bucket, "a.parquet"), ["id"], storage_options=options)
     seconds = time.monotonic() - begun[0]
+    proxy.settle()
     proxy.check()
     assert store.get(bucket, "a.parquet") in (versions.old, versions.ours)
     return seconds
