@@ -48,12 +48,15 @@ def test_two_hundred_races(field: Field) -> None:
     assert not field.bad, report(field)
 
 
-@pytest.mark.parametrize("store", ["moto"], indirect=True)
-def test_where_conditions_are_heeded_the_object_is_written(field: Field) -> None:
+@pytest.mark.parametrize("store", STORES, indirect=True)
+def test_which_objects_are_replaced(field: Field) -> None:
+    replaced = {"moto": {"tiny", "small", "large"}, "radosgw": {"tiny", "small"}}.get(field.store.name, set())
     for size, in_parts in races.OBJECTS:
+        field.outcomes.clear()
         asked = field.requests(size, in_parts, new_bucket=True)
-        assert ("CompleteMultipartUpload" if size == "large" else "PutObject") in asked
-    assert field.outcomes == {races.OURS: len(races.OBJECTS)}
+        assert field.outcomes == {races.OURS if size in replaced else races.REFUSED: 1}, (size, in_parts)
+        if size in replaced:
+            assert ("CompleteMultipartUpload" if size == "large" else "PutObject") in asked
 
 
 # Of the judge
