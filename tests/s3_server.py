@@ -45,6 +45,12 @@ _BY_QUERY = (
 )
 _PLAIN = {"PUT": "PutObject", "GET": "GetObject", "HEAD": "HeadObject", "DELETE": "DeleteObject", "POST": "PostObject"}
 _OF_BUCKET = {"PUT": "CreateBucket", "GET": "ListObjects", "HEAD": "HeadBucket", "DELETE": "DeleteBucket"}
+_CONDITIONS = (
+    "HTTP_IF_MATCH",
+    "HTTP_IF_NONE_MATCH",
+    "HTTP_X_AMZ_COPY_SOURCE_IF_MATCH",
+    "HTTP_X_AMZ_COPY_SOURCE_IF_NONE_MATCH",
+)
 _COPIES = {"UploadPart": "UploadPartCopy", "PutObject": "CopyObject"}
 
 
@@ -158,10 +164,12 @@ class EnforcingServer(ThreadedMotoServer):
     ----------
     endpoint : its URL.
     state : log, faults, delay; a new one for each test.
+    conditions : False lets it ignore all conditions of requests, as some stores do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, conditions: bool = True) -> None:
         super().__init__("127.0.0.1", 0, verbose=False)
+        self.conditions = conditions
         models.S3_UPLOAD_PART_MIN_SIZE = 0  # is enforced here, where it can be another
         self.state = _State()
         self.lock = threading.RLock()
@@ -182,6 +190,9 @@ class EnforcingServer(ThreadedMotoServer):
     def _guard(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         state = self.state  # a request that outlives its test does no harm to the next one
         body = _take_body(environ)
+        if not self.conditions:
+            for name in _CONDITIONS:
+                environ.pop(name, None)
         request = _read_request(environ, len(body))
         if state.delay:
             time.sleep(state.delay)
@@ -253,15 +264,19 @@ def _take_body(environ: dict[str, Any]) -> bytes:
 
 
 def _read_request(environ: dict[str, Any], sent: int) -> Request:
-    url = urlsplit(environ["RAW_URI"])
-    bucket, _, key = unquote(url.path).lstrip("/").partition("/")
-    query = dict(parse_qsl(url.query, keep_blank_values=True))
     headers = {
         name.removeprefix("HTTP_").lower().replace("_", "-"): value
         for name, value in environ.items()
         if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
     }
-    method = environ["REQUEST_METHOD"]
+    return read_request(environ["REQUEST_METHOD"], environ["RAW_URI"], headers, sent)
+
+
+def read_request(method: str, target: str, headers: dict[str, str], sent: int) -> Request:
+    """Tell what a request asks for, by its first line and its headers, whose names are in small letters."""
+    url = urlsplit(target)
+    bucket, _, key = unquote(url.path).lstrip("/").partition("/")
+    query = dict(parse_qsl(url.query, keep_blank_values=True))
     operation = (_PLAIN if key else _OF_BUCKET).get(method, method)
     for verb, names, found in _BY_QUERY:
         if method == verb and all(name in query for name in names):
@@ -564,9 +579,11 @@ class S3:
             objects.delete_bucket(self.bucket)
 
 
-def serve() -> Iterator[EnforcingServer]:
+def serve(conditions: bool = True) -> Iterator[EnforcingServer]:
     """The server, for a fixture."""
-    server = EnforcingServer()
-    yield server
-    server.stop()
-    server._server.server_close()
+    server = EnforcingServer(conditions)
+    try:
+        yield server
+    finally:
+        server.stop()
+        server._server.server_close()

@@ -1,0 +1,73 @@
+"""A store that falls silent in the middle of embedding in place: the call ends in time, and the object is whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from proxy import Unanswered, proxied
+from races import Field
+from servers import Store
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
+
+RETRY_TIMEOUT = 2.0
+LIMITS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "2", "retry_timeout": f"{RETRY_TIMEOUT}s"}
+
+
+@pytest.fixture
+def field(store: Store, tmp_path: Path) -> Iterator[Field]:
+    with proxied(store.endpoint) as proxy:
+        yield Field(store, proxy, tmp_path)
+
+
+def silent_from(field: Field, size: str, number: int, after: bool) -> float:
+    """Embed while nothing is answered from a request on; returns the seconds that the call took from then."""
+    store, proxy, versions = field.store, field.proxy, field.versions(size)
+    bucket = store.create_bucket()
+    store.put(bucket, "a.parquet", versions.old)
+    begun: list[float] = []
+
+    def silent() -> None:
+        begun.append(time.monotonic())
+        raise Unanswered
+
+    proxy.clear()
+    for later in range(number, number + 100):
+        proxy.at(later, silent, after=after)
+    options = store.options(proxy.endpoint) | LIMITS
+    with pytest.raises(ParquetBloomError):
+        parquet_bloom.embed(store.url(bucket, "a.parquet"), ["id"], storage_options=options)
+    seconds = time.monotonic() - begun[0]
+    proxy.settle()
+    proxy.check()
+    assert store.get(bucket, "a.parquet") in (versions.old, versions.ours)
+    return seconds
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("store", ["moto"], indirect=True)
+def test_at_the_last_step(field: Field, after: bool) -> None:
+    asked = field.requests("large", False, new_bucket=True)
+    last = asked.index("CompleteMultipartUpload")
+    assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("store", ["radosgw", "swift", "moto"], indirect=True)
+def test_at_every_step(field: Field, size: str) -> None:
+    asked = field.requests(size, False, new_bucket=True)
+    late = []
+    for number, operation in enumerate(asked):
+        for after in (False, True):
+            if after and number == len(asked) - 1:
+                continue  # nothing is asked later that could end the call with an error
+            seconds = silent_from(field, size, number, after)
+            if seconds > RETRY_TIMEOUT + 1:
+                late.append((number, operation, after, round(seconds, 1)))
+    assert not late
