@@ -35,7 +35,8 @@ def test_importing_the_package_imports_nothing_heavy():
     assert done.stderr == ""
     loaded = done.stdout.split()
     assert not set(HEAVY) & set(loaded)
-    assert {name for name in loaded if name.startswith("parquet_bloom")} == {"parquet_bloom", "parquet_bloom.errors"}
+    ours = {name for name in loaded if name.startswith("parquet_bloom") and "redaction" not in name}
+    assert ours == {"parquet_bloom", "parquet_bloom.errors"}  # and what hides secrets in the errors' texts
 
 
 @pytest.mark.parametrize(

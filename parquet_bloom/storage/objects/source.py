@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ TAIL_BYTES = 64 * 1024
 
 _PREFETCHED = 4096  # ranges, and their bytes in all
 _PREFETCHED_BYTES = 256 * 1024 * 1024
+
+_OTHER_RANGE = re.compile(r"Requested \d+\.\.\d+, got ")  # obstore's words for an answer with other bytes
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -118,9 +121,11 @@ class ObjectSource(Source):
             try:
                 answer = self.client.get(self.key, {"range": {"suffix": TAIL_BYTES}})
             except Exception as error:
-                if isinstance(error, obstore.exceptions.NotSupportedError) or status_of(error) in (416, 501):
+                unknown = isinstance(error, obstore.exceptions.NotSupportedError) or status_of(error) in (416, 501)
+                # The object is empty, or the store knows no such requests, or takes them for others.
+                if unknown or _OTHER_RANGE.search(str(error)):
                     self._count(1, 0)
-                    return None  # or the object is empty
+                    return None
                 raise
         self._count(answer.tries, len(answer.data))
         return answer.meta, answer.start, answer.data

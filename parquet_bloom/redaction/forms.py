@@ -1,0 +1,98 @@
+"""Secrets that are known by their form: users and passwords in URLs, queries, values behind names of secrets."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "..."
+"""What stands in the place of a secret."""
+
+# Texts may be as long as an answer, and made to harm: each of these takes time in proportion to the text.
+_WORD = re.compile(r"[^\s\"'<>]+")  # a URL, and the punctuation of the text that it stands in
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_SCHEME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-"
+_PORT = re.compile(r"\d*(?:[:,;.)\]}]|$)")
+CONTAINER = re.compile(r"(abfs|wasb)s?$", re.IGNORECASE)  # of these, a name without a password is a container's
+_BEHIND = re.compile(r"[:,;)\]}]{1,3}$")
+
+_SECRET_PARAMETERS = (
+    r"x-(?:amz|goog)-[a-z-]{1,40}|awsaccesskeyid|googleaccessid|signature|policy|key-pair-id"
+    r"|sig|se|sp|sv|st|sr|ss|srt|spr|sip|sks|skt|ske|skv|skoid|sktid|saoid|suoid"
+    r"|auth|key|[a-z0-9_.-]{0,40}(?:token|secret|passwor[dt]|passwd|pwd|credential|api_?key|access_?key)[a-z0-9_.-]{0,40}"
+)
+_PARAMETER = re.compile(
+    rf"((?:[?&;]|%3F|%26|%3B|\\u0026)(?:{_SECRET_PARAMETERS})(?:=|%3D))[^&;\s\"'<>]+", re.IGNORECASE
+)
+_SIGNATURE = re.compile(r"\b((?:sig|signature|credential)=)[a-z0-9%+/=_-]{20,}", re.IGNORECASE)
+
+_OPTION = re.compile(
+    r"""(?<![a-z0-9])
+    ( (?: (?:aws[_-])? secret[_-]?(?:access[_-])?key | (?:aws[_-])? session[_-]?token | x-amz-security-token
+        | (?:azure[_-])? (?:storage[_-])? (?:account|master|sas)[_-]?key | sas[_-]token | sharedaccesssignature
+        | client[_-]secret | private[_-]key(?:[_-]id)? | password | (?:proxy-)?authorization )
+      ["']? \s? [=:] \s? b?["']?
+      (?: (?:basic|bearer|digest|negotiate|token) \s{1,3} )? )
+    (?! aws4-hmac ) [^\s"',;&<>]+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_OPTION_WORDS = ("key", "token", "secret", "password", "authorization", "signature", "sig=", "credential")
+_BEARER = re.compile(r"\b((?:Bearer|Basic)\s+)(?=[^\s]*\d)[A-Za-z0-9._~+/=-]{12,}")
+_ELEMENT = re.compile(
+    r"<((?:StringToSign|SignatureProvided|CanonicalRequest)(?:Bytes)?|AWSAccessKeyId|Token-\d|SecretAccessKey|SessionToken)>"
+    r"[^<]+"
+)
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*-----|$)", re.DOTALL)
+
+
+def without_forms(text: str) -> str:
+    """Return a text without what looks like a secret."""
+    if "://" in text:
+        text = _WORD.sub(_without_url_secrets, text)
+    if "&" in text or "?" in text or ";" in text or "%" in text or "\\u0026" in text:
+        text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
+    lower = text.lower()
+    if any(word in lower for word in _OPTION_WORDS):
+        text = _OPTION.sub(rf"\1{HIDDEN}", text)
+        text = _SIGNATURE.sub(rf"\1{HIDDEN}", text)
+    if "earer" in text or "asic" in text:
+        text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    if "-----BEGIN" in text:
+        text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}", text)
+    if "</" in text:
+        text = _ELEMENT.sub(rf"<\1>{HIDDEN}", text)
+    return text
+
+
+def _without_url_secrets(found: re.Match[str]) -> str:
+    """A word of a text without what is secret in the URLs that it may be."""
+    word = found[0]
+    if "://" not in word:
+        return word
+    web = _WEB.search(word)
+    start = web.end() if web else len(word)
+    query, fragment = word.find("?", start), word.find("#", start)
+    if query < 0 <= fragment and "=" in word[fragment:]:  # what a browser is sent after signing in
+        query = fragment
+    if query >= 0:
+        behind = _BEHIND.search(word[query:])
+        word = f"{word[: query + 1]}{HIDDEN}{behind[0] if behind else ''}"
+    before, *rest = word.split("://")
+    parts = [before]
+    for part in rest:
+        scheme = parts[-1][len(parts[-1].rstrip(_SCHEME)) :]
+        parts.append(_without_user(scheme, part) if scheme else part)
+    return "://".join(parts)
+
+
+def _without_user(scheme: str, rest: str) -> str:
+    """What follows `://`, without the user and the password."""
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    user, at, _ = authority.rpartition("@")
+    if at:
+        is_container = ":" not in user and CONTAINER.match(scheme) is not None
+        return rest if is_container else HIDDEN + rest[len(user) :]
+    _, colon, port = authority.partition(":")
+    if not colon or authority.startswith("[") or _PORT.match(port):
+        return rest
+    end = rest.rfind("@")  # a password may hold what ends an authority, or the text is cut off before the sign
+    return HIDDEN + rest[end if end >= 0 else len(authority) :]
