@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .core.variants import Variant
     from .file.advice import ColumnAdvice
     from .file.advise import AdviceReport
+    from .file.cache.disk import DiskMetadataCache
+    from .file.cache.memory import MetadataCache
     from .file.detection import detect_variant
     from .file.drop import DropReport, drop
     from .file.embed import EmbedReport, embed
-    from .file.footer_cache import FooterCache
-    from .file.footer_store import DiskFooterCache
     from .file.probing import Probed, probe
     from .file.reader import BloomFile, ChunkFilter, open
     from .file.verify import VerifyReport, verify
@@ -55,13 +55,13 @@ __all__ = [
     "ChunkFilter",
     "ColumnAdvice",
     "CompactReport",
-    "DiskFooterCache",
+    "DiskMetadataCache",
     "DropReport",
     "EmbedReport",
-    "FooterCache",
     "IndexSnapshot",
     "IndexStats",
     "LakeIndex",
+    "MetadataCache",
     "Probed",
     "PruneReport",
     "SplitBlockBloomFilter",
@@ -98,10 +98,10 @@ _HOMES = {
     "ChunkFilter": ".file.reader",
     "ColumnAdvice": ".file.advice",
     "CompactReport": ".lake.reports",
-    "DiskFooterCache": ".file.footer_store",
+    "DiskMetadataCache": ".file.cache.disk",
     "DropReport": ".file.drop",
     "EmbedReport": ".file.embed",
-    "FooterCache": ".file.footer_cache",
+    "MetadataCache": ".file.cache.memory",
     "IndexSnapshot": ".lake.reports",
     "IndexStats": ".lake.reports",
     "LakeIndex": ".lake.index",

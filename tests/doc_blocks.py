@@ -32,7 +32,7 @@ import doc_lakes
 from click.testing import CliRunner
 
 from parquet_bloom.cli import tool
-from parquet_bloom.file.footer_cache import FOOTERS
+from parquet_bloom.file.cache.memory import SHARED_CACHE
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -126,7 +126,7 @@ def check(page: Path, folder: Path) -> None:
 
 def _python(code: str, folder: Path) -> str:
     """In this process, which has imported everything by then, but with no footers known and no names but its own."""
-    FOOTERS.clear()
+    SHARED_CACHE.clear()
     text = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
         exec(compile(code, "<page>", "exec"), {"__name__": "__main__"})

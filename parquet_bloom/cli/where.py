@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..file.footer_cache import FOOTERS, FooterCache
-from ..file.footer_store import DiskFooterCache
+from ..file.cache.disk import DiskMetadataCache
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..predicate.tree import Node
 from ..prune.indexed import files_of
 from ..prune.plan import prune
@@ -120,12 +120,12 @@ def pruned(
 
 
 @contextmanager
-def _footers(folder: str | None) -> Iterator[FooterCache]:
+def _footers(folder: str | None) -> Iterator[MetadataCache]:
     """Footers kept in a folder; without one, in memory."""
     if folder is None:
-        yield FOOTERS
+        yield SHARED_CACHE
     else:
-        with closing(DiskFooterCache(folder)) as cache:
+        with closing(DiskMetadataCache(folder)) as cache:
             yield cache
 
 

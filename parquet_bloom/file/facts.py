@@ -18,7 +18,7 @@ from ..predicate.evidence import ColumnEvidence, Evidence, Holds
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
-    from .footer_cache import CachedFooter
+    from .cache.memory import CachedFooter
     from .reader import BloomFile, ChunkFilter
 
 UNREAD = -1

@@ -27,9 +27,9 @@ from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, r
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_of, file_system, open_source
+from .cache.memory import CachedFooter, MetadataCache, distinct
 from .columns import find_leaf, type_of
 from .draft_places import page_sizes
-from .footer_cache import CachedFooter, FooterCache, distinct
 from .trials import Trial, candidates, some_values
 from .values import ColumnReader
 
@@ -326,7 +326,7 @@ class BloomFile:
     def __init__(
         self,
         source: Source,
-        cache: FooterCache | None = None,
+        cache: MetadataCache | None = None,
         known: CachedFooter | None = None,
         variant: Variant | Literal["detect"] = FINAL,
     ):
@@ -617,7 +617,7 @@ def open(
     filesystem: Any = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    cache: FooterCache | None = None,
+    cache: MetadataCache | None = None,
     variant: Variant | str | None = None,
 ) -> BloomFile:
     """Open a Parquet file for its filters, by whichever writer.
@@ -655,7 +655,7 @@ def open(
         raise
 
 
-def open_version(path: str, filesystem: Any, cache: FooterCache | None, identity: Hashable) -> BloomFile:
+def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> BloomFile:
     """Open a file that was opened before, of object stores without asking whether it is the same version.
 
     Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.

@@ -23,8 +23,8 @@ from ..storage import (
     open_source,
 )
 from ..threads import in_order
+from .cache.memory import FAR_SETTLED_NS, SETTLED_NS
 from .fingerprint import chunk_bytes_fingerprint, footer_fingerprint
-from .footer_cache import FAR_SETTLED_NS, SETTLED_NS
 from .reader import BloomFile
 
 _OPENED_AT_A_TIME = 16

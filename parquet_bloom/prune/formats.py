@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.variants import FINAL, Variant
 from ..errors import NotParquetError
-from ..file.footer_cache import FooterCache
+from ..file.cache.memory import MetadataCache
 from ..file.reader import BloomFile
 from ..storage import Entry, Source, entry_of, open_source
 from .parquet_data import ParquetData
@@ -22,7 +22,7 @@ _ORC = b"ORC"
 
 
 def recognized(
-    source: Source, cache: FooterCache | None, variant: Variant | Literal["detect"] = FINAL
+    source: Source, cache: MetadataCache | None, variant: Variant | Literal["detect"] = FINAL
 ) -> BloomFile | OrcFile:
     """An opened file of whichever format; `variant` is of a Parquet file's filters (see `BloomFile`).
 
@@ -47,7 +47,7 @@ def recognized(
         raise
 
 
-def open_file(path: str, filesystem: Any, cache: FooterCache | None) -> ParquetData | OrcData:
+def open_file(path: str, filesystem: Any, cache: MetadataCache | None) -> ParquetData | OrcData:
     """Open a file to read its rows.
 
     Parameters
@@ -63,12 +63,12 @@ def open_file(path: str, filesystem: Any, cache: FooterCache | None) -> ParquetD
     return _data(open_source(path, filesystem), cache)
 
 
-def open_entry(entry: Entry, filesystem: Any, cache: FooterCache | None) -> ParquetData | OrcData:
+def open_entry(entry: Entry, filesystem: Any, cache: MetadataCache | None) -> ParquetData | OrcData:
     """The same for a file of a listing, which may have told what opening would ask."""
     return _data(open_source(entry.path, filesystem, entry), cache)
 
 
-def open_version(path: str, filesystem: Any, cache: FooterCache | None, identity: Hashable) -> ParquetData | OrcData:
+def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> ParquetData | OrcData:
     """Open a file that was opened before, of object stores without asking whether it is the same version.
 
     Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
@@ -76,7 +76,7 @@ def open_version(path: str, filesystem: Any, cache: FooterCache | None, identity
     return _data(open_source(path, filesystem, entry_of(path, filesystem, identity)), cache)
 
 
-def _data(source: Source, cache: FooterCache | None) -> ParquetData | OrcData:
+def _data(source: Source, cache: MetadataCache | None) -> ParquetData | OrcData:
     try:
         file = recognized(source, cache)
         if isinstance(file, BloomFile):

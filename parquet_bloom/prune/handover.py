@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..file.footer_cache import FOOTERS
+from ..file.cache.memory import SHARED_CACHE
 from ..storage import arrow_filesystem, is_local
 from .formats import open_version
 from .partitions import Partitions
@@ -46,7 +46,7 @@ def dataset(
             return decision.path, PARQUET, [], None
         # What is read has to be what is there now; of what is not, the schema is that of the version that was judged.
         identity = None if decision.selected else decision.identity
-        with open_version(decision.path, filesystem, FOOTERS, identity) as file:
+        with open_version(decision.path, filesystem, SHARED_CACHE, identity) as file:
             return decision.path, file.format, decision.selected_in(file), file.schema if schema is None else None
 
     remote = not is_local(filesystem, [decision.path for decision in decisions])

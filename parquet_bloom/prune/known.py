@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ..core.blocks import check_blocks, locate_blocks
 from ..core.sbbf import BLOCK_BYTES
 from ..errors import ParquetBloomError
+from ..file.cache.memory import CachedFooter, MetadataCache
 from ..file.facts import UNREAD, ColumnFacts, FileFacts, Trust, facts_of
-from ..file.footer_cache import CachedFooter, FooterCache
 from ..file.reader import BloomFile
 from ..metadata.footer import TAIL_BYTES
 from ..predicate.decide import Answer, Decider, Question
@@ -86,7 +86,7 @@ class Visitor(Protocol):
 def judge_local(
     paths: Sequence[str],
     decider: Decider | Literal[True],
-    cache: FooterCache | None,
+    cache: MetadataCache | None,
     ignore_case: bool,
     threads: int,
     trust: Trust | None = None,
@@ -118,7 +118,7 @@ def judge_together(
     known: Sequence[tuple[Hashable, CachedFooter] | None],
     asked: Asked,
     decider: Decider | Literal[True],
-    cache: FooterCache | None,
+    cache: MetadataCache | None,
     threads: int,
     make_batches: Callable[[], list[Batch]],
 ) -> dict[int, Judged]:
@@ -155,7 +155,7 @@ def _batches(
     paths: Sequence[str],
     known: list[tuple[FileIdentity, CachedFooter] | None],
     asked: Asked,
-    cache: FooterCache | None,
+    cache: MetadataCache | None,
 ) -> list[Batch]:
     files: list[KnownFile] = []
     for place, found in enumerate(known):
@@ -191,7 +191,7 @@ def facts_or_none(file: BloomFile, asked: Asked) -> FileFacts | None:
 
 
 def _first_looks(
-    places: list[int], paths: Sequence[str], asked: Asked, cache: FooterCache | None
+    places: list[int], paths: Sequence[str], asked: Asked, cache: MetadataCache | None
 ) -> Iterator[KnownFile]:
     """Read the footers of files; of those that are read without any trouble, what is known now."""
     length = _FIRST_END

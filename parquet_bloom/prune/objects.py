@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
+from ..file.cache.memory import CachedFooter, MetadataCache
 from ..file.facts import Trust
-from ..file.footer_cache import CachedFooter, FooterCache
 from ..file.reader import BloomFile
 from ..predicate.decide import Decider
 from ..storage import ClosedObject, Entry, Extents, listed_objects, read_tails
@@ -45,7 +45,7 @@ class JudgedObjects(NamedTuple):
 def judge_objects(
     entries: Sequence[Entry],
     decider: Decider | Literal[True],
-    cache: FooterCache | None,
+    cache: MetadataCache | None,
     ignore_case: bool,
     trust: Trust | None,
     fail_fast: bool,
@@ -106,7 +106,7 @@ def judge_objects(
     return JudgedObjects(judged, errors, opened)
 
 
-def footers_of(entries: Sequence[Entry], cache: FooterCache) -> list[BloomFile | None]:
+def footers_of(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile | None]:
     """The footers of listed objects, which are put into the cache where it lacks them; the files are not open.
 
     Returns
@@ -135,7 +135,7 @@ def footers_of(entries: Sequence[Entry], cache: FooterCache) -> list[BloomFile |
     ]
 
 
-def _known(closed: ClosedObject | None, cache: FooterCache | None) -> tuple[object, CachedFooter] | None:
+def _known(closed: ClosedObject | None, cache: MetadataCache | None) -> tuple[object, CachedFooter] | None:
     footer = None if closed is None or cache is None else cache.find(closed)
     return None if footer is None or closed is None else (closed.identity, footer)
 
@@ -158,7 +158,7 @@ def _read_in_turn(
         yield from done
 
 
-def _parsed(closed: ClosedObject, cache: FooterCache | None) -> CachedFooter | None:
+def _parsed(closed: ClosedObject, cache: MetadataCache | None) -> CachedFooter | None:
     """The footer of an object whose end was read, with the filters that stand before it; None if it takes more."""
     try:
         file = BloomFile(closed, cache)

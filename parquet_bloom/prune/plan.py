@@ -8,8 +8,8 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..errors import ParquetBloomError, UnknownColumnError
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..file.facts import FileFacts, Trust, facts_of
-from ..file.footer_cache import FOOTERS, FooterCache
 from ..file.reader import BloomFile
 from ..predicate import parse, tree
 from ..predicate.decide import Decider
@@ -48,7 +48,7 @@ def prune(
     progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     threads: int | None = None,
-    cache: FooterCache | None = FOOTERS,
+    cache: MetadataCache | None = SHARED_CACHE,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
     zones: Zones | None = None,
@@ -133,7 +133,7 @@ def prune(
         return report
 
 
-def _listed(paths: Any, filesystem: Any, cache: FooterCache | None, requests: RequestCount) -> list[Entry]:
+def _listed(paths: Any, filesystem: Any, cache: MetadataCache | None, requests: RequestCount) -> list[Entry]:
     known = cache is not None and isinstance(paths, str) and entry_of(paths, filesystem, cache.last_identity(paths))
     # An object that was opened before is no folder, which is what listing would ask.
     return [Entry(paths)] if known else list_entries(paths, filesystem, requests=requests)
@@ -146,7 +146,7 @@ def prune_entries(
     *,
     filesystem: Any,
     timezone: str,
-    cache: FooterCache | None,
+    cache: MetadataCache | None,
     ignore_case: bool = False,
     progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
@@ -243,7 +243,7 @@ class _Looker:
         deciders: Deciders,
         filesystem: Any,
         ignore_case: bool,
-        cache: FooterCache | None,
+        cache: MetadataCache | None,
         threads: int | None,
         trust: Trust | None,
         fail_fast: bool,

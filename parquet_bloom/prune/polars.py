@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnreadableColumnError
-from ..file.footer_cache import FOOTERS, FooterCache
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Entry, file_system, is_local, list_entries
@@ -42,7 +42,7 @@ def scan_polars(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
-    cache: FooterCache | None = FOOTERS,
+    cache: MetadataCache | None = SHARED_CACHE,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
     zones: Zones | None = None,
@@ -144,7 +144,7 @@ class _Source:
         self._zones = zones
         self._relist = relist
         self._remote = not is_local(filesystem, [entry.path for entry in entries])
-        cache: FooterCache | None = options["cache"]
+        cache: MetadataCache | None = options["cache"]
         known = footers_of(entries, cache) if cache is not None and self._remote else [None] * len(entries)
         of_others = in_threads(
             self._look, [entry for entry, file in zip(entries, known, strict=True) if file is None], remote=self._remote

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from ..errors import ConcurrentChangeError, ParquetBloomError
-from ..file.footer_cache import FOOTERS
+from ..file.cache.memory import SHARED_CACHE
 from ..predicate import parse
 from ..predicate.decide import Decider
 from ..predicate.evaluate import Probes
@@ -151,7 +151,7 @@ def iter_selected(
 
     def look(decision: FileDecision) -> pa.Schema | ParquetBloomError:
         try:
-            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
+            with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
                 return rows.schema_of(file)
         except ParquetBloomError as error:
             if on_error is None:
@@ -220,7 +220,7 @@ def match_counter(report: PruneReport) -> Callable[[FileDecision], dict[int, int
 
     def count(decision: FileDecision) -> dict[int, int]:
         require_rows(decision.path, report.deletes)
-        with open_version(decision.path, report.filesystem, FOOTERS, decision.identity) as file:
+        with open_version(decision.path, report.filesystem, SHARED_CACHE, decision.identity) as file:
             if decision.identity is not None and file.source.identity != decision.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
             return dict(rows.counts(file, decision.selected))
@@ -267,7 +267,7 @@ class _Rows:
         """The matching rows of a file; columns that it does not have are null."""
         tables = list(self.of_file(decision, filesystem))
         if not tables:
-            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
+            with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
                 return self.wanted.joined(self.schema_of(file).empty_table())
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
@@ -275,7 +275,7 @@ class _Rows:
         """The matching rows of each row group of a file; of all of them, if it is another one than was judged."""
         begun = False
         try:
-            with open_version(decision.path, filesystem, FOOTERS, decision.identity) as file:
+            with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
                 for table in self.matches(file, decision.left_in(file)):
                     begun = True
                     yield table
@@ -283,7 +283,7 @@ class _Rows:
         except ConcurrentChangeError:
             if begun:
                 raise
-        with open_file(decision.path, filesystem, FOOTERS) as file:
+        with open_file(decision.path, filesystem, SHARED_CACHE) as file:
             yield from self.matches(file, decision.left_in(file))
 
     def matches(self, file: DataFile, left: Left) -> Iterator[pa.Table]:

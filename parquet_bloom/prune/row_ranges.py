@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ParquetBloomError
-from ..file.footer_cache import FOOTERS
+from ..file.cache.memory import SHARED_CACHE
 from ..predicate import parse
 from .formats import open_file
 from .plan import prune
@@ -79,7 +79,7 @@ def ranges_of(
     decisions = [decision for decision in report.files if decision.selected]
     for done, decision in enumerate(decisions):
         try:
-            with open_file(decision.path, report.filesystem, FOOTERS) as file:
+            with open_file(decision.path, report.filesystem, SHARED_CACHE) as file:
                 requests, num_bytes = file.source.requests, file.source.bytes_read
                 decider = deciders.of(file)
                 of_file = {

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnknownColumnError
-from ..file.footer_cache import FOOTERS
+from ..file.cache.memory import SHARED_CACHE
 from .data_file import DataFile, OfFile
 from .formats import open_file
 from .partitions import Partitions
@@ -74,7 +74,7 @@ class Wanted:
         left = set(self._own or ()) - self._seen.keys()
         for path in paths if left else ():
             try:
-                with open_file(path, filesystem, FOOTERS) as file:
+                with open_file(path, filesystem, SHARED_CACHE) as file:
                     found = spelled(file, left, self._ignore_case)
                     if found:
                         schemas.append(file.chosen(list(found.values())))

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ..errors import ParquetBloomError, UnknownColumnError
-from ..file.footer_cache import FooterCache
+from ..file.cache.memory import MetadataCache
 from ..predicate.tree import IsNotNull, leaves
 from .classic import asked, judge, line
 from .doubt import Doubt, log
@@ -35,7 +35,7 @@ def install(
     columns: str | Iterable[str] | None = None,
     *,
     max_fraction: float = 0.5,
-    cache: FooterCache | None = None,
+    cache: MetadataCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
     index: Index | None = None,
 ) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..errors import ParquetBloomError
-from ..file.footer_cache import FooterCache
+from ..file.cache.memory import MetadataCache
 from ..file.reader import BloomFile
 from ..prune.report import FileDecision
 from ..storage import Source, open_source
@@ -35,7 +35,7 @@ def row_group_scan(
     decisions: Sequence[FileDecision],
     options: dict[str, str],
     filesystem: Any,
-    cache: FooterCache,
+    cache: MetadataCache,
 ) -> Any:
     """The node that gives the rows of some row groups in the place of a relation of the analysed plan.
 
@@ -91,7 +91,7 @@ def _pieces(
     decisions: Sequence[FileDecision],
     kept: Sequence[int],
     filesystem: Any,
-    cache: FooterCache,
+    cache: MetadataCache,
 ) -> list[Any]:
     """Spark's PartitionedFile of each row group."""
     jvm = scan.jvm

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
-from ..file.footer_cache import FOOTERS, FooterCache
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..lake.index import LakeIndex
 from ..predicate.tree import Node
 from ..prune.plan import Left
@@ -48,7 +48,7 @@ class Probing:
 
     on: ProbeOn = "auto"
     max_fraction: float = 0.5
-    cache: FooterCache | None = None
+    cache: MetadataCache | None = None
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # secrets may be among them
     row_groups: bool | Literal["auto"] = "auto"
     fresh: bool = False
@@ -61,15 +61,15 @@ class Probing:
             raise ParquetBloomError(f"max_fraction is between 0 and 1, not {self.max_fraction!r}")
         if self.row_groups not in (True, False, "auto"):
             raise ParquetBloomError(f"row_groups is True, False or 'auto', not {self.row_groups!r}")
-        if not isinstance(self.cache, FooterCache | None):
-            raise ParquetBloomError(f"cache is a FooterCache or None, not {self.cache!r}")
+        if not isinstance(self.cache, MetadataCache | None):
+            raise ParquetBloomError(f"cache is a MetadataCache or None, not {self.cache!r}")
         if not isinstance(self.storage_options, Mapping | None):
             raise ParquetBloomError(f"storage_options is a mapping or None, not {self.storage_options!r}")
 
     @property
-    def footers(self) -> FooterCache:
+    def footers(self) -> MetadataCache:
         """The cache that is used; one without a footer in it is false."""
-        return FOOTERS if self.cache is None else self.cache
+        return SHARED_CACHE if self.cache is None else self.cache
 
     def scan(
         self,

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ..errors import ParquetBloomError, PredicateError
-from ..file.footer_cache import FooterCache
+from ..file.cache.memory import MetadataCache
 from ..predicate import parse
 from ..predicate.tree import all_of
 from ..prune.report import PruneReport
@@ -40,7 +40,7 @@ def read_parquet(
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
-    cache: FooterCache | None = None,
+    cache: MetadataCache | None = None,
     index: Index | None = None,
     **options: Any,
 ) -> DataFrame:
@@ -101,7 +101,7 @@ def pruned(
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
-    cache: FooterCache | None = None,
+    cache: MetadataCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
     index: Index | None = None,
 ) -> DataFrame:
@@ -156,7 +156,7 @@ def explain_prune(
     where: Any,
     *,
     probe_on: ProbeOn = "auto",
-    cache: FooterCache | None = None,
+    cache: MetadataCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
     index: Index | None = None,
 ) -> PruneReport:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ParquetBloomError
-from ..file.footer_cache import FOOTERS, FooterCache
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..predicate.tree import Node
 from ..prune.partitions import Partitions
 from ..prune.plan import Left, prune_entries
@@ -58,7 +58,7 @@ def scan_files(
     *,
     filesystem: Any = None,
     left: Left | None = None,
-    cache: FooterCache | None = FOOTERS,
+    cache: MetadataCache | None = SHARED_CACHE,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scan:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, DoubleType, FloatType, IntegerType, LongType, ShortType
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
-from ..file.footer_cache import FooterCache
+from ..file.cache.memory import MetadataCache
 from ..predicate.literal import from_collection
 from ..predicate.tree import In
 from .doubt import Doubt, log
@@ -33,7 +33,7 @@ def semi_join_prune(
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
-    cache: FooterCache | None = None,
+    cache: MetadataCache | None = None,
     storage_options: Mapping[str, Any] | None = None,
     index: Index | None = None,
 ) -> DataFrame:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ..errors import ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError
+from ..file.cache.memory import SHARED_CACHE
 from ..file.facts import facts_of
-from ..file.footer_cache import FOOTERS
 from ..file.reader import BloomFile, open
 from ..predicate import tree
 from ..predicate.decide import Decider
@@ -94,7 +94,7 @@ class Lake:
             As in `reader`; a column of the option 'columns' is not there.
         """
         files, _ = self._listed
-        with open(min(files), self._options.filesystem, cache=FOOTERS) as file:
+        with open(min(files), self._options.filesystem, cache=SHARED_CACHE) as file:
             fields = {field.name: field for field in schema_of(file, self._options.inference).fields}
             for field in self._partition_fields():
                 same = self._named(field.name, list(fields))
@@ -247,7 +247,7 @@ class _Chooser:
         self._deciders: dict[tuple[int, ...], Decider] = {}
 
     def __call__(self, path: str) -> _Look:
-        with open(path, self._filesystem, cache=FOOTERS) as file, reading(file):
+        with open(path, self._filesystem, cache=SHARED_CACHE) as file, reading(file):
             rows = [file.footer.num_rows_of(row_group) for row_group in file.row_groups]
             kept = trusted(file, self._conjuncts, self._rules, self._told.names)
             possible = self._possible(file, path, kept) if kept else [True] * len(rows)

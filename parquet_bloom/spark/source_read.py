@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StringType, StructField
 
 from ..errors import ConcurrentChangeError, UnreadableColumnError
-from ..file.footer_cache import FOOTERS
+from ..file.cache.memory import SHARED_CACHE
 from ..file.reader import BloomFile, open
 from ..predicate import tree
 from ..predicate.decide import Decider
@@ -75,7 +75,7 @@ class ShareReader:
             It cannot be read, or not as Spark reads it.
         """
         stored = [field for field in self.fields if field.name not in self.partition_names]
-        with open(share.path, self.filesystem, cache=FOOTERS) as file:
+        with open(share.path, self.filesystem, cache=SHARED_CACHE) as file:
             if file_state(file.source) != share.state:
                 raise ConcurrentChangeError("it was changed since the query was planned; load it again", path=file.path)
             with reading(file):

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.cli import tool
-from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.lake.index import LakeIndex
 
 REWRITES = 15  # of files, while a reader is at work, and at least so many
@@ -83,7 +83,7 @@ def by_dataset(lake: Any, value: int) -> list[str]:
 def readers(lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[Any, int], list[str]]]:
     """Those that keep something from one question to the next."""
     folder = tmp_path_factory.mktemp("beside")
-    cache = FooterCache()
+    cache = MetadataCache()
     index = LakeIndex.create(folder / "index", "id", lake=lake.folder)
     index.append(lake.folder)
     opened = ds.dataset(lake.folder)

@@ -10,8 +10,8 @@ import malformed
 import pytest
 
 import parquet_bloom
-from parquet_bloom import FooterCache
-from parquet_bloom.file import footer_cache
+from parquet_bloom import MetadataCache
+from parquet_bloom.file.cache import memory
 from parquet_bloom.prune import plan
 
 NAMES = [name for name, *_ in malformed.CASES]
@@ -84,8 +84,8 @@ def test_doubts_are_reported(name, broken):
 def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch):
     """Whether their footers are new, known, or known with all that was found on the way."""
     case = broken[name]
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
-    footer_alone, cache = FooterCache(), FooterCache()
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    footer_alone, cache = MetadataCache(), MetadataCache()
     parquet_bloom.open(case.path, cache=footer_alone).close()
     for _, key in malformed.needles():
         where = f"key = {key}"

@@ -24,7 +24,7 @@ from webhdfs_server import Refusal, WebHdfsServer
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError, StorageError
-from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.spark.condition import read_condition
 from parquet_bloom.spark.doubt import Doubt
 from parquet_bloom.spark.files import Rules
@@ -336,7 +336,7 @@ def test_a_table_is_refused(spark: Any, web: WebHdfsServer, folder: Path) -> Non
 
 def test_requests_cold_warm_and_on_an_old_listing(spark: Any, web: WebHdfsServer, files: Any) -> None:
     url, put = files
-    cache = FooterCache()
+    cache = MetadataCache()
     frame, known = spark.read.parquet(url), spark.read.parquet(url).schema
     web.take()
     spark.read.schema(known).parquet(url)
@@ -379,7 +379,7 @@ def test_requests_cold_warm_and_on_an_old_listing(spark: Any, web: WebHdfsServer
 
 def test_a_listing_that_is_old(spark: Any, web: WebHdfsServer, files: Any, rows: Any) -> None:
     url, put = files
-    cache = FooterCache()
+    cache = MetadataCache()
     frame = spark.read.parquet(url)
     installed = parquet_bloom.spark.install(frame, cache=cache)
 
@@ -417,7 +417,7 @@ def test_a_file_that_is_replaced_in_the_middle(
     spark: Any, web: WebHdfsServer, files: Any, rows: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     url, put = files
-    cache = FooterCache()
+    cache = MetadataCache()
     ids = [*range(3, FILES * ROWS, FILES)]
     ask: list[Callable[[Any, Any], Any]] = [
         lambda frame, _: parquet_bloom.spark.read_parquet(spark, url, "id = 9", schema=frame.schema, cache=cache),

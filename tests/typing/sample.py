@@ -23,12 +23,12 @@ from parquet_bloom import (
     ChunkFilter,
     ColumnAdvice,
     CompactReport,
-    DiskFooterCache,
+    DiskMetadataCache,
     EmbedReport,
-    FooterCache,
     IndexSnapshot,
     IndexStats,
     LakeIndex,
+    MetadataCache,
     Probed,
     PruneReport,
     SplitBlockBloomFilter,
@@ -81,7 +81,7 @@ def write(table: Any, progress: Callable[[int, int], None]) -> None:
     assert_type(parquet_bloom.write_table(table, "a.parquet", ["id"], compression="zstd"), EmbedReport)
 
 
-def read(cache: FooterCache) -> Iterator[SplitBlockBloomFilter]:
+def read(cache: MetadataCache) -> Iterator[SplitBlockBloomFilter]:
     with parquet_bloom.open("s3://bucket/a.parquet", storage_options={"region": "x"}, cache=cache) as file:
         assert_type(file, BloomFile)
         assert_type(file.columns, list[str])
@@ -96,7 +96,7 @@ def read(cache: FooterCache) -> Iterator[SplitBlockBloomFilter]:
 
 
 def skip() -> None:
-    with DiskFooterCache("cache") as cache:
+    with DiskMetadataCache("cache") as cache:
         report = parquet_bloom.prune([LAKE, "other"], "id = 7", cache=cache)
     assert_type(report, PruneReport)
     assert_type(report.selected_row_groups, int)

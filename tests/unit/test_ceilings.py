@@ -19,7 +19,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.lake.index import LakeIndex
 
 FEW, MANY = 40, 200  # files
@@ -61,7 +61,7 @@ def test_prune_keeps_little_of_a_file(lakes: dict[int, Path]) -> None:
 
 
 def test_prune_with_a_full_cache_keeps_no_more(lakes: dict[int, Path]) -> None:
-    cache = FooterCache(64 * KIB)
+    cache = MetadataCache(64 * KIB)
     assert a_file(lakes, lambda lake: parquet_bloom.prune(lake, "id = 7", cache=cache)) < 24 * KIB
     assert cache.num_bytes <= 64 * KIB
 

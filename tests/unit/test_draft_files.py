@@ -16,7 +16,7 @@ import surgery
 from drafts import DRAFTS, plain_values, write_draft
 
 import parquet_bloom
-from parquet_bloom import FooterCache, Variant, detect_variant, errors
+from parquet_bloom import MetadataCache, Variant, detect_variant, errors
 from parquet_bloom.file import trials
 from parquet_bloom.file.facts import facts_of
 
@@ -166,9 +166,9 @@ def test_no_row_is_lost_where_no_variant_is_named(path, name, counted):
 def test_what_one_variant_tells_is_not_kept_for_another(path):
     """A cache keeps the footer, and nothing that is true of its filters under a draft alone."""
     write(path, "murmur3+mask+raw", counted=True)
-    cache = FooterCache()
+    cache = MetadataCache()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.file.footer_cache.SETTLED_NS", -1)
+        patch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
         for _ in range(2):
             with parquet_bloom.open(path, cache=cache, variant="murmur3+mask+raw") as file:
                 assert file.filter(0, "i").check([number_of(1), 14]).tolist() == [True, False]

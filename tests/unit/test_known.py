@@ -20,9 +20,9 @@ import pytest
 from malformed import Patient
 
 import parquet_bloom
-from parquet_bloom import FooterCache
+from parquet_bloom import MetadataCache
 from parquet_bloom.errors import StorageError
-from parquet_bloom.file import footer_cache
+from parquet_bloom.file.cache import memory
 from parquet_bloom.prune import known, plan
 from parquet_bloom.storage import FileIdentity, KnownFiles, open_source, visits
 
@@ -132,7 +132,7 @@ def test_shapes_are_checked(first: list[int], offsets: list[int], paths: list[An
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached."""
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
 
 
 KEYS = np.random.default_rng(11).integers(0, 2**40, 12_000)
@@ -184,7 +184,7 @@ def predicates() -> list[Any]:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "_FILES_A_THREAD", 3)
-    cache = FooterCache()
+    cache = MetadataCache()
     for where in predicates():
         monkeypatch.setattr(plan, "judge_local", lambda *_: {})  # each file is looked at by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
@@ -203,7 +203,7 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
         return open_source(path, filesystem, entry)
 
     monkeypatch.setattr(plan, "open_source", noted)
-    cache = FooterCache()
+    cache = MetadataCache()
     for _ in range(2):
         report = parquet_bloom.prune(lake, f"key = {KEYS[0] + 1}", cache=cache)
         # A header that is none, and a filter that was never filled, take a longer look.
@@ -237,7 +237,7 @@ def test_what_became_of_a_known_file_is_noticed(tmp_path: Path) -> None:
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[1000:2000])):
         pq.write_table(pa.table({"key": keys}), target)
         parquet_bloom.embed(target, ["key"])
-    cache, where = FooterCache(), f"key = {KEYS[1500]}"
+    cache, where = MetadataCache(), f"key = {KEYS[1500]}"
     for _ in range(2):
         assert parquet_bloom.prune(path, where, cache=cache).selected == {}
     other.replace(path)
@@ -260,7 +260,7 @@ def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
     data = bytearray(good.read_bytes())
     data[offset : offset + 8] = b"\xff" * 8
     broken.write_bytes(data)
-    cache, where = FooterCache(), f"key = {KEYS[0] + 1}"
+    cache, where = MetadataCache(), f"key = {KEYS[0] + 1}"
     link.symlink_to(broken)
     parquet_bloom.prune(link, "key < -1", cache=cache)  # its footer is known, its filter was not asked
     for target in (good, broken):
@@ -273,7 +273,7 @@ def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("settled")
 def test_a_relative_path_means_another_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = FooterCache()
+    cache = MetadataCache()
     for number in range(2):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -287,7 +287,7 @@ def test_a_relative_path_means_another_file_elsewhere(tmp_path: Path, monkeypatc
 
 @pytest.mark.usefixtures("settled")
 def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
-    cache = FooterCache(max_bytes=60_000)
+    cache = MetadataCache(max_bytes=60_000)
     for _ in range(2):
         parquet_bloom.prune(lake, "key = 5", cache=cache)
     paths = [str(path) for path in sorted(lake.iterdir())]
@@ -302,7 +302,7 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
 ) -> None:
     """Its row groups are others: those chosen may not be the ones that hold the match."""
     if cached:
-        monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+        monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
     path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
     key = int(KEYS[10])
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
@@ -353,7 +353,7 @@ def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int)
     location = oracle.column_metadata(patient.footer, 1, "key")
     location.set(oracle.OFFSET, oracle.I64, offset)
     patient.save(path)
-    cache = FooterCache()
+    cache = MetadataCache()
     where = f"key = {KEYS[600]}"
     assert parquet_bloom.prune(path, f"{where} AND number > 5000", cache=cache).selected == {}
     assert len(cache) == 1

@@ -17,7 +17,7 @@ from web_server import Page, WebServer
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource
 
 DATA = np.random.default_rng(5).bytes(200_000)
@@ -184,7 +184,7 @@ def test_parquet_by_http(web: WebServer) -> None:
     web.pages["/a.parquet"] = Page(sink.getvalue(), '"x"')
     url = web.url + "/a.parquet"
     assert parquet_bloom.read_table(url, "key = 30000").column("key").to_pylist() == [30_000]
-    cache = FooterCache()
+    cache = MetadataCache()
     for requests in (1, 1):  # one tells whether it is the same one
         web.asked.clear()
         report = parquet_bloom.prune(url, "key = 30000", cache=cache)

@@ -21,7 +21,7 @@ import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
-from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.prune import plan
 from parquet_bloom.storage.objects import managed_tables
@@ -71,7 +71,7 @@ def requests(s3: Any) -> Counter[str]:
 
 
 def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
-    cache = FooterCache()
+    cache = MetadataCache()
     cold = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
     assert [path.rpartition("/")[2] for path in cold.selected] == ["05.parquet"]
     assert list(cold.selected.values()) == [[3]]
@@ -93,7 +93,7 @@ def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], fil
 
 def test_one_file_costs_its_end(s3: Any, lake: str, options: dict[str, Any]) -> None:
     url = s3.url("lake/part=2/05.parquet")
-    cache = FooterCache()
+    cache = MetadataCache()
     report = parquet_bloom.prune(url, f"key = {ABSENT}", cache=cache, **options)
     assert (requests(s3), report.requests) == ({"tail": 1}, 1)
     s3.clear_log()
@@ -111,7 +111,7 @@ def test_an_object_that_is_known_by_its_url_may_be_another_one(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
     url, other = s3.url("lake/part=2/05.parquet"), files["lake/part=0/00.parquet"]
-    cache = FooterCache()
+    cache = MetadataCache()
     for _ in range(2):
         assert parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options).selected
     s3.put("lake/part=2/05.parquet", other)
@@ -146,7 +146,7 @@ def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str,
 def test_a_new_version_of_a_known_object_is_read_anew(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
-    cache = FooterCache()
+    cache = MetadataCache()
     parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
     s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
     again = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)

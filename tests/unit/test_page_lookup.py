@@ -12,8 +12,9 @@ from counted import CountedFileSystem
 from page_indexes import COLUMN_INDEX, encode_bounds, encode_locations, locations, with_index
 
 import parquet_bloom
-from parquet_bloom.file import footer_cache, page_lookup
-from parquet_bloom.file.footer_cache import FooterCache
+from parquet_bloom.file import page_lookup
+from parquet_bloom.file.cache import memory
+from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.pages import RowGroupPages
 
 ROWS = 2000
@@ -23,7 +24,7 @@ ROWS = 2000
 def by_pages(monkeypatch):
     """However small the column chunk."""
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(1 << 62))  # however new the file
+    monkeypatch.setattr(memory, "SETTLED_NS", -(1 << 62))  # however new the file
 
 
 def make_table(nulls=False):
@@ -49,7 +50,7 @@ def pages_of(path, column, rows, cache=None):
 
 
 def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
-    path, cache = write(tmp_path / "a.parquet", make_table()), FooterCache()
+    path, cache = write(tmp_path / "a.parquet", make_table()), MetadataCache()
     first, first_bytes = pages_of(path, "a", [1500], cache)
     small = cache.num_bytes
     second, second_bytes = pages_of(path, "a", [1500], cache)
@@ -70,7 +71,7 @@ def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
 def test_a_cache_that_is_full_forgets(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", make_table())
     with parquet_bloom.open(path) as file:
-        cache = FooterCache(file.known.num_bytes + 100)
+        cache = MetadataCache(file.known.num_bytes + 100)
     for _ in range(2):
         assert pages_of(path, "a", [1500], cache)[0]["a"].to_pylist() == [1500]
         assert len(cache) == 0

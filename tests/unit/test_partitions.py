@@ -17,7 +17,8 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import footer_cache, reader
+from parquet_bloom.file import reader
+from parquet_bloom.file.cache import memory
 from parquet_bloom.prune.partitions import Partitions
 
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
@@ -316,7 +317,7 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
 
 
 def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
     reads: list[str] = []
     read_footer = reader.read_footer
 
@@ -325,14 +326,14 @@ def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pyt
         return read_footer(source)
 
     monkeypatch.setattr(reader, "read_footer", noted)
-    cache = parquet_bloom.FooterCache()
+    cache = parquet_bloom.MetadataCache()
     for _ in range(2):
         lazy = parquet_bloom.scan_polars(tree, cache=cache, timezone="Europe/Berlin")
         assert lazy.filter(pl.col("id") == 65).collect().height == 1
         assert len(reads) == 9
-    with parquet_bloom.DiskFooterCache(tmp_path) as stored:
+    with parquet_bloom.DiskMetadataCache(tmp_path) as stored:
         parquet_bloom.scan_polars(tree, cache=stored)
-    with parquet_bloom.DiskFooterCache(tmp_path) as stored:
+    with parquet_bloom.DiskMetadataCache(tmp_path) as stored:
         parquet_bloom.scan_polars(tree, cache=stored)
     assert len(reads) == 18
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom import DiskFooterCache, FooterCache, errors
+from parquet_bloom import DiskMetadataCache, MetadataCache, errors
 from parquet_bloom.storage import Extents
 
 ROWS = 400
@@ -87,9 +87,9 @@ def test_objects_are_judged_as_files_are(
     s3: Any, folder: Path, upload: Callable[[], str], tmp_path: Path, kind: str
 ) -> None:
     url = upload()
-    caches: dict[str, Any] = {"no cache": None, "memory": FooterCache(), "little memory": FooterCache(60_000)}
+    caches: dict[str, Any] = {"no cache": None, "memory": MetadataCache(), "little memory": MetadataCache(60_000)}
     for repeat in range(3):
-        cache = DiskFooterCache(tmp_path / "cache") if kind == "disk" else caches[kind]
+        cache = DiskMetadataCache(tmp_path / "cache") if kind == "disk" else caches[kind]
         for where in questions():
             local = parquet_bloom.prune(folder, where, cache=None)
             remote = parquet_bloom.prune(url, where, cache=cache, storage_options=s3.storage_options)
@@ -100,13 +100,13 @@ def test_objects_are_judged_as_files_are(
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_what_is_known_takes_no_request(s3: Any, upload: Callable[[], str], tmp_path: Path, on_disk: bool) -> None:
-    url, cache = upload(), FooterCache()
+    url, cache = upload(), MetadataCache()
     if on_disk:
-        cache = DiskFooterCache(tmp_path / "cache")
+        cache = DiskMetadataCache(tmp_path / "cache")
     where = "id = 5"
     parquet_bloom.prune(url, where, cache=cache, storage_options=s3.storage_options)
     if on_disk:
-        cache = DiskFooterCache(tmp_path / "cache")
+        cache = DiskMetadataCache(tmp_path / "cache")
     s3.clear_log()
     report = parquet_bloom.prune(url, where, cache=cache, storage_options=s3.storage_options)
     assert s3.operations() == ["ListObjects"]
@@ -115,7 +115,7 @@ def test_what_is_known_takes_no_request(s3: Any, upload: Callable[[], str], tmp_
 
 
 def test_another_version_is_another_object(s3: Any, folder: Path, upload: Callable[[], str]) -> None:
-    url, cache = upload(), FooterCache()
+    url, cache = upload(), MetadataCache()
     where = questions()[0]
 
     def selected() -> list[str]:

@@ -18,8 +18,9 @@ import surgery
 from counted import CountedFileSystem
 
 import parquet_bloom
-from parquet_bloom import FooterCache, errors
-from parquet_bloom.file import footer_cache, probing
+from parquet_bloom import MetadataCache, errors
+from parquet_bloom.file import probing
+from parquet_bloom.file.cache import memory
 from parquet_bloom.file.facts import facts_of
 from parquet_bloom.file.probing import probe_hashes
 from parquet_bloom.file.reader import BloomFile
@@ -238,12 +239,12 @@ def test_long_lists_are_cut_down_by_statistics_and_keep_their_memory(tmp_path: P
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached."""
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
 
 
 @pytest.mark.usefixtures("settled")
 def test_a_second_query_reads_no_footer(big: Path) -> None:
-    cache = FooterCache()
+    cache = MetadataCache()
     first = parquet_bloom.prune(big, f"key = {ABSENT}", cache=cache)
     second = parquet_bloom.prune(big, f"key = {ABSENT}", cache=cache)
     assert counts(second) == (GROUPS, 32 * GROUPS)  # a block a filter: headers are known, too
@@ -268,7 +269,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, how: st
     write(path, 0)
     write(other, 5_000)
     assert path.stat().st_size == other.stat().st_size
-    cache = FooterCache()
+    cache = MetadataCache()
     assert parquet_bloom.prune(path, "key = 12340", cache=cache).selected == {}
     time.sleep(0.05)  # a tick of the clock, and more
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
@@ -285,14 +286,14 @@ def test_a_file_of_just_now_is_not_cached(tmp_path: Path) -> None:
     """A change within the same tick of the file system's clock would not show."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"key": [1]}), path)
-    cache = FooterCache()
+    cache = MetadataCache()
     parquet_bloom.prune(path, "key = 1", cache=cache)
     assert len(cache) == 0
 
 
 @pytest.mark.usefixtures("settled")
 def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = FooterCache()
+    cache = MetadataCache()
     filesystem = remote(small)
     parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
     assert len(cache) == 0
@@ -323,9 +324,9 @@ def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
     paths = [tmp_path / f"{i}.parquet" for i in range(6)]
     for path in paths:
         shutil.copy(small, path)
-    one = FooterCache()
+    one = MetadataCache()
     parquet_bloom.prune(paths[0], f"key = {ABSENT}", cache=one)
-    cache = FooterCache(int(one.num_bytes * 3.5))
+    cache = MetadataCache(int(one.num_bytes * 3.5))
     for path in (*paths[:3], paths[0], paths[3]):  # the first is asked again, so that the second is forgotten
         parquet_bloom.prune(path, f"key = {ABSENT}", cache=cache)
         assert cache.num_bytes <= cache.max_bytes
@@ -333,7 +334,7 @@ def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
     known = [parquet_bloom.prune(path, "sorted = -1", cache=cache).requests == 0 for path in (paths[0], paths[3])]
     assert known == [True, True]
     assert parquet_bloom.prune(paths[1], "sorted = -1", cache=cache).requests == 1
-    tiny = FooterCache(100)
+    tiny = MetadataCache(100)
     parquet_bloom.prune(paths, f"key = {ABSENT}", cache=tiny)
     assert (len(tiny), tiny.num_bytes) == (0, 0)
 

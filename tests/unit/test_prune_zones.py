@@ -734,7 +734,7 @@ def test_other_file_systems(verified: list[str]) -> None:
 
 def test_what_is_kept_of_one_index_is_not_asked_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is laid out of an index is kept with the file's footer: neither for a later index, nor so that it stays."""
-    monkeypatch.setattr("parquet_bloom.file.footer_cache.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")
     for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory
         zones.build(path, "id", tmp_path / "zones.arrow", rows_per_zone=size, fpp=1e-6)

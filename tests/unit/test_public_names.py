@@ -144,7 +144,9 @@ print(failed, len(found), len({frozenset(map(id, values)) for values in found}))
 
 
 def test_classes_are_pickled_into_a_new_process():
-    data = pickle.dumps([parquet_bloom.FooterCache, parquet_bloom.PruneReport, parquet_bloom.errors.KernelError("no")])
+    data = pickle.dumps(
+        [parquet_bloom.MetadataCache, parquet_bloom.PruneReport, parquet_bloom.errors.KernelError("no")]
+    )
     code = f"import pickle; print([type(x).__name__ for x in pickle.loads({data!r})])"
     assert in_a_new_process(code).stdout == "['type', 'type', 'KernelError']\n"
 
@@ -191,7 +193,7 @@ for use in (
     lambda: parquet_bloom.read_table([path], "id = 1"),
     lambda: parquet_bloom.verify(path),
     lambda: parquet_bloom.write_table(pa.table({{"id": [1]}}), path, ["id"]),
-    lambda: parquet_bloom.DiskFooterCache({str(tmp_path)!r}),
+    lambda: parquet_bloom.DiskMetadataCache({str(tmp_path)!r}),
 ):
     try:
         use()

@@ -27,7 +27,7 @@ def _ours() -> None:
 
     import parquet_bloom
 
-    for name in ("read_table", "prune", "DiskFooterCache", "LakeIndex"):
+    for name in ("read_table", "prune", "DiskMetadataCache", "LakeIndex"):
         getattr(parquet_bloom, name)
 
 
@@ -41,7 +41,7 @@ def read_table_disk(where: Where) -> Lookup:
     import parquet_bloom
 
     def lookup(key: int) -> Any:
-        cache = parquet_bloom.DiskFooterCache(where["cache"])
+        cache = parquet_bloom.DiskMetadataCache(where["cache"])
         try:
             options: dict[str, Any] = {"storage_options": where["options"], "cache": cache}
             return parquet_bloom.read_table(where["data"], [("id", "=", key)], **options)
@@ -55,7 +55,7 @@ def prune_disk(where: Where) -> Lookup:
     import parquet_bloom
 
     def lookup(key: int) -> None:
-        cache = parquet_bloom.DiskFooterCache(where["cache"])
+        cache = parquet_bloom.DiskMetadataCache(where["cache"])
         try:
             report = parquet_bloom.prune(
                 where["data"], [("id", "=", key)], storage_options=where["options"], cache=cache

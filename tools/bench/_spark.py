@@ -17,7 +17,7 @@ from typing import Any
 import _common  # noqa: F401  (first: the package beside these tools is the one to import)
 
 import parquet_bloom.spark
-from parquet_bloom.file.footer_cache import FOOTERS
+from parquet_bloom.file.cache.memory import SHARED_CACHE
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -91,7 +91,7 @@ class Way:
     ) -> list[Any]:
         """Ask once, and give the rows; under no kind, it is to get warm only. `count` tells what was done since."""
         if self.cold:
-            FOOTERS.clear()
+            SHARED_CACHE.clear()
         if count is not None:
             count()
         started = time.perf_counter()

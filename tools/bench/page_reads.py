@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from _common import header, in_turn
 
 import parquet_bloom
-from parquet_bloom.file.footer_cache import FOOTERS, SETTLED_NS
+from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
 
 ROWS = 1_000_000
 ASKED = {"ts": 50}
@@ -70,7 +70,7 @@ def measure(path: Path, table: pa.Table, column: str) -> None:
         return read.filter(pc.equal(read[column], value))
 
     def first() -> pa.Table:
-        FOOTERS.clear()
+        SHARED_CACHE.clear()
         return parquet_bloom.read_table(path, [(column, "=", value)])
 
     query = f"from read_parquet('{path}') where {column} = ?"

@@ -65,8 +65,8 @@ class Case:
 
 CASES = (
     Case("read_table", "read_table"),
-    Case("prune_disk", "prune, DiskFooterCache", ("new",)),
-    Case("read_table_disk", "read_table, DiskFooterCache", ("new",)),
+    Case("prune_disk", "prune, DiskMetadataCache", ("new",)),
+    Case("read_table_disk", "read_table, DiskMetadataCache", ("new",)),
     Case("index_path", "index, no paths"),
     Case("index_open", "index, open, with row"),
     Case("index_alone", "index, lookup alone"),

@@ -26,7 +26,7 @@ from _common import header, in_turn
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.file.footer_cache import FOOTERS, SETTLED_NS
+from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
 from parquet_bloom.file.pages import RowGroupPages
 
 ROWS, ZONE = 1_000_000, 8192
@@ -98,7 +98,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
         return read.filter(pc.equal(read["request_id"], value))
 
     def first() -> pa.Table:
-        FOOTERS.clear()
+        SHARED_CACHE.clear()
         return ours(zone_path)
 
     readers = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...errors import ParquetBloomError
+from ...file.cache.memory import SHARED_CACHE
 from ...file.facts import facts_of
-from ...file.footer_cache import FOOTERS
 from ...file.reader import BloomFile
 from ...metadata.footer import Leaf
 from ...predicate import tree
@@ -111,7 +111,7 @@ def look(report: PruneReport, check: bool = False, progress: Callable[[int, int]
         if not decision.unopened:
             try:
                 matches = _counted(count, decision, found)
-                with open_file(decision.path, report.filesystem, FOOTERS) as data:
+                with open_file(decision.path, report.filesystem, SHARED_CACHE) as data:
                     if decision.identity in (None, data.source.identity):
                         options = names, askable, asked.ignore_case, matches, sample, found
                         if isinstance(data, ParquetData):

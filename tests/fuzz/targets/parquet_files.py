@@ -17,7 +17,7 @@ import parquet_bloom
 from parquet_bloom.cli.show import _rows
 from parquet_bloom.core.variants import VARIANTS
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.footer_cache import FOOTERS
+from parquet_bloom.file.cache.memory import SHARED_CACHE
 from parquet_bloom.predicate import parse
 
 ALLOWED = (ParquetBloomError,)
@@ -63,7 +63,7 @@ def file_of(data: bytes) -> bytes:
 
 
 def run(data: bytes) -> None:
-    FOOTERS.clear()
+    SHARED_CACHE.clear()
     whole = file_of(data)
     # What is done with a file depends on its bytes, so that an input means one thing, and takes the time of one.
     step = sum(whole[-64:]) % 32

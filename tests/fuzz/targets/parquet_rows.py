@@ -20,7 +20,7 @@ from small_parquet import GROUP, ROWS, bases, header_changed, table, with_filter
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.footer_cache import FOOTERS
+from parquet_bloom.file.cache.memory import SHARED_CACHE
 from parquet_bloom.predicate import parse
 
 ALLOWED = (ParquetBloomError,)
@@ -84,7 +84,7 @@ def run(data: bytes) -> None:
 
 
 def _require(whole: bytes, node: Any, wanted: list[Any], rows: list[int] | None, variant: str | None) -> None:
-    FOOTERS.clear()
+    SHARED_CACHE.clear()
     with as_file(whole) as path:
         if rows is not None:
             try:

@@ -8,12 +8,12 @@ from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from ..core.xxh64 import hash_one
-from ..errors import ParquetBloomError
-from ..metadata.footer import TAIL_BYTES, Footer
-from ..redaction import redacted
-from ..storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, look_at
-from .footer_cache import DEFAULT_BYTES, CachedFooter, FooterCache, distinct
+from ...core.xxh64 import hash_one
+from ...errors import ParquetBloomError
+from ...metadata.footer import TAIL_BYTES, Footer
+from ...redaction import redacted
+from ...storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, look_at
+from .memory import DEFAULT_BYTES, CachedFooter, MetadataCache, distinct
 
 DISK_BYTES = 1 << 30
 
@@ -25,8 +25,10 @@ _MANY = 512  # footers that are written together
 _UNDER_WAY = 64  # of them the latest, whose filters' headers may still be read
 
 
-class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", None]):
+class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache", None]):
     """Footers and filter headers in memory, and behind that in a folder that many processes may share.
+
+    Of objects in a store it keeps the filters, too, as far as they were read; of pages nothing.
 
     A local file is known again by its real path, inode, size and times (to the nanosecond), not by its device, whose
     number may be another after a reboot. The time of its last change of any kind decides: no program can set it, so
@@ -63,7 +65,7 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
         self._seen: dict[Hashable, tuple[_Place, CachedFooter, int]] = {}
 
     def __repr__(self) -> str:
-        return redacted(f"<DiskFooterCache {self.path!r}: {len(self):,} footers in memory>")
+        return redacted(f"<DiskMetadataCache {self.path!r}: {len(self):,} footers in memory>")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.path, self.disk_bytes, self.max_bytes)
@@ -139,7 +141,7 @@ class DiskFooterCache(FooterCache, AbstractContextManager["DiskFooterCache", Non
         self.close()
 
 
-def _again(kind: type[DiskFooterCache], path: str, disk_bytes: int, max_bytes: int) -> DiskFooterCache:
+def _again(kind: type[DiskMetadataCache], path: str, disk_bytes: int, max_bytes: int) -> DiskMetadataCache:
     return kind(path, disk_bytes=disk_bytes, max_bytes=max_bytes)
 
 

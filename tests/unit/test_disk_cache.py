@@ -24,8 +24,8 @@ import pytest
 from counted import CountedFileSystem
 
 import parquet_bloom
-from parquet_bloom import DiskFooterCache
-from parquet_bloom.file import footer_cache
+from parquet_bloom import DiskMetadataCache
+from parquet_bloom.file.cache import memory
 from parquet_bloom.prune import known, plan
 from parquet_bloom.storage import DATED, RecordStore, RemoteIdentity, keeps_change_times, mounts, record_store
 
@@ -38,7 +38,7 @@ NAME = "footers-2.sqlite"
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
     monkeypatch.setattr(plan, "judge_local", lambda *_: {})
 
 
@@ -58,12 +58,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def look(paths: Any, cache: DiskFooterCache | None, where: str = f"key = {ABSENT}") -> parquet_bloom.PruneReport:
+def look(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> parquet_bloom.PruneReport:
     return parquet_bloom.prune(paths, where, cache=cache)
 
 
 def fill(lake: Path, folder: Path) -> parquet_bloom.PruneReport:
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         return look(lake, cache)
 
 
@@ -95,7 +95,7 @@ def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, mo
     try:
         changed.write_bytes((lake / "01.parquet").read_bytes())
         where = f"key = {KEYS[1][5]}"
-        with DiskFooterCache(folder) as cache:
+        with DiskMetadataCache(folder) as cache:
             assert set(look(lake, cache, where).selected) == {str(changed), str(lake / "01.parquet")}
     finally:
         changed.write_bytes(data)
@@ -107,36 +107,36 @@ def test_headers_read_later_are_kept_as_well(tmp_path: Path, folder: Path) -> No
     pq.write_table(pa.table({"key": keys, "other": keys}), path, row_group_size=2000)
     options = {"ndv": 80_000, "fpp": 0.01}  # none but the last stands within the first read
     parquet_bloom.embed(path, {"key": options, "other": options})
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         look(path, cache, "key = 4")
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         assert look(path, cache, "key = 4").bytes_read == 32
         headers = look(path, cache, "other = 4").bytes_read
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         assert look(path, cache, "other = 4").bytes_read == 32 < headers
 
 
 def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Path) -> None:
-    cache = DiskFooterCache(folder)
+    cache = DiskMetadataCache(folder)
     look(lake, cache)
-    assert look(lake, DiskFooterCache(folder), "n = -1").requests == 0
+    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
     assert pickle.loads(pickle.dumps(cache)).path == str(folder)
     assert look(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
 
 
 def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.footer_store._MANY", 5)
-    monkeypatch.setattr("parquet_bloom.file.footer_store._UNDER_WAY", 2)
-    cache = DiskFooterCache(folder)
+    monkeypatch.setattr("parquet_bloom.file.cache.disk._MANY", 5)
+    monkeypatch.setattr("parquet_bloom.file.cache.disk._UNDER_WAY", 2)
+    cache = DiskMetadataCache(folder)
     for path in sorted(lake.iterdir()):
         parquet_bloom.open(path, cache=cache).close()
-    assert look(lake, DiskFooterCache(folder), "n = -1").requests == 3  # not yet written
+    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 3  # not yet written
     cache.close()
-    assert look(lake, DiskFooterCache(folder), "n = -1").requests == 0
+    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
 
 
 def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         look(lake, cache)
         names = {path.name for path in folder.iterdir()}
         assert names == {NAME, f"{NAME}-wal", f"{NAME}-shm"}
@@ -158,7 +158,7 @@ def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeyp
     monkeypatch.setattr(plan, "open_source", tagged)
     requests = []
     for _ in tags:
-        with DiskFooterCache(folder) as cache:
+        with DiskMetadataCache(folder) as cache:
             report = parquet_bloom.prune("a", "n = -1", filesystem=filesystem, cache=cache)
             requests.append(report.requests)
     assert requests == [1, 1, 1, 1, 1, 0, 1, 0, 1]  # a new state takes the place of the old one
@@ -185,7 +185,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
         name = tmp_path / "link.parquet"
         name.symlink_to(path)
     assert path.stat().st_size == other.stat().st_size
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         assert look(name, cache, "key = 12340").selected == {}
     time.sleep(0.05)  # a tick of the clock, and more
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
@@ -203,12 +203,12 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
     os.utime(path, ns=times)
     assert path.stat().st_mtime_ns == times[1]
     for _ in range(2):
-        with DiskFooterCache(folder) as cache:
+        with DiskMetadataCache(folder) as cache:
             assert look(name, cache, "key = 12340").selected == {str(name): [7]}
 
 
 def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footer_cache, "SETTLED_NS", 10**15)
+    monkeypatch.setattr(memory, "SETTLED_NS", 10**15)
     fill(lake, folder)
     assert fill(lake, folder).requests == FILES
 
@@ -316,7 +316,7 @@ def test_what_is_no_database_is_begun_anew(
 def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
     chosen = sorted(lake.iterdir())[:4]
     expected = look(chosen, None).files
-    with DiskFooterCache(folder) as cache:
+    with DiskMetadataCache(folder) as cache:
         look(chosen, cache)
     whole = (folder / NAME).read_bytes()
     dice = random.Random(5)
@@ -331,7 +331,7 @@ def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
         (folder / NAME).write_bytes(data[:cut])
         for suffix in ("-wal", "-shm"):
             (folder / f"{NAME}{suffix}").unlink(missing_ok=True)
-        with DiskFooterCache(folder) as cache:
+        with DiskMetadataCache(folder) as cache:
             report = look(chosen, cache)
             assert report.files == expected
             believed += report.requests > len(chosen)
@@ -380,7 +380,7 @@ def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
 def test_a_place_where_no_folder_can_be(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "cache"):
-        cache = DiskFooterCache(place)
+        cache = DiskMetadataCache(place)
         assert look(lake, cache).files == look(lake, None).files
         assert look(lake, cache).requests == FILES * GROUPS  # memory still serves
     assert len(warnings_of(caplog)) == 2
@@ -389,8 +389,8 @@ def test_a_place_where_no_folder_can_be(lake: Path, tmp_path: Path, caplog: pyte
 SCRIPT = """
 import logging, os, resource, sys
 import parquet_bloom
-from parquet_bloom.file import footer_cache
-footer_cache.SETTLED_NS = -(10**12)
+from parquet_bloom.file.cache import memory
+memory.SETTLED_NS = -(10**12)
 logging.basicConfig(format="%(message)s")
 lake, folder, limit, user = sys.argv[1:]
 if int(limit):
@@ -399,7 +399,7 @@ parquet_bloom.prune(lake, "n = -1", cache=None)  # all is imported, whoever may 
 if int(user):
     os.setuid(int(user))
 for _ in range(2):
-    with parquet_bloom.DiskFooterCache(folder) as cache:
+    with parquet_bloom.DiskMetadataCache(folder) as cache:
         print(parquet_bloom.prune(lake, "n = -1", cache=cache).requests)
 """
 
@@ -473,7 +473,7 @@ def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pyte
 
 def test_the_other_side_of_a_fork_has_a_connection_of_its_own(lake: Path, folder: Path) -> None:
     fill(lake, folder)
-    cache = DiskFooterCache(folder)
+    cache = DiskMetadataCache(folder)
     assert look(lake / "00.parquet", cache, "n = -1").requests == 0
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
@@ -492,13 +492,13 @@ def test_the_other_side_of_a_fork_has_a_connection_of_its_own(lake: Path, folder
 LOOP = """
 import sys
 import parquet_bloom
-from parquet_bloom.file import footer_cache
-footer_cache.SETTLED_NS = -(10**12)
+from parquet_bloom.file.cache import memory
+memory.SETTLED_NS = -(10**12)
 lake, folder = sys.argv[1:]
 expected = parquet_bloom.prune(lake, "n = -1", cache=None).files
 print("ready", flush=True)
 while True:
-    with parquet_bloom.DiskFooterCache(folder, disk_bytes=60_000) as cache:  # too few: writers evict all the time
+    with parquet_bloom.DiskMetadataCache(folder, disk_bytes=60_000) as cache:  # too few: writers evict all the time
         assert parquet_bloom.prune(lake, "n = -1", cache=cache).files == expected
 """
 
@@ -525,7 +525,7 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
         time.sleep(dice.uniform(0.05, 0.4))
         assert member.poll() is None
         member.send_signal(signal.SIGKILL)
-        with DiskFooterCache(folder) as cache:
+        with DiskMetadataCache(folder) as cache:
             assert look(lake, cache).files == look(lake, None).files
         assert "broken" not in member.communicate()[1]
     connection = sqlite3.connect(folder / NAME)
@@ -536,7 +536,7 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
 def test_which_files_elsewhere_are_known_again() -> None:
     def known(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
         modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
-        return footer_cache.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
+        return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
 
     assert known(DATED, 11)
     for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none

@@ -1,4 +1,4 @@
-"""Footers kept in memory, so that a file that is asked again is not read for its footer again."""
+"""Footers kept in memory, and filters of objects, so that a file that is asked again is not read for them again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..metadata.filter_header import MAX_HEADER_BYTES
-from ..metadata.footer import Footer
-from ..metadata.page_index import KnownPages
-from ..storage import DATED, Extents, FileIdentity, RemoteIdentity, Source
-from .facts import ColumnFacts, FileFacts, Trust
+from ...metadata.filter_header import MAX_HEADER_BYTES
+from ...metadata.footer import Footer
+from ...metadata.page_index import KnownPages
+from ...storage import DATED, Extents, FileIdentity, RemoteIdentity, Source
+from ..facts import ColumnFacts, FileFacts, Trust
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 
@@ -81,8 +81,11 @@ class _Entry:
     path: str | None
 
 
-class FooterCache:
+class MetadataCache:
     """Footers and filter headers of files that were opened, the least recently used forgotten first.
+
+    Of objects in a store it also keeps what was read besides the footer: filters, page indexes, pages. Where memory
+    runs out, that is forgotten before any footer is.
 
     A file is known again by what it was when it was opened: device, inode, size and times (to the nanosecond, that of
     its last change of any kind among them); on other file systems path, size and etag, on HDFS path, size and
@@ -114,7 +117,7 @@ class FooterCache:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return f"<FooterCache: {len(self):,} footers, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
+        return f"<MetadataCache: {len(self):,} footers, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
 
     @property
     def num_bytes(self) -> int:
@@ -239,5 +242,5 @@ def distinct(identity: Hashable) -> bool:
     return identity.filesystem == DATED and 0 < (identity.modified_ns or 0) < time.time_ns() - FAR_SETTLED_NS
 
 
-FOOTERS = FooterCache()
+SHARED_CACHE = MetadataCache()
 """The cache that calls of one process share unless they are given another."""
