@@ -24,8 +24,8 @@ PARALLEL_REQUESTS = 64
 
 LIST_PAGE = 1000  # keys that a store names in an answer
 
-_GAP_MOST = 8 * GAP_BYTES
-_GAP_SHARE = 16  # requests share the time that they wait, being sent side by side
+_GAP_MOST = 128 * 1024
+_BANDWIDTH = 64e6  # bytes a second that no more than is counted on, since all requests share a network
 _FORGET = 0.98  # weight of what was measured before one more request
 _FEW = 8.0  # answers of which nothing is concluded
 
@@ -274,7 +274,8 @@ class _Slots:
 class _Speed:
     """What a request costs, from the answers so far: time = latency + bytes / bandwidth, by weighted least squares.
 
-    Two ranges are worth one request where the bytes between them take less time than a request's share of waiting.
+    Two ranges are worth one request where the bytes between them take less time than a request, whose wait is shared by
+    all that are under way side by side.
     """
 
     def __init__(self) -> None:
@@ -291,5 +292,6 @@ class _Speed:
         spread = self._weight * self._bytes_bytes - self._bytes**2
         seconds_a_byte = (self._weight * self._bytes_time - self._bytes * self._time) / spread if spread > 0 else 0.0
         latency = (self._time - seconds_a_byte * self._bytes) / self._weight
-        if self._weight >= _FEW and seconds_a_byte > 0 and latency > 0:
-            self.gap_bytes = int(min(_GAP_MOST, max(GAP_BYTES, latency / seconds_a_byte / _GAP_SHARE)))
+        if self._weight >= _FEW and latency > 0:
+            bandwidth = min(_BANDWIDTH, 1 / seconds_a_byte) if seconds_a_byte > 0 else _BANDWIDTH
+            self.gap_bytes = int(min(_GAP_MOST, max(GAP_BYTES, latency * bandwidth / PARALLEL_REQUESTS)))
