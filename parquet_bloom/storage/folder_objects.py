@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..errors import StorageError
 from .objects.client import Listed
 from .objects.errors import is_missing, translated
-from .objects.listing import _known as known_of
+from .objects.listing import known_object
 from .objects.location import Known, ObjectPlace
 from .objects.source import nanoseconds
 
@@ -34,7 +34,7 @@ def names(place: ObjectPlace) -> dict[str, tuple[int, int, Known]]:
         item["path"][start:]: (
             item["size"],
             nanoseconds(item["last_modified"]),
-            known_of(place, Listed(item["path"], item["size"], item["e_tag"])),
+            known_object(place, Listed(item["path"], item["size"], item["e_tag"])),
         )
         for item in listed
         if item["path"][start:]

@@ -84,7 +84,7 @@ class Moment:
     Attributes
     ----------
     size : of the object: "large" ones are written by copies of parts, the others by one PUT; a "tiny" one is read at
-        once, which is all that s3rver can do (it takes the last bytes for the first ones).
+        once.
     in_parts : whether the old object was uploaded in parts, which gives it an etag of another kind.
     new_bucket : whether nobody has asked the bucket anything yet.
     shorter : whether the other writer's object has another length than the old one.

@@ -67,10 +67,7 @@ def test_ranges(store: Store) -> None:
     store.put(bucket, "a.parquet", old)
     options = store.storage_options
     url = store.url(bucket, "a.parquet")
-    if store.name == "s3rver":  # for the last bytes it gives the first ones, and that shows
-        with pytest.raises(StorageError, match="got 0"):
-            parquet_bloom.read_table(url, "id = 700", storage_options=options)
-        return
+    # s3rver gives the first bytes for the last ones, so that it is asked for the size first.
     table = parquet_bloom.read_table(url, "id = 700", storage_options=options)
     assert table.equals(pq.read_table(io.BytesIO(old)).slice(700, 1))
 
@@ -78,18 +75,16 @@ def test_ranges(store: Store) -> None:
 @pytest.mark.parametrize("store", STORES, indirect=True)
 def test_a_changed_object_is_noticed(store: Store) -> None:
     bucket = store.create_bucket()
-    payload = 0 if store.name == "s3rver" else 1_500
-    store.put(bucket, "a.parquet", parquet(0, payload))
+    store.put(bucket, "a.parquet", parquet(0, 1_500))
     target = ObjectStores(store.storage_options).place(store.url(bucket, "a.parquet"))
     assert target is not None
     with ObjectSource(target) as source:
         source.check_unchanged()
-        store.put(bucket, "a.parquet", parquet(ROWS, payload))
+        store.put(bucket, "a.parquet", parquet(ROWS, 1_500))
         with pytest.raises(ConcurrentChangeError):
             source.check_unchanged()
-        if payload:  # else the whole object came when it was opened
-            with pytest.raises(ConcurrentChangeError):
-                source.read_at(0, 100)
+        with pytest.raises(ConcurrentChangeError):
+            source.read_at(0, 100)
 
 
 # Swift lists 100 objects a page here; to write 1,000, or Azure's 5,000, takes long.

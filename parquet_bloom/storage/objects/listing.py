@@ -126,7 +126,7 @@ def _look(place: ObjectPlace, folder: str, requests: RequestCount) -> tuple[list
         items = _listed(place, folder, requests)
         tables = dict(tables_among(item.key for item in items))
         folders = {item.key[:end] for item in items for end in _slashes(item.key)} | {folder}
-        known = [_known(place, item) for item in items if not _marks_a_folder(item.key, item.size, folders)]
+        known = [known_object(place, item) for item in items if not _marks_a_folder(item.key, item.size, folders)]
         table = next(above)
     requests.number += of_tables.number
     return known, tables, table
@@ -140,7 +140,8 @@ def _listed(place: ObjectPlace, folder: str, requests: RequestCount) -> list[Lis
     return items
 
 
-def _known(place: ObjectPlace, item: Listed) -> Known:
+def known_object(place: ObjectPlace, item: Listed) -> Known:
+    """What a listing tells of an object; its etag where reads have the same."""
     told = place.kind in _SAME_TAG and item.e_tag is not None and item.e_tag.startswith('"')
     return Known(place.at(item.key), item.size, item.e_tag if told else None)
 
