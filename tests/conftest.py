@@ -51,6 +51,15 @@ def not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parquet_bloom.file.stamps.WAIT_SECONDS", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def no_secrets_of_other_tests() -> Iterator[None]:
+    """What one test has used as a password may be an ordinary word in the messages of the next."""
+    yield
+    redaction = sys.modules.get("parquet_bloom.redaction")
+    if redaction is not None:
+        redaction.forget()
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""

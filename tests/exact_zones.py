@@ -36,6 +36,7 @@ class ExactZones(ZoneIndex):
 
     def __init__(self, column: str, zones: Mapping[Any, Sequence[Zone]]):
         self.path = None
+        self._closing = []
         self.column = column
         self.asked: list[list[int]] = []
         self._of = []

@@ -349,7 +349,8 @@ class BloomFile:
         self._heads = known.heads
         self._filter_ends: dict[int, int] = {}
         self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
-        if cache is not None and isinstance(source.identity, RemoteIdentity) and distinct(source.identity):
+        has_etag = isinstance(source.identity, RemoteIdentity) and source.identity.etag is not None
+        if cache is not None and has_etag and distinct(source.identity):
             self.keep_filters()
             source.remembered = known.extents
             self.note_reads()
