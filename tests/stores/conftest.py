@@ -54,4 +54,4 @@ def _fixture(name: str) -> Any:
     return pytest.fixture(scope="session", name=name.replace("-", "_"))(one)
 
 
-radosgw, swift, s3rver, azurite, moto, moto_lax = map(_fixture, servers.STORES)
+radosgw, swift, s3rver, azurite, moto, moto_lax, moto_plain = map(_fixture, servers.STORES)

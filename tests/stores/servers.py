@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import http.client
 import json
+import logging
 import os
 import shutil
 import signal
@@ -546,7 +547,35 @@ class LaxMoto(Moto):
     conditions = False
 
 
-STORES: dict[str, type[Any]] = {kind.name: kind for kind in (Radosgw, Swift, S3rver, Azurite, Moto, LaxMoto)}
+class PlainMoto(Moto):
+    """moto's server as it comes."""
+
+    name = "moto-plain"
+
+    @classmethod
+    def version(cls) -> str:
+        import moto
+
+        return f"moto {moto.__version__}"
+
+    @classmethod
+    @contextmanager
+    def run(cls, folder: Path) -> Iterator[PlainMoto]:
+        """Start it; NotInstalled if it is not here."""
+        try:
+            from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+        except ImportError as error:
+            raise NotInstalled(f"moto's server ({error})") from error
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
+        server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        server.start()
+        try:
+            yield cls(server.get_host_and_port()[1])
+        finally:
+            server.stop()
+
+
+STORES: dict[str, type[Any]] = {kind.name: kind for kind in (Radosgw, Swift, S3rver, Azurite, Moto, LaxMoto, PlainMoto)}
 
 
 @contextmanager
