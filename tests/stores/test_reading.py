@@ -87,10 +87,11 @@ def test_a_changed_object_is_noticed(store: Store) -> None:
             source.read_at(0, 100)
 
 
-# Swift lists 100 objects a page here; to write 1,000, or Azure's 5,000, takes long.
+# Swift lists 100 objects a page here; to write 1,000, or Azure's 5,000, takes long. s3rver answers a listing of more than
+# 1,000 objects by 500.
 @pytest.mark.parametrize(
     "store",
-    ["radosgw", "swift", *(pytest.param(name, marks=pytest.mark.slow) for name in ("s3rver", "azurite", "moto"))],
+    ["radosgw", "swift", *(pytest.param(name, marks=pytest.mark.slow) for name in ("azurite", "moto"))],
     indirect=True,
 )
 def test_a_listing_of_several_pages(store: Store) -> None:
