@@ -16,6 +16,8 @@ R = TypeVar("R")
 
 AHEAD = 2  # one in work and one waiting to be taken: a slow item must not leave the other threads idle
 
+_LOOK = 0.2  # seconds between looks at whether somebody has given up
+
 
 class Stopped(Exception):
     """The work of this thread is not wanted any more: whoever was to take its result has given up."""
@@ -43,6 +45,23 @@ def raise_if_stopped() -> None:
     stop: _Stop | None = getattr(_current, "stop", None)
     if stop is not None and stop.is_set():
         raise Stopped
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for a result, and look up again and again: polars catches signals so that they end no wait of Python's.
+
+    Raises
+    ------
+    Stopped
+        See `raise_if_stopped`.
+    """
+    while True:
+        try:
+            return future.result(_LOOK)
+        except TimeoutError:
+            if future.done():  # it is the work's own, or the result has come this moment
+                return future.result()
+        raise_if_stopped()
 
 
 def processors() -> int:
@@ -86,7 +105,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
 
         def results() -> Iterator[R]:
             while running:
-                done = running.popleft().result()
+                done = result_of(running.popleft())
                 running.extend(pool.submit(function, item) for item in islice(waiting, 1))
                 yield done
 

@@ -195,9 +195,16 @@ def newest(folder: Folder) -> Manifest:
         try:
             return read(folder, numbers[-1])
         except (StorageError, ConcurrentChangeError) as error:
+            require_gone(error)
             missing = error
     assert missing is not None
     raise missing
+
+
+def require_gone(error: ParquetBloomError) -> None:
+    """Raise it again if it says another thing than that a file has gone or changed, which a sweep may have done."""
+    if isinstance(error, StorageError) and error.errno not in (None, errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
+        raise error
 
 
 def read(folder: Folder, number: int) -> Manifest:

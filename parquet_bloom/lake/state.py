@@ -222,6 +222,7 @@ def opened(
         try:
             return newest, _segments(folder, newest, known, tables, ahead)
         except (StorageError, ConcurrentChangeError) as error:
+            manifests.require_gone(error)
             missing = error
     assert missing is not None
     raise missing

@@ -26,7 +26,7 @@ _PARAMETER = re.compile(
 _SIGNATURE = re.compile(r"\b((?:sig|signature|credential)=)[a-z0-9%+/=_-]{20,}", re.IGNORECASE)
 
 _OPTION = re.compile(
-    r"""(?<![a-z0-9])
+    r"""(?<![a-z0-9/]) (?<!column\ ["'])
     ( (?: (?:aws[_-])? secret[_-]?(?:access[_-])?key | (?:aws[_-])? session[_-]?token | x-amz-security-token
         | (?:azure[_-])? (?:storage[_-])? (?:account|master|sas)[_-]?key | sas[_-]token | sharedaccesssignature
         | client[_-]secret | private[_-]key(?:[_-]id)? | password | (?:proxy-)?authorization )

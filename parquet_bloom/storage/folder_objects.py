@@ -21,13 +21,11 @@ def names(place: ObjectPlace) -> dict[str, tuple[int, int, Known]]:
     StorageError
         It cannot be listed.
     """
-    import obstore
-
     if not place.lists:
         problem = "a web server tells no names of files"
         raise StorageError(problem, path=place.name, errno=errno.EOPNOTSUPP)
     with translated("cannot list it", place.name):
-        listed = obstore.list_with_delimiter(place.store, place.key or None)["objects"]
+        listed = place.client.list_folder(place.key or None)
     start = len(place.key) + 1 if place.key else 0
     # The mark of the folder itself is shown as the folder's key, without the slash.
     return {
@@ -49,12 +47,10 @@ def delete(place: ObjectPlace, names: Sequence[str]) -> None:
     StorageError
         One cannot be deleted.
     """
-    import obstore
-
     keys = [f"{place.key}/{name}" if place.key else name for name in names]
     try:
         with translated("cannot delete objects", place.name):
-            obstore.delete(place.store, keys)
+            place.client.delete(keys)
     except StorageError as error:
         if not is_missing(error):
             raise
@@ -64,11 +60,9 @@ def delete(place: ObjectPlace, names: Sequence[str]) -> None:
 
 
 def _delete_one(place: ObjectPlace) -> None:
-    import obstore
-
     try:
         with translated("cannot delete it", place.name):
-            obstore.delete(place.store, place.key)
+            place.client.delete([place.key])
     except StorageError as error:
         if not is_missing(error):
             raise

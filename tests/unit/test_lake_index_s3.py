@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -165,3 +168,81 @@ def test_the_store_fails(s3: Any, index: LakeIndex) -> None:
         assert answer.doubts
     with pytest.raises(ParquetBloomError):
         opened(s3)
+
+
+# A store that does not answer
+
+
+def do(s3: Any, what: str, **limits: Any) -> None:
+    """Make a change, or open it, where a request may take so long."""
+    options = s3.storage_options | limits
+    if what == "create":
+        LakeIndex.create(s3.url("other"), "id", storage_options=options).close()
+        return
+    if what == "write":
+        parquet_bloom.write_table(pa.table({"id": [1]}), s3.url("out.parquet"), ["id"], storage_options=options)
+        return
+    with LakeIndex.open(s3.url("index"), storage_options=options, live=False) as found:
+        if what == "append":
+            s3.put("lake/more.parquet", parquet(5000))
+            found.append(s3.url("lake/more.parquet"))
+        elif what == "compact":
+            found.compact()
+
+
+@pytest.mark.parametrize("operation", ["GetObject", "PutObject", "ListObjects"])
+@pytest.mark.parametrize("what", ["open", "create", "append", "compact", "write"])
+def test_no_answer_ends_the_call_in_time(s3: Any, index: LakeIndex, what: str, operation: str) -> None:
+    begun: list[float] = []
+
+    def silent(request: Any) -> None:
+        begun.append(time.monotonic())
+        s3._never(request)
+
+    s3.before(operation, silent, times=1000)
+    try:
+        do(s3, what, timeout=0.3, retry_timeout=0.6)
+    except StorageError as error:
+        assert "no answer within" in str(error)  # noqa: PT017
+    else:
+        assert not begun
+    assert not begun or time.monotonic() - begun[0] < 0.6 + 1
+
+
+def interrupted(s3: Any, operation: str, call: Callable[[], Any]) -> bool:
+    """Interrupt a call at its first request of a kind, which is not answered; returns whether it came to that."""
+    begun: list[float] = []
+    lock = threading.Lock()
+
+    def interrupt(request: Any) -> None:
+        with lock:
+            first = not begun
+            begun.append(time.monotonic())
+        if first:
+            os.kill(os.getpid(), signal.SIGINT)
+        s3._never(request)
+
+    s3.before(operation, interrupt, times=1000)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        call()
+    except KeyboardInterrupt:
+        assert time.monotonic() - begun[0] < 1
+    else:
+        assert not begun
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return bool(begun)
+
+
+@pytest.mark.parametrize("operation", ["GetObject", "PutObject", "ListObjects"])
+@pytest.mark.parametrize("what", ["open", "create", "append", "compact", "write"])
+def test_an_interrupt_ends_the_call_within_a_second(s3: Any, index: LakeIndex, what: str, operation: str) -> None:
+    came = interrupted(s3, operation, lambda: do(s3, what))
+    assert came or operation != "ListObjects"
+
+
+def test_an_interrupt_ends_a_large_upload_within_a_second(s3: Any) -> None:
+    table = pa.table({"id": pa.array(os.urandom(5 << 20) for _ in range(8))})
+    url, options = s3.url("large"), s3.storage_options
+    assert interrupted(s3, "UploadPart", lambda: parquet_bloom.write_table(table, url, ["id"], storage_options=options))

@@ -116,3 +116,8 @@ def test_no_text_takes_long(piece: str) -> None:
     started = time.perf_counter()
     redacted("http://" + piece * (200_000 // len(piece)))
     assert time.perf_counter() - started < 5
+
+
+def test_columns_and_folders_may_be_called_as_secrets_are() -> None:
+    for text in ("/lake/password=abc/part-0.parquet", "a.parquet: column 'password': 3 values"):
+        assert redaction.redacted(text) == text

@@ -81,6 +81,11 @@ class StoreClient:
         self._speed = _Speed()
 
     @property
+    def patience(self) -> float:
+        """Seconds for all tries of a request."""
+        return self._limits.retry_timeout
+
+    @property
     def gap_bytes(self) -> int:
         """Bytes between two ranges up to which one request for both is better than two; see `_Speed`."""
         return self._speed.gap_bytes
@@ -100,6 +105,32 @@ class StoreClient:
     def list_first(self, prefixes: Iterable[str | None]) -> list[list[Listed]]:
         """Return the first objects below each of several prefixes, asked for side by side; one request for each."""
         return event_loop.run(together([self._first(prefix) for prefix in prefixes]))
+
+    def list_folder(self, prefix: str | None) -> list[Any]:
+        """List the objects directly below a prefix, as obstore describes them."""
+        import obstore
+
+        async def ask() -> Any:
+            return (await obstore.list_with_delimiter_async(self._store, prefix))["objects"]
+
+        return list(event_loop.run(self._try(ask))[0])
+
+    def put(self, key: str, data: bytes, **options: Any) -> None:
+        """Write an object by one request; `options` are obstore's."""
+        import obstore
+
+        async def ask() -> Any:
+            return await obstore.put_async(self._store, key, data, use_multipart=False, **options)
+
+        event_loop.run(self._try(ask))
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, as many at a time as a request can."""
+        import obstore
+
+        for start in range(0, len(keys), LIST_PAGE):
+            some = list(keys[start : start + LIST_PAGE])
+            event_loop.run(self._try(lambda some=some: obstore.delete_async(self._store, some)))  # type: ignore[misc]
 
     async def fetch(self, key: str, options: GetOptions) -> Answer:
         """`get`, in the loop."""

@@ -10,14 +10,12 @@ import atexit
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from ...threads import raise_if_stopped
+from ...threads import result_of
 
 T = TypeVar("T")
 
-_POLL = 0.2  # seconds between looks at whether the waiting thread is to stop
 _GIVE_UP = 1.0  # seconds for the loop to end with the process
 
 _lock = threading.Lock()
@@ -35,20 +33,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """
     future = asyncio.run_coroutine_threadsafe(work, _running())
     try:
-        return _wait(future)
+        return result_of(future)
     except BaseException:
         future.cancel()
         raise
-
-
-def _wait(future: Future[T]) -> T:
-    while True:
-        try:
-            return future.result(_POLL)
-        except TimeoutError:
-            if future.done():  # the coroutine's own
-                raise
-            raise_if_stopped()
 
 
 def _running() -> asyncio.AbstractEventLoop:

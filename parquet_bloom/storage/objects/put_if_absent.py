@@ -56,7 +56,7 @@ def _put_if_none(place: ObjectPlace, data: bytearray, run: str) -> None:
     attributes: dict[str, Any] | None = None if place.kind == "Local" else {_run_key(place): run}
     with translated("cannot put the new object in its place", place.name):
         try:
-            obstore.put(place.store, place.key, bytes(data), use_multipart=False, mode="create", attributes=attributes)
+            place.client.put(place.key, bytes(data), mode="create", attributes=attributes)
         except obstore.exceptions.AlreadyExistsError as error:
             raise ConcurrentChangeError("there is one already", path=place.name) from error
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import queue
+import sys
 import threading
+import time
 from collections.abc import Iterator
 
+from ... import threads
 from ...errors import StorageError
 from .. import copying
 from ..rewrite import Rewrite
@@ -20,6 +23,7 @@ PART_BYTES = 16 * 1024 * 1024
 
 _PARALLEL = 4
 _WAIT = 0.1  # seconds between looks at whether the upload still runs
+_MOMENT = 0.4  # seconds for an upload to be given up after an interrupt
 
 
 class ObjectRewrite(Rewrite):
@@ -92,10 +96,8 @@ class ObjectRewrite(Rewrite):
 
 
 def _put_whole(place: ObjectPlace, data: bytearray) -> None:
-    import obstore
-
     with translated("cannot put the new object in its place", place.name):
-        obstore.put(place.store, place.key, bytes(data), use_multipart=False)
+        place.client.put(place.key, bytes(data))
 
 
 class _GivenUp(Exception):
@@ -144,24 +146,33 @@ class _Upload:
                 self._parts.put(part, timeout=_WAIT)
                 return
             except queue.Full:
-                continue
+                threads.raise_if_stopped()
         self._raise()
 
     def finish(self) -> None:
         """Complete the upload: now the object is there."""
         self.send(None)
-        self._thread.join()
+        while self._thread.is_alive():
+            self._thread.join(_WAIT)
+            threads.raise_if_stopped()
         self._raise()
 
     def abort(self) -> None:
-        """Give the upload up; no error of it is of interest any more."""
-        while self._thread.is_alive():
+        """Give the upload up; no error of it is of interest any more. Who is interrupted waits a moment for it."""
+        error = sys.exception()
+        interrupted = error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
+        end = time.monotonic() + (_MOMENT if interrupted else self._place.client.patience)
+        given = False
+        while self._thread.is_alive() and time.monotonic() < end:
             try:
-                self._parts.put(_GivenUp(), timeout=_WAIT)
-                break
+                if not given:
+                    self._parts.put(_GivenUp(), timeout=_WAIT)
+                    given = True
             except queue.Full:
                 continue
-        self._thread.join()
+            self._thread.join(_WAIT)
+        if error is not None and self._thread.is_alive():
+            error.add_note("an unfinished upload may be left")
 
     def _raise(self) -> None:
         with translated("cannot write the new object", self._place.name):

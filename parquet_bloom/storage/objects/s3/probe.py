@@ -20,6 +20,8 @@ from .upload import add_to
 
 NAME = ".parquet-bloom-probe-"
 """What its name begins with; listings for data pass over names that begin with a dot."""
+_NO_VERSION = "null"  # what some stores call the only one where they keep no others
+_MOST_UNNAMED = 10  # versions whose answers got lost
 
 
 class Probe:
@@ -197,6 +199,19 @@ class Probe:
             if status(error) in (0, 503):
                 raise
         else:
-            if self._versions:
+            kept = self._versions - {_NO_VERSION}
+            if self._versions and not (kept and self._is_left(send)):
                 return
         send(self._client.delete_object, **self._place)
+
+    def _is_left(self, send: Callable[..., Any]) -> bool:
+        """Whether a version is left that no answer has named: one whose answer got lost."""
+        for _ in range(_MOST_UNNAMED):
+            try:
+                found = send(self._client.head_object, **self._place).get("VersionId")
+            except failures() as error:
+                return status(error) != 404
+            if not found:
+                return True
+            send(self._client.delete_object, **self._place, VersionId=found)
+        return True

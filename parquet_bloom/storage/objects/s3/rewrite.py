@@ -259,9 +259,9 @@ def _spans(length: int) -> list[tuple[int, int]]:
 
 
 def _cannot_copy(error: ParquetBloomError) -> bool:
-    """Whether a copy was refused for its condition, or because the store knows no such copies."""
+    """Whether a copy was refused for its condition or its key, or because the store knows no such copies."""
     cause = error.__cause__
-    return isinstance(cause, Exception) and (status(cause) in (405, 412, 501) or code(cause) == "NotImplemented")
+    return isinstance(cause, Exception) and (status(cause) in (404, 405, 412, 501) or code(cause) == "NotImplemented")
 
 
 def full_key(store: Any, key: str) -> str:

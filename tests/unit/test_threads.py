@@ -1,0 +1,35 @@
+"""Waiting for threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_SCRIPT = """
+import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import polars
+from parquet_bloom.threads import in_order, raise_if_stopped
+
+def work(number):
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        time.sleep(0.01)
+        raise_if_stopped()
+
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+begun = time.monotonic()
+try:
+    with in_order(work, range(4), 2) as results:
+        list(results)
+except KeyboardInterrupt:
+    print(time.monotonic() - begun)
+"""
+
+
+def test_an_interrupt_is_noticed_beside_polars() -> None:
+    pytest.importorskip("polars")  # which catches signals so that waits without an end go on
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60, check=True)
+    assert float(done.stdout) < 1.5
