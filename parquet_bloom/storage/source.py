@@ -201,6 +201,8 @@ class Source(ABC):
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
         """Get ranges that are about to be read by `arrow_file`, side by side where a store is waited for.
 
+        While pyarrow waits for them, Ctrl-C would not be heeded.
+
         They are held until others are prefetched or the source is closed. Ranges that are not inside the file, or are
         long, are left to be read.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -163,6 +164,8 @@ class ZoneMaker:
                 return Piece(entry, _opened(entry, self._column, self._filesystem))
             except ParquetBloomError as error:
                 error.path = error.path or entry.path
+                if _is_silence(error):
+                    raise
                 return Piece(entry, None, error=error)
 
         with (
@@ -188,6 +191,8 @@ class ZoneMaker:
                 source.check_unchanged()
         except ParquetBloomError as error:
             error.path = error.path or piece.entry.path
+            if _is_silence(error):
+                raise
             piece.error = error
         return piece
 
@@ -235,6 +240,11 @@ class ZoneMaker:
             yield array
         if seen != num_rows:
             raise _unreadable(f"{seen} values in {num_rows} rows", opened, row_group)
+
+
+def _is_silence(error: ParquetBloomError) -> bool:
+    """Whether a store did not answer in time: the next file would wait as long, and so it is an error of all."""
+    return isinstance(error, StorageError) and error.errno == errno.ETIMEDOUT
 
 
 def _unreadable(problem: str, opened: ZonedSource, row_group: int) -> UnreadableColumnError:

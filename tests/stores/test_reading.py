@@ -87,8 +87,8 @@ def test_a_changed_object_is_noticed(store: Store) -> None:
             source.read_at(0, 100)
 
 
-# Swift lists 100 objects a page here; to write 1,000, or Azure's 5,000, takes long. s3rver answers a listing of more than
-# 1,000 objects by 500.
+# Swift lists 100 objects a page here; to write 1,000, or Azure's 5,000, takes long. s3rver answers a listing of more
+# than 1,000 objects by 500.
 @pytest.mark.parametrize(
     "store",
     ["radosgw", "swift", *(pytest.param(name, marks=pytest.mark.slow) for name in ("azurite", "moto"))],

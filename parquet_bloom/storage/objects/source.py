@@ -208,7 +208,7 @@ class ObjectSource(Source):
             for number, span in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True))
             if not self._at_hand(*span)
         ]
-        if len(missing) < 2:  # one range is as soon read when it is asked for
+        if not missing:
             return
         spans = ranges.coalesce(offsets[missing], lengths[missing], self.gap_bytes)
 
