@@ -80,6 +80,21 @@ def test_a_store_that_never_lists_is_not_taken_for_an_empty_folder(s3: Any, quic
             listed(s3, quick, folder)
 
 
+def test_an_object_that_is_deleted_while_a_full_page_is_checked_is_no_failure(s3: Any, quick: Any) -> None:
+    for number in range(1000):
+        s3.put(f"t/{number:04}", b"x")
+
+    def delete(request: Any) -> None:
+        s3.delete("t/0998")
+        s3.delete("t/0999")
+        s3.put("t/1000", b"x")
+
+    checked = s3.before("ListObjects", delete, when=lambda request: "start-after" in request.query)
+    # What was listed before is still told, and what is new.
+    assert listed(s3, quick) == [s3.url(f"t/{number:04}") for number in range(1001)]
+    assert checked.happened == 1
+
+
 def test_requests_of_listings_are_counted(s3: Any, quick: Any) -> None:
     for number in range(LIST_PAGE + 5):
         s3.put(f"t/{number:05}.parquet", b"x")
@@ -193,19 +208,45 @@ def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) 
     assert process.returncode == 0
 
 
-def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event) -> None:
+@pytest.mark.parametrize("asked", ["ObjectSource(place)", "place.client.list_first(['a', 'b'])"])
+def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event, asked: str) -> None:
     s3.put("t/a.parquet", b"x" * 100)
-    s3.before("GetObject", lambda request: released.wait(60), times=1000)
+    s3.before(("GetObject", "ListObjects"), lambda request: released.wait(60), times=1000)
     program = textwrap.dedent(f"""
         import threading, time
         from parquet_bloom.storage.objects.location import ObjectStores
         from parquet_bloom.storage.objects.source import ObjectSource
 
         place = ObjectStores({s3.storage_options!r}).place({s3.url("t/a.parquet")!r})
-        threading.Thread(target=ObjectSource, args=(place,), daemon=True).start()
+        threading.Thread(target=lambda: {asked}, daemon=True).start()
         while not place.client._slots._running:
             time.sleep(0.01)
         print("under way", flush=True)
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stdout.strip()) == (0, "under way"), done.stderr
+    assert "destroyed" not in done.stderr
+
+
+def test_what_is_asked_for_at_the_very_end_is_told_so(s3: Any) -> None:
+    s3.put("t/a.parquet", b"x" * 100)
+    program = textwrap.dedent(f"""
+        import atexit
+        from parquet_bloom import errors
+        from parquet_bloom.storage.objects.location import ObjectStores
+        from parquet_bloom.storage.objects.source import ObjectSource
+
+        place = ObjectStores({s3.storage_options!r}).place({s3.url("t/a.parquet")!r})
+
+        def late():
+            try:
+                ObjectSource(place)
+            except errors.StorageError as error:
+                print(error)
+
+        atexit.register(late)  # before the loop's, and so called after it
+        ObjectSource(place)
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    expected = f"{s3.url('t/a.parquet')}: cannot open: the interpreter is ending"
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, expected, "")

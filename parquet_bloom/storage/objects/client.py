@@ -23,6 +23,7 @@ PARALLEL_REQUESTS = 64
 """Requests to one store that are under way together, as long as it does not say that they are too many."""
 
 LIST_PAGE = 1000  # keys that a store names in an answer
+_ASKED_AGAIN = 100  # keys of an answer that the next listing repeats, since one alone may be deleted meanwhile
 
 _GAP_MOST = 128 * 1024
 _BANDWIDTH = 64e6  # bytes a second that no more than is counted on, since all requests share a network
@@ -160,7 +161,7 @@ class StoreClient:
             streams += 1
             # A listing that ends with a full page, or has nothing, may be one whose next answer was no listing, but the
             # page of a proxy, which is read as one without objects. So what follows is asked for once more, in a way
-            # that the last key has to be in the answer, too.
+            # that the last keys have to be in the answer, too.
             if length or (not items and streams > 1):
                 return sorted(items), requests
 
@@ -224,22 +225,23 @@ class _Pages:
 
     Parameters
     ----------
-    items : what is listed already, in the store's order, and where pages are added. The last one is asked for again,
-        and must be in the answer: else it is no listing.
+    items : what is listed already, in the store's order, and where pages are added. The last ones are asked for again,
+        and one of them, or one behind them, must be in the answer: else it is no listing. (Some may have been deleted.)
     """
 
     def __init__(self, store: Any, prefix: str | None, items: list[Listed]) -> None:
         self._store, self._prefix, self._items = store, prefix, items
         self._stream: Any = None
-        self._repeated: Listed | None = None
+        self._repeated: frozenset[str] = frozenset()  # keys that were listed before, in an answer that has some again
 
     async def add_next(self) -> int:
         """Add the next page, and return how many keys it has; at the end there are none."""
         import obstore
 
         if self._stream is None:
-            self._repeated = self._items[-1] if len(self._items) > 1 else None
-            start = self._items[-2].key if self._repeated else None
+            again = min(_ASKED_AGAIN, len(self._items) - 1)
+            self._repeated = frozenset(item.key for item in self._items) if again > 0 else frozenset()
+            start = self._items[-1 - again].key if again > 0 else None
             self._stream = obstore.list(self._store, self._prefix, offset=start, chunk_size=LIST_PAGE)
         try:
             page: Sequence[Any] = await self._stream.__anext__()
@@ -249,12 +251,12 @@ class _Pages:
             self._stream = None  # it does not go on after a failure
             raise
         added = [Listed(item["path"], item["size"], item["e_tag"]) for item in page]
-        if self._repeated is not None:
+        if self._repeated:
             if not added:
                 self._stream = None
                 raise NoAnswerError("an answer to a listing is not one")
-            added = [item for item in added if item.key != self._repeated.key]
-            self._repeated = None
+            added = [item for item in added if item.key not in self._repeated]
+            self._repeated = frozenset()
         self._items += added
         return len(page)
 

@@ -21,6 +21,7 @@ _GIVE_UP = 1.0  # seconds for the loop to end with the process
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _process = 0
+_ended = 0  # the process whose loop was stopped for good
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -30,7 +31,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     ------
     Stopped
         If this thread works for somebody who has given up; see `threads.in_order`.
+    RuntimeError
+        If the interpreter is ending: the loop has ended, and a thread for another one cannot be relied on.
     """
+    if _ended == os.getpid():
+        work.close()
+        raise RuntimeError("the interpreter is ending")
     future = asyncio.run_coroutine_threadsafe(work, _running())
     try:
         return result_of(future)
@@ -57,13 +63,18 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     """End the loop before the interpreter goes away, which answers that come later could not survive."""
+    global _ended
     if _process != os.getpid() or not thread.is_alive():
         return
 
-    def cancel() -> None:
-        for task in asyncio.all_tasks(loop):
+    async def end() -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
             task.cancel()
-        loop.call_soon(loop.stop)
+        if tasks:  # those that wait for others end some turns later
+            await asyncio.wait(tasks, timeout=_GIVE_UP / 2)
+        loop.stop()
 
-    loop.call_soon_threadsafe(cancel)
+    _ended = _process
+    asyncio.run_coroutine_threadsafe(end(), loop)
     thread.join(_GIVE_UP)
