@@ -27,6 +27,7 @@ _PLAIN = re.compile(rf"[\w .{re.escape(_UNQUOTED)}-]+")
 _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_")  # names of the environment's begin so
 _Environment = tuple[tuple[str, str], ...]
 _TELLING = ("bucket", "container_name", "account_name", "endpoint")  # of a store's settings: no secret among them
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _MAX_STORES = 64
 _ANY_MEMORY = "MemoryStore"  # tells no two of them apart
 
@@ -242,6 +243,8 @@ def _label_of(store: Any) -> str:
     """What tells a caller's store from others."""
     config = getattr(store, "config", None) or {}
     told = [f"{key}={config[key]}" for key in _TELLING if key in config]
+    if "endpoint" not in config:  # the store has taken it from there
+        told += [f"{name}={os.environ[name]}" for name in _ENDPOINT_VARIABLES if os.environ.get(name)]
     told += [str(value) for value in (getattr(store, "prefix", None), getattr(store, "url", None)) if value]
     return " ".join([type(store).__name__, *told])
 
