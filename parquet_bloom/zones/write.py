@@ -83,7 +83,7 @@ def write_index(
     sink = _Sink(new)
     try:
         with pa.PythonFile(sink, mode="w") as opened:
-            write(opened, schema, batches, lambda: new.write(seal))
+            write(opened, schema, batches, lambda: sink.write(seal))
     except BaseException:
         if sink.error is not None:
             raise sink.error from None
