@@ -15,6 +15,7 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 
 RETRY_TIMEOUT = 2.0
+BUSY = 4.0  # seconds that a busy machine may add; without the limits a call would take 30 s and more
 LIMITS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "2", "retry_timeout": f"{RETRY_TIMEOUT}s"}
 
 
@@ -54,7 +55,7 @@ def silent_from(field: Field, size: str, number: int, after: bool) -> float:
 def test_at_the_last_step(field: Field, after: bool) -> None:
     asked = field.requests("large", False, new_bucket=True)
     last = asked.index("CompleteMultipartUpload")
-    assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1
+    assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1 + BUSY
 
 
 @pytest.mark.slow
@@ -68,6 +69,6 @@ def test_at_every_step(field: Field, size: str) -> None:
             if after and number == len(asked) - 1:
                 continue  # nothing is asked later that could end the call with an error
             seconds = silent_from(field, size, number, after)
-            if seconds > RETRY_TIMEOUT + 1:
+            if seconds > RETRY_TIMEOUT + 1 + BUSY:
                 late.append((number, operation, after, round(seconds, 1)))
     assert not late
