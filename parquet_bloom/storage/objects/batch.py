@@ -13,7 +13,7 @@ from .client import together
 from .errors import translated
 from .failures import may_pass
 from .location import Known
-from .source import TAIL_BYTES, ObjectSource, identity_of
+from .source import ObjectSource, identity_of
 
 
 class ClosedObject(ClosedSource):
@@ -93,6 +93,3 @@ def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, Pa
     if unread:
         event_loop.run(together([read(position, closed) for position, closed in unread]))
     return failures
-
-
-__all__ = ["TAIL_BYTES", "ClosedObject", "listed_objects", "read_tails"]

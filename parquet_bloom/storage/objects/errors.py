@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...redaction import redacted, without_secrets
 from ...threads import Stopped
-from .failures import NoAnswerError, status_of
+from .failures import STATUS, NoAnswerError, status_of
 
-_STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
 _SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _NO_OBJECT = "there is no such object"
 _CHANGED = "it was changed while it was being read"
@@ -97,7 +96,7 @@ def ours(error: Exception, action: str, name: str, opened: bool = False) -> Parq
     for number, words in _NUMBERS:
         if words in text:
             return StorageError(f"{action}: {os.strerror(number)}", path=name, errno=number)
-    found = _STATUS.search(text)
+    found = STATUS.search(text)
     reason = f"the server answers {found[1]} {found[2].strip()}{_said(text)}" if found else first_line(error)
     return StorageError(f"{action}: {reason}", path=name, errno=errno.EIO if found else getattr(error, "errno", None))
 

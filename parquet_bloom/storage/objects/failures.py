@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_STATUS = re.compile(r"status code: (\d{3}) ")
+STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
+"""The status of an answer, and its reason, in an error of obstore's."""
+
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BUSY = frozenset({429, 503})
 # obstore names the kind of a failure where it knows one; everything else is a `GenericError` with a text.
@@ -32,7 +34,7 @@ class NoAnswerError(Exception):
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status that the text of an error of obstore's has, or None."""
-    match = _STATUS.search(str(error))
+    match = STATUS.search(str(error))
     return int(match[1]) if match else None
 
 
