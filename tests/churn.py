@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +31,13 @@ def name_of(value: int) -> str:
     return f"name {value}"
 
 
-def write_lake(folder: Path) -> None:
+def write_lake(folder: Path, more_columns: Sequence[str] = ()) -> None:
     for number in range(FILES):
         ids = [value_of(number, row) for row in range(ROWS)]
         np.random.default_rng(number).shuffle(ids)
         table = pa.table({"id": ids, "name": list(map(name_of, ids)), "value": [each / 8 for each in ids]})
+        for column in more_columns:
+            table = table.append_column(column, pa.array(ids))
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=GROUP_ROWS, write_page_index=True)
 
 
@@ -52,20 +55,22 @@ class Churn:
     def run(self) -> None:
         while not self.stopped.is_set():
             for path in sorted(self._folder.rglob("[!._]*.parquet")):
-                columns = self._chance.sample(self._columns, self._chance.randint(1, len(self._columns)))
                 try:
-                    if self._chance.random() < 0.4:
-                        self.rewritten += parquet_bloom.drop(path, columns).changed
-                    else:
-                        replace = self._chance.random() < 0.3
-                        fpp = self._chance.choice((0.1, 0.001))
-                        self.rewritten += parquet_bloom.embed(
-                            path, columns, fpp=fpp, replace=replace, threads=1
-                        ).changed
+                    self.rewrite(path)
                 except ConcurrentChangeError:
                     continue
                 if self.stopped.wait(self._pause):
                     return
+
+    def rewrite(self, path: Path) -> None:
+        """Drop filters of the file, or embed others."""
+        columns = self._chance.sample(self._columns, self._chance.randint(1, len(self._columns)))
+        if self._chance.random() < 0.4:
+            self.rewritten += parquet_bloom.drop(path, columns).changed
+        else:
+            replace = self._chance.random() < 0.3
+            fpp = self._chance.choice((0.1, 0.001))
+            self.rewritten += parquet_bloom.embed(path, columns, fpp=fpp, replace=replace, threads=1).changed
 
 
 def main() -> None:

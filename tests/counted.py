@@ -23,6 +23,7 @@ class CountedFileSystem(AbstractFileSystem):
     files : {path: bytes}; tests change them behind the back of who reads.
     asked : (start, end) of each request.
     most_at_once : requests that were under way together, at most.
+    expected_at_once : requests wait until so many have been under way together.
     """
 
     protocol = "counted"
@@ -34,8 +35,8 @@ class CountedFileSystem(AbstractFileSystem):
         self.asked: list[tuple[int, int]] = []
         self.most_at_once = 0
         self._under_way = 0
-        self._lock = threading.Lock()
-        self.rendezvous: threading.Barrier | None = None
+        self._lock = threading.Condition()
+        self.expected_at_once = 0
         self.failing: set[int] = set()
 
     def answer(self, path: str, start: int, end: int) -> bytes:
@@ -43,11 +44,12 @@ class CountedFileSystem(AbstractFileSystem):
             self.asked.append((start, end))
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
+            self._lock.notify_all()
         try:
             if start in self.failing:
                 raise OSError(5, "injected")
-            if self.rendezvous is not None:
-                self.rendezvous.wait(20)
+            with self._lock:
+                assert self._lock.wait_for(lambda: self.most_at_once >= self.expected_at_once, 600)
             return self.files[path][start:end]
         finally:
             with self._lock:

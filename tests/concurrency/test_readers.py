@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from churn import FILES, GROUP_ROWS, ROWS, name_of, value_of
+from churn import FILES, GROUP_ROWS, ROWS, Churn, name_of, value_of, write_lake
 from click.testing import CliRunner
 
 import parquet_bloom
@@ -149,21 +150,58 @@ def test_that_keep_something(name: str, lake: Any, readers: dict[str, Any]) -> N
     ask(lake, readers[name])
 
 
-SETTINGS = ["enable_object_cache", "parquet_metadata_cache", "enable_external_file_cache"]
+SETTINGS = [None, "enable_object_cache", "parquet_metadata_cache", "enable_external_file_cache"]
 
 
-@pytest.mark.parametrize("setting", [None, *SETTINGS])
-def test_duckdb(setting: str | None, lake: Any) -> None:
+@pytest.fixture
+def duckdb_rows(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, int], list[str]]]:
+    """Names in the rows of an id, by DuckDB with one of its caches switched on."""
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
-        if setting is not None:
+        if request.param is not None:
             try:
-                connection.execute(f"SET {setting} = true")
+                connection.execute(f"SET {request.param} = true")
             except duckdb.Error:
-                pytest.skip(f"this DuckDB has no {setting}")
+                pytest.skip(f"this DuckDB has no {request.param}")
 
-        def asked(lake: Any, value: int) -> list[str]:
-            found = connection.execute(f"SELECT name FROM '{lake.folder}/*.parquet' WHERE id = {value}").fetchall()
-            return [name for (name,) in found]
+        def rows(folder: Path, value: int) -> list[str]:
+            answer = connection.execute(f"SELECT name FROM '{folder}/*.parquet' WHERE id = {value}")
+            return [name for (name,) in answer.fetchall()]
 
-        ask(lake, asked)
+        yield rows
+
+
+@pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
+def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
+    """What its caches keep of a file does not outlive a rewrite; docs/limits.md tells of queries meanwhile."""
+    write_lake(tmp_path)
+    churn = Churn(tmp_path, 0, ["id", "name", "value"])
+    chance = random.Random(3)
+    for _ in range(5):
+        for path in sorted(tmp_path.iterdir()):
+            churn.rewrite(path)
+            value = value_of(int(path.stem), chance.randrange(ROWS))
+            assert duckdb_rows(tmp_path, value) == [name_of(value)]
+            assert duckdb_rows(tmp_path, ABSENT) == []
+    assert churn.rewritten >= FILES
+
+
+@pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
+def test_duckdb_while_filters_are_added(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
+    """A footer from before the embedding still names what stands where it says, so mixing the two loses nothing."""
+    more = [f"more_{i}" for i in range(40)]
+    write_lake(tmp_path, more)
+    embedding = threading.Thread(
+        target=lambda: [
+            parquet_bloom.embed(path, [column]) for column in ["id", *more] for path in sorted(tmp_path.iterdir())
+        ]
+    )
+    embedding.start()
+    chance = random.Random(3)
+    try:
+        while embedding.is_alive():
+            value = value_of(chance.randrange(FILES), chance.randrange(ROWS))
+            assert duckdb_rows(tmp_path, value) == [name_of(value)]
+            assert duckdb_rows(tmp_path, ABSENT) == []
+    finally:
+        embedding.join()

@@ -395,7 +395,7 @@ def test_remote_files_are_waited_for_together(lake: Path) -> None:
     """Eight requests that wait for each other: one after the other they would wait for ever."""
     paths = sorted(lake.iterdir())[:8]
     filesystem = remote(*paths)
-    filesystem.rendezvous = threading.Barrier(8)
+    filesystem.expected_at_once = 8
     report = parquet_bloom.prune([path.name for path in paths], f"key = {ABSENT}", filesystem=filesystem)
     assert filesystem.most_at_once == 8
     assert report.requests == 8

@@ -122,7 +122,7 @@ def test_remote_requests_run_side_by_side() -> None:
     """Two requests that wait for each other: one after the other they would wait for ever."""
     filesystem = CountedFileSystem({"a": DATA})
     with open_source("a", filesystem) as source:
-        filesystem.rendezvous = threading.Barrier(2)
+        filesystem.expected_at_once = 2
         pairs = [(i * 100_000, 32) for i in range(8)]
         assert source.read_ranges(pairs) == expected(pairs)
     assert filesystem.most_at_once >= 2
