@@ -74,7 +74,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def clickhouse_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """ClickHouse in a process of its own: ``clickhouse_server("SELECT 1")``."""
-    import clickhouse
+    from support.engines import clickhouse
 
     if not clickhouse.installed():
         missing(clickhouse.NEEDED)
@@ -127,7 +127,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def s3_server() -> Iterator[Any]:
     """One S3 server on loopback for the whole run."""
     try:
-        import s3_server
+        from support.servers import s3_server
     except ImportError as error:
         missing(f"moto's server ({error})")
     yield from s3_server.serve()
@@ -136,7 +136,7 @@ def s3_server() -> Iterator[Any]:
 @pytest.fixture
 def s3(s3_server: Any) -> Iterator[Any]:
     """A bucket of its own on the S3 server; see `s3_server.S3`."""
-    from s3_server import S3
+    from support.servers.s3_server import S3
 
     bucket = S3(s3_server)
     yield bucket
@@ -146,7 +146,7 @@ def s3(s3_server: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def arrow_probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Arrow C++'s own filter reader: ``arrow_probe(path, row_group, column_index, plain_value)``."""
-    import peers
+    from support.writers import peers
 
     try:
         probe = peers.ArrowProbe(tmp_path_factory.mktemp("arrow_probe"))
@@ -164,7 +164,7 @@ class Written:
         self.files: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
-        import peers
+        from support.writers import peers
 
         if name not in self.files:
             writer = name.split("-")[0]
@@ -190,7 +190,7 @@ def plain_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def ask_all(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
     """`peers.needles`, with what the engine needs: ``ask_all(engine, [(path, column, value, arrow_type), ...])``."""
-    import peers
+    from support.writers import peers
 
     needs = {"spark": {"spark": "spark"}, "pyarrow": {"probe": "arrow_probe"}}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from pathlib import Path
 
-import doc_blocks
 import pytest
+from support.documents import doc_blocks
 
 PAGES = sorted(doc_blocks.PROJECT.glob("docs/**/*.md"))
 LINKED = sorted([*doc_blocks.PROJECT.glob("*.md"), *doc_blocks.PROJECT.glob("examples/*.md"), *PAGES])

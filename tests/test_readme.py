@@ -1,6 +1,6 @@
 """The README's examples print what the README says; `doc_blocks` has how they are run."""
 
-import doc_blocks
+from support.documents import doc_blocks
 
 README = doc_blocks.PROJECT / "README.md"
 

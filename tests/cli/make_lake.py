@@ -89,7 +89,7 @@ def by_spark() -> None:
 
 def broken() -> None:
     """A file whose second filter of `key` is said to be a block longer than it is."""
-    import malformed
+    from support.malformed import malformed
 
     with tempfile.TemporaryDirectory() as folder:
         good = malformed.good_file(Path(folder, "good.parquet"))
@@ -100,7 +100,7 @@ def broken() -> None:
 
 def draft() -> None:
     """A file whose filters on `id` are of the first draft, at the beginning of their column chunks."""
-    import drafts
+    from support.writers import drafts
 
     options = {"row_group_size": DISTINCT, "num_bytes": 256, "counted": True, "use_dictionary": False}
     drafts.write_draft(LAKE.parent / "draft.parquet", two_groups(), ["id"], "murmur3+mask+raw", **options)

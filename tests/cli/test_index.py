@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from on_a_terminal import ESCAPE, on_terminal
+from support.processes.on_a_terminal import ESCAPE, on_terminal
 
 import parquet_bloom
 from parquet_bloom.storage import Folder

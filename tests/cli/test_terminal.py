@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from on_a_terminal import ESCAPE, on_terminal
+from support.processes.on_a_terminal import ESCAPE, on_terminal
 
 import parquet_bloom
 

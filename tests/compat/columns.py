@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
-import random_files
+from support.writers import peers, random_files
 
 GROUPS = 2
 DISTINCT = 12  # values a row group, extremes and draws: two more than texts that are always there

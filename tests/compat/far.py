@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import surgery
-from webhdfs_server import WebHdfsServer
+from support.servers.webhdfs_server import WebHdfsServer
+from support.writers import surgery
 
 import parquet_bloom
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import oracle
-import peers
 import pyarrow.parquet as pq
-import surgery
+from support.oracle import oracle
+from support.writers import peers, surgery
 
 import parquet_bloom
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import clickhouse
-import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
-from line_process import LineProcess
+from support.engines import clickhouse
+from support.processes.line_process import LineProcess
+from support.writers import peers
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import peers
+from support.writers import peers
 
 from . import columns, far
 from .columns import Part
@@ -194,7 +194,7 @@ class PyArrowHere:
     engine = "pyarrow"
 
     def __init__(self) -> None:
-        from frame_engines import PyArrow
+        from support.engines.frame_engines import PyArrow
 
         self.arrow = PyArrow()
         self.title = self.arrow.version()

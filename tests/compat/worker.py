@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 def engine(name: str, folder: str) -> Any:
     """An engine by its name; see `sql_engines` and `frame_engines`."""
-    import frame_engines
-    import sql_engines
+    from support.engines import frame_engines, sql_engines
 
     if name == "spark":
         return sql_engines.Spark(sql_engines.spark_session(folder))

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import churn
 import pytest
-from line_process import LineProcess
+from support.processes import churn
+from support.processes.line_process import LineProcess
 
 PROGRAM = Path(churn.__file__)
 
@@ -41,7 +41,7 @@ def churned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(PROGRAM.parents[1]), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(PROGRAM.parents[3]), prepend=os.pathsep)
         yield make
     for lake in made:
         lake.close()

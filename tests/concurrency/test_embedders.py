@@ -8,11 +8,11 @@ import sys
 import threading
 from pathlib import Path
 
-import churn
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.processes import churn
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
@@ -63,7 +63,7 @@ def assert_told(path: Path, said: str) -> None:
 
 def test_processes(path: Path) -> None:
     plain, table = path.read_bytes(), pq.read_table(path)
-    environment = {**os.environ, "PYTHONPATH": str(Path(churn.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(churn.__file__).parents[3])}
     children = {
         column: subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(path), column],

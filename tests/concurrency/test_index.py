@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import churn
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.processes import churn
 
 from parquet_bloom.errors import IndexInUseError
 from parquet_bloom.lake.index import LakeIndex
@@ -54,7 +54,7 @@ def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
         ids = pa.array(range(number * ROWS, (number + 1) * ROWS))
         pq.write_table(pa.table({"id": ids}), lake / f"{number:02}.parquet")
     LakeIndex.create(path, "id", lake=lake).close()
-    project = str(Path(churn.__file__).parents[1])
+    project = str(Path(churn.__file__).parents[3])
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(lake), str(path), project, what],

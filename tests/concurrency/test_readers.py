@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from churn import FILES, GROUP_ROWS, ROWS, Churn, name_of, value_of, write_lake
 from click.testing import CliRunner
+from support.processes.churn import FILES, GROUP_ROWS, ROWS, Churn, name_of, value_of, write_lake
 
 import parquet_bloom
 from parquet_bloom import zones

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from churn import FILES, ROWS, name_of, value_of
+from support.processes.churn import FILES, ROWS, name_of, value_of
 
 import parquet_bloom
 from parquet_bloom import zones

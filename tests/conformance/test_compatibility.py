@@ -6,13 +6,13 @@ import contextlib
 import re
 
 import duckdb
-import oracle
 import pytest
-import sql_engines
 from compat import columns, files, page
 from compat.matrix import Cell, Matrix
 from compat.readers import Ours, Worker, sql_question
-from frame_engines import PyArrow
+from support.engines import sql_engines
+from support.engines.frame_engines import PyArrow
+from support.oracle import oracle
 
 COLUMNS = ["i64", "f64", "d9", "str"]
 DISTINCT = 11  # values a row group: one more than the texts that are always there

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import encrypted_files as files
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from support.writers import encrypted_files as files
 
 import parquet_bloom
 from parquet_bloom import LakeIndex, zones

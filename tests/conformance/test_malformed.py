@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 
-import malformed
 import pytest
+from support.malformed import malformed
 
 import parquet_bloom
 from parquet_bloom import MetadataCache

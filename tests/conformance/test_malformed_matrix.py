@@ -1,7 +1,7 @@
 """Every field of the metadata wrong in every way: rows are found or refused by name, and nothing else happens.
 
 A slice of the matrix by default; all of it, for an hour or two, by the marker `slow`, or by hand with a table of what
-came of it: `python tests/malformed_matrix.py parquet FOLDER`.
+came of it: `python tests/support/malformed/malformed_matrix.py parquet FOLDER`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import malformed_asking as asking
-import malformed_fields as fields
-import malformed_matrix as matrix
-import malformed_orc
-import malformed_orc_asking
 import pytest
+from support.malformed import malformed_asking as asking
+from support.malformed import malformed_fields as fields
+from support.malformed import malformed_matrix as matrix
+from support.malformed import malformed_orc, malformed_orc_asking
 
 import parquet_bloom
 

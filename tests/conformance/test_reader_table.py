@@ -1,14 +1,14 @@
 """Who skips a row group by its filter: our column says yes wherever the format has filters, and no engine loses a row.
 
-`python tests/reader_table.py` prints the same tables. What the peers skip is theirs to change: it is measured, and held
-against ours only.
+`python tests/support/engines/reader_table.py` prints the same tables. What the peers skip is theirs to change: it is
+measured, and held against ours only.
 """
 
 from __future__ import annotations
 
 import pytest
-import reader_table
-from reader_table import NO_FILTER, OURS, PREDICATES, TYPES
+from support.engines import reader_table
+from support.engines.reader_table import NO_FILTER, OURS, PREDICATES, TYPES
 
 LOST_BY = {"float, double", "float16"}  # filters that are not ours; by ours nobody loses a row
 

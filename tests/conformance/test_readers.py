@@ -11,12 +11,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import oracle
-import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from haystack import Haystack
+from support.oracle import oracle
+from support.writers import peers
+from support.writers.haystack import Haystack
 
 import parquet_bloom
 

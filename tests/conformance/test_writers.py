@@ -6,12 +6,12 @@ import functools
 import struct
 from typing import Any
 
-import oracle
-import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracle import OracleFilter
+from support.oracle import oracle
+from support.oracle.oracle import OracleFilter
+from support.writers import peers
 
 import parquet_bloom
 from parquet_bloom import SplitBlockBloomFilter

@@ -9,11 +9,11 @@ import re
 from pathlib import Path
 
 import numpy as np
-import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from zone_tables import answered
+from support.oracle import oracle
+from support.writers.zone_tables import answered
 
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, UnsupportedTypeError

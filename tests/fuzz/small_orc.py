@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 import pyarrow as pa
 import pyarrow.orc as po
 from choices import Choices, damaged
-from orc_files import Field, Parts, fields_of, message_of, with_fields
 from scratch import folder
+from support.writers.orc_files import Field, Parts, fields_of, message_of, with_fields
 from wire import changed_message
 
 ROWS, STRIPE, GROUP = 48, 24, 12

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import drafts
-import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 from choices import Choices
 from scratch import folder
+from support.oracle import oracle
+from support.writers import drafts
 from wire import Spelled
 
 ROWS = 24

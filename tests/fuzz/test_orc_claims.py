@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import orc_runs
 import pytest
+from support.oracle import orc_runs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import oracle
 from choices import Choices
-from oracle import BINARY, BOOL, CODES, LIST, SET, STRUCT, Struct, varint, zigzag
-from orc_files import Field, fields_of, message_of
+from support.oracle import oracle
+from support.oracle.oracle import BINARY, BOOL, CODES, LIST, SET, STRUCT, Struct, varint, zigzag
+from support.writers.orc_files import Field, fields_of, message_of
 
 _NUMBERS = ("i16", "i32", "i64")
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import fsspec
 import numpy as np
-import oracle
-import peers
 import pyarrow.fs as fs
 import pytest
-import surgery
-from counted import CountedFileSystem
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.oracle import oracle
+from support.servers.counted import CountedFileSystem
+from support.writers import peers, surgery
 
 import parquet_bloom
 from parquet_bloom.file import probing

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import SALT, OracleFilter
+from support.oracle.oracle import SALT, OracleFilter
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core import sizing

@@ -21,14 +21,14 @@ from typing import Any
 from unittest.mock import patch
 
 import duckdb
-import five_writers
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from five_writers import Table
-from hunting import SECONDS, seeds
-from peers import VALUES, bits_of, take_rows
-from random_predicates import Drawn, draw_predicate
+from support.random_cases.hunting import SECONDS, seeds
+from support.random_cases.random_predicates import Drawn, draw_predicate
+from support.writers import five_writers
+from support.writers.five_writers import Table
+from support.writers.peers import VALUES, bits_of, take_rows
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import random_files
-from hunting import seeds
-from peers import VALUES, arrow_array
-from random_files import NESTED
-from random_predicates import literal_form
+from support.random_cases.hunting import seeds
+from support.random_cases.random_predicates import literal_form
+from support.writers import random_files
+from support.writers.peers import VALUES, arrow_array
+from support.writers.random_files import NESTED
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import random_files
-from hunting import seeds
-from peers import VALUES, arrow_array
-from random_predicates import draw_predicate
-from ranked import Ranked
+from support.oracle.ranked import Ranked
+from support.random_cases.hunting import seeds
+from support.random_cases.random_predicates import draw_predicate
+from support.writers import random_files
+from support.writers.peers import VALUES, arrow_array
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError, UnknownColumnError

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orc_tables
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
-from hunting import seeds
-from peers import VALUES
 from property.test_no_row_lost import draw_rows
-from random_predicates import draw_predicate
-from ranked import Ranked
+from support.oracle.ranked import Ranked
+from support.random_cases.hunting import seeds
+from support.random_cases.random_predicates import draw_predicate
+from support.writers import orc_tables
+from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hunting import seeds
+from support.random_cases.hunting import seeds
 
 import parquet_bloom
 

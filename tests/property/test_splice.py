@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracle import BINARY, BOOL, DOUBLE, I8, I16, I32, I64, LIST, MAP, SET, STRUCT, Many, Pairs, Struct
+from support.oracle import oracle
+from support.oracle.oracle import BINARY, BOOL, DOUBLE, I8, I16, I32, I64, LIST, MAP, SET, STRUCT, Many, Pairs, Struct
 
 from parquet_bloom.errors import EncryptedFileError, MalformedFooterError
 from parquet_bloom.metadata.footer import Footer

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import random_files
-from hunting import seeds
 from property.test_prune_index import Lake, damage, draw_lake, rows_of
+from support.random_cases.hunting import seeds
+from support.writers import random_files
 
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from oracle import varint
-from web_server import Page, WebServer
+from support.oracle.oracle import varint
+from support.servers.web_server import Page, WebServer
 
 MIB = 1 << 20
 BOMB = 384 * MIB

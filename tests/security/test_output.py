@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from on_a_terminal import on_terminal
+from support.processes.on_a_terminal import on_terminal
 
 import parquet_bloom
 from parquet_bloom import logs

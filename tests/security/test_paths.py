@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from watching import everything_in, touched
+from support.processes.watching import everything_in, touched
 
 from parquet_bloom import zones
 from parquet_bloom.cli import tool

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 from click.testing import CliRunner
-from fault_server import FAULTS, FaultServer, closed_port
 from obstore.store import HTTPStore, S3Store
+from support.servers.fault_server import FAULTS, FaultServer, closed_port
 
 import parquet_bloom
 from parquet_bloom import logs, redaction

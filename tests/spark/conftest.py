@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spark_settings import settings
+from support.spark.spark_settings import settings
 
 import parquet_bloom.spark
 
@@ -218,7 +218,7 @@ def write(spark: Any, tmp_path: Path) -> Callable[..., Path]:
 def connect(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One Spark Connect session for the whole run; see `connect_session.ConnectSession`."""
     pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
-    import connect_session
+    from support.spark import connect_session
 
     session = connect_session.ConnectSession(tmp_path_factory.mktemp("connect"))
     yield session

@@ -16,9 +16,9 @@ if __name__ == "__main__":
     folder = Path(sys.argv[2])
     os.environ["SPARK_HOME"] = str(spark_home(folder))
     from pyspark.sql import SparkSession
-    from random_queries import CLASSIC, Asking
-    from spark_lakes import Lake
-    from spark_settings import settings
+    from support.random_cases.random_queries import CLASSIC, Asking
+    from support.random_cases.spark_lakes import Lake
+    from support.spark.spark_settings import settings
 
     import parquet_bloom.spark
 

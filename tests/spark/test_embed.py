@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import oracle
-import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.oracle import oracle
+from support.writers import peers
 
 import parquet_bloom
 import parquet_bloom.spark

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hunting import SECONDS, seeds
-from random_queries import CLASSIC, Asking, Told, draw_settings
-from spark_lakes import Lake, make_lake
-from spark_settings import settings
+from support.random_cases.hunting import SECONDS, seeds
+from support.random_cases.random_queries import CLASSIC, Asking, Told, draw_settings
+from support.random_cases.spark_lakes import Lake, make_lake
+from support.spark.spark_settings import settings
 
 import parquet_bloom.spark
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSelector, FileType
-from webhdfs_server import Refusal, WebHdfsServer
+from support.servers.webhdfs_server import Refusal, WebHdfsServer
 
 import parquet_bloom
 import parquet_bloom.spark

@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hunting import seeds
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DateType, IntegerType, LongType, StringType, TimestampType
-from random_queries import Asking, Told, draw_settings
-from spark_lakes import Lake, make_lake
-from spark_metrics import opened
-from spark_settings import settings
+from support.random_cases.hunting import seeds
+from support.random_cases.random_queries import Asking, Told, draw_settings
+from support.random_cases.spark_lakes import Lake, make_lake
+from support.spark.spark_metrics import opened
+from support.spark.spark_settings import settings
 
 import parquet_bloom
 import parquet_bloom.spark

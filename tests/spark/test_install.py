@@ -22,7 +22,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from spark_metrics import opened
+from support.spark.spark_metrics import opened
 
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.spark import doubt, explain_prune, file_index, install, pruned, write_options

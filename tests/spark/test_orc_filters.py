@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orc_oracle
 import pyarrow as pa
 import pyarrow.orc as pa_orc
 import pytest
+from support.oracle import orc_oracle
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core import orc_hash

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import doc_blocks
-import doc_lakes
 import pytest
+from support.documents import doc_blocks, doc_lakes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PAGE = doc_blocks.PROJECT / "docs" / "spark.md"

@@ -9,10 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import peers
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.writers import peers
 
 import parquet_bloom
 import parquet_bloom.spark

@@ -12,12 +12,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import orc_spark_files
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 from pyspark.sql import functions as F
-from spark_metrics import opened
+from support.spark.spark_metrics import opened
+from support.writers import orc_spark_files
 
 import parquet_bloom.spark
 from parquet_bloom.errors import PredicateError, StorageError, UnknownColumnError

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from s3_server import Fault, Request, read_request
+from support.servers.s3_server import Fault, Request, read_request
 
 _OF_THE_CONNECTION = frozenset(("connection", "keep-alive", "expect", "proxy-connection", "te", "transfer-encoding"))
 HTML = b"<!DOCTYPE html><html><body>Welcome. Please sign in.</body></html>"

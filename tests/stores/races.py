@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from proxy import Proxy
-from s3_server import WRITES
 from servers import Store
+from support.servers.s3_server import WRITES
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError

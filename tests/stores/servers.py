@@ -533,7 +533,7 @@ class Moto(Store):
     def run(cls, folder: Path) -> Iterator[Moto]:
         """Start it; NotInstalled if it is not here."""
         try:
-            import s3_server
+            from support.servers import s3_server
         except ImportError as error:
             raise NotInstalled(f"moto's server ({error})") from error
         for server in s3_server.serve(conditions=cls.conditions):

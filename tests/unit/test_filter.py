@@ -10,11 +10,11 @@ import uuid
 from decimal import Decimal
 
 import numpy as np
-import oracle
 import polars as pl
 import pyarrow as pa
 import pytest
-from oracle import OracleFilter
+from support.oracle import oracle
+from support.oracle.oracle import OracleFilter
 
 import parquet_bloom
 from parquet_bloom import SplitBlockBloomFilter, hash_values

@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import oracle
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core import sbbf

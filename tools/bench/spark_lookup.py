@@ -189,7 +189,7 @@ def scans_part(spark: Any, lake: Lake, repeat: int) -> None:
 
 
 def web_part(spark: Any, lake: Lake, repeat: int) -> None:
-    import webhdfs_server
+    from support.servers import webhdfs_server
 
     print(f"{lake.files:,} files of {lake.rows:,} rows behind WebHDFS, each answer after {DELAY * 1000:.0f} ms: one id")
     long_ago = time.time() - 86_400  # what was changed just now is not remembered

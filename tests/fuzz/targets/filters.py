@@ -6,8 +6,8 @@ The first byte of an input chooses the variant and what is done to the rest.
 from __future__ import annotations
 
 from choices import Choices
-from oracle import filter_header
 from scratch import one_line
+from support.oracle.oracle import filter_header
 from wire import Spelled
 
 from parquet_bloom import SplitBlockBloomFilter

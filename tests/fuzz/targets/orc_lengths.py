@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import orc_runs
+from support.oracle import orc_runs
 from taking import is_compared
 
 from parquet_bloom.core.orc_lengths import sum_lengths

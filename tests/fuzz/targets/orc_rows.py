@@ -7,9 +7,9 @@ entries they have; not statistics, nor the bits and numbers of a filter, which n
 from __future__ import annotations
 
 from choices import Choices
-from orc_files import fields_of, message_of
 from scratch import as_file
 from small_orc import CODECS, FILTERS, GROUP, ROW_INDEX, Place, base, changed_header, table, together
+from support.writers.orc_files import fields_of, message_of
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError

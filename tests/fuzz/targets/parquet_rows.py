@@ -10,13 +10,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 from choices import Choices
 from harness import bounded_memory
 from scratch import as_file
 from small_parquet import GROUP, ROWS, bases, header_changed, table, with_filter, with_index
+from support.oracle import oracle
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError

@@ -6,7 +6,7 @@ import functools
 import struct
 from typing import Any
 
-import protobuf_fields
+from support.writers import protobuf_fields
 from taking import is_compared
 
 from parquet_bloom.errors import MalformedOrcError

@@ -12,14 +12,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 from choices import Choices, damaged
 from scratch import as_file, folder, one_line
 from small_lakes import changed_json
+from support.oracle import oracle
+from support.writers.zone_tables import INTS, table_of
 from wire import Spelled
-from zone_tables import INTS, table_of
 
 import parquet_bloom
 from parquet_bloom import zones

@@ -1,0 +1,1 @@
+"""Runs the examples in the Markdown pages."""

@@ -1,0 +1,1 @@
+"""Other engines that read Parquet, asked the same questions as the package."""

@@ -1,0 +1,1 @@
+"""Programs that run beside a test: writers that never stop, terminals, watchers of system calls."""

@@ -1,0 +1,1 @@
+"""Random lakes, predicates and queries that a seed decides."""

@@ -1,0 +1,1 @@
+"""Object stores and web servers on loopback, which count requests and fail when told to."""

@@ -1,0 +1,1 @@
+"""Sessions of Spark, their settings and what their scans count."""

@@ -1,0 +1,184 @@
+"""The set of distinct hashes, compared with Python's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.oracle.oracle import OracleFilter
+
+from parquet_bloom.core import sbbf
+from parquet_bloom.core.distinct import HashSet
+
+HASHES = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
+# Hashes that all want the first slots, and those that want the last ones.
+CROWDED = st.integers(0, 2**40) | st.integers(0, 2**40).map(lambda h: 2**64 - 1 - h)
+
+
+def of(hashes: list[int]) -> np.ndarray:
+    return np.array(hashes, np.uint64)
+
+
+def assert_holds(found: HashSet, expected: set[int]) -> None:
+    assert len(found) == len(expected)
+    array = found.to_array()
+    assert array.dtype == np.uint64
+    assert len(array) == len(expected)
+    assert set(array.tolist()) == expected
+
+
+@given(st.lists(st.lists(HASHES | CROWDED, max_size=200), max_size=6), st.sampled_from([0, 3000, 10**6]))
+def test_it_holds_what_was_added(batches, announced):
+    found, expected = HashSet(announced), set()
+    for batch in batches:
+        found.add(of(batch))
+        expected.update(batch)
+        assert_holds(found, expected)
+
+
+@pytest.mark.parametrize("order", ["as drawn", "ascending", "descending"])
+@pytest.mark.parametrize("step", [1, 2**20, 2**44, 2**54])
+def test_growing(order, step):
+    """Through several sizes, whatever bits the hashes differ in, and repetitions as often as not."""
+    drawn = np.random.default_rng(step).integers(0, 5000, 12_000, dtype=np.uint64) * np.uint64(step)
+    if order != "as drawn":
+        drawn = np.sort(drawn)[:: 1 if order == "ascending" else -1].copy()
+    found, expected = HashSet(), set()
+    for start in range(0, len(drawn), 1000):
+        found.add(drawn[start : start + 1000])
+        expected.update(drawn[start : start + 1000].tolist())
+        assert len(found) == len(expected)
+    assert_holds(found, expected)
+
+
+MANY = 400_000
+NUMBERS = np.arange(MANY, dtype=np.uint64)
+DRAWN = np.random.default_rng(1).integers(0, 2**64, MANY, dtype=np.uint64)
+UNEVEN = {
+    "ascending": np.sort(DRAWN),  # rows sorted by their hash: ClickHouse can
+    "descending": np.sort(DRAWN)[::-1].copy(),
+    "upper bits alike": NUMBERS + np.uint64(2**63),
+    "lower bits alike": NUMBERS << np.uint64(40),
+    "bits in the middle alike": (NUMBERS << np.uint64(56)) + NUMBERS,  # even in buckets, and crowded inside of them
+    "repeated in turn": DRAWN[:1000].repeat(MANY // 1000).reshape(1000, -1).T.reshape(-1).copy(),
+    "repeated in runs": DRAWN[:1000].repeat(MANY // 1000),
+    "all equal": np.full(MANY, DRAWN[0]),
+    "even at first": np.concatenate([DRAWN[: MANY // 2], NUMBERS[: MANY // 2]]),
+}
+
+
+@pytest.mark.parametrize("expected", [0, MANY // 10, MANY])
+@pytest.mark.parametrize("shape", UNEVEN)
+def test_uneven_hashes_take_no_longer(shape, expected):
+    """Neither rows in an order of their own nor keys made up for it may crowd buckets: this took minutes once."""
+    hashes = UNEVEN[shape]
+    started = time.process_time()
+    found = HashSet(expected)
+    for start in range(0, MANY, 1 << 16):
+        found.add(hashes[start : start + (1 << 16)])
+    array = found.to_array()
+    assert time.process_time() - started < 5
+    assert np.array_equal(np.sort(array), np.unique(hashes))
+    filled, inserted = np.zeros(1 << 15, np.uint8), np.zeros(1 << 15, np.uint8)
+    found.fill(filled)
+    sbbf.insert_hashes(inserted, hashes)
+    assert np.array_equal(filled, inserted)
+
+
+def test_more_than_is_made_room_for():
+    """Through the size from which on buckets do not grow, but their number does."""
+    count = 4_300_000
+    different = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # odd: no two products are equal
+    found = HashSet(count)
+    found.add(different)
+    found.add(different[::7].copy())
+    assert len(found) == count
+
+
+@pytest.mark.parametrize("expected", [0, 1, 511, 512, 513, 100_000, 10**12, 2**63, 2**64 - 1])
+def test_room_for_what_is_expected(expected):
+    """A guess about how many come: it may be wrong, and must not take all memory."""
+    hashes = np.random.default_rng(3).integers(0, 2**64, 5000, dtype=np.uint64)
+    found = HashSet(expected)
+    found.add(hashes)
+    assert_holds(found, set(hashes.tolist()))
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, 3000, 20_000])
+@pytest.mark.parametrize("counted", [True, False])
+def test_filling_a_filter(count, counted):
+    hashes = np.random.default_rng(count).integers(0, 2**64, count, dtype=np.uint64)
+    if count:
+        hashes[0] = 0
+    found = HashSet()
+    found.add(hashes)
+    found.add(hashes[: count // 2])
+    if counted:  # or repetitions are still there
+        assert len(found) == count
+    exact = OracleFilter(96)
+    for value in hashes.tolist():
+        exact.insert_hash(value)
+    bitset = bytearray(96)
+    found.fill(bitset)
+    assert bytes(bitset) == exact.to_bytes()
+
+
+def test_filling_needs_a_block():
+    with pytest.raises(ValueError):
+        HashSet().fill(bytearray(31))
+
+
+def test_zero_is_a_hash_like_others():
+    found = HashSet()
+    assert len(found) == 0
+    assert found.to_array().tolist() == []
+    found.add(of([0, 0]))
+    assert_holds(found, {0})
+    found.add(of([5, 0]))
+    assert_holds(found, {0, 5})
+
+
+def test_read_only_arrays():
+    hashes = of([1, 2, 3])
+    hashes.flags.writeable = False
+    found = HashSet()
+    found.add(hashes)
+    assert_holds(found, {1, 2, 3})
+
+
+@pytest.mark.parametrize("hashes", [None, np.zeros(3), np.zeros(3, np.uint32), np.zeros((2, 2), np.uint64)])
+def test_what_are_no_hashes(hashes):
+    with pytest.raises((TypeError, ValueError)):
+        HashSet().add(hashes)
+
+
+def test_chosen_repetitions_do_not_take_memory():
+    """Two values that come by turns fill one bucket after the other; mixing moves them, repetitions and all.
+
+    Run where no more may be had than a hash's 64 bytes and the room made in advance, many times over.
+    """
+    script = (
+        "import resource, numpy as np\n"
+        "from parquet_bloom.core.distinct import HashSet\n"
+        "rng = np.random.default_rng(3)\n"
+        "def turns(bits):\n"
+        "    pairs = rng.integers(0, 2**64, (1 << bits, 2), dtype=np.uint64)\n"
+        "    return np.repeat(pairs, 8000, axis=0).ravel()\n"
+        "crowd = np.arange(60_000, dtype=np.uint64) + np.uint64(3 << 55)\n"
+        "parts = [rng.integers(0, 2**64, 5000, dtype=np.uint64), turns(8),\n"
+        "         rng.integers(0, 2**55, 20_000, dtype=np.uint64), turns(9), crowd]\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "found = HashSet(20_000_000)\n"
+        "for part in parts:\n"
+        "    for start in range(0, len(part), 1000):\n"  # few at once: such are not sifted first
+        "        found.add(part[start : start + 1000])\n"
+        "assert len(found) == len(np.unique(np.concatenate(parts)))\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 200  # MiB

@@ -1,0 +1,546 @@
+"""Footers on disk: found again by other processes, never believed when wrong, and never in the way."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import pickle
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.servers.counted import CountedFileSystem
+
+import parquet_bloom
+from parquet_bloom import DiskMetadataCache
+from parquet_bloom.file.cache import memory
+from parquet_bloom.prune import known, plan
+from parquet_bloom.storage import DATED, RecordStore, RemoteIdentity, keeps_change_times, mounts, record_store
+
+FILES, GROUPS, ROWS = 12, 4, 400
+KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))
+ABSENT = 2**59 + 1
+NAME = "footers-2.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of just now are cached, and each is looked at by itself."""
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(plan, "judge_local", lambda *_: {})
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored") / "lake"
+    folder.mkdir()
+    for number, keys in enumerate(KEYS):
+        path = folder / f"{number:02}.parquet"
+        pq.write_table(pa.table({"key": keys, "n": np.arange(len(keys))}), path, row_group_size=ROWS)
+        parquet_bloom.embed(path, ["key"])
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def look(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> parquet_bloom.PruneReport:
+    return parquet_bloom.prune(paths, where, cache=cache)
+
+
+def fill(lake: Path, folder: Path) -> parquet_bloom.PruneReport:
+    with DiskMetadataCache(folder) as cache:
+        return look(lake, cache)
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Found again
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path) -> None:
+    first = fill(lake, folder)
+    again = fill(lake, folder)
+    assert again.files == first.files == look(lake, None).files
+    assert (again.requests, again.bytes_read) == (FILES * GROUPS, 1024 * FILES * GROUPS)  # the bitsets alone
+    assert first.requests == FILES
+    assert fill(lake, folder).requests == again.requests
+
+
+def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "judge_local", known.judge_local)
+    first, again = fill(lake, folder), fill(lake, folder)
+    assert again.files == first.files == look(lake, None).files
+    assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
+    changed = lake / "00.parquet"
+    data = changed.read_bytes()
+    try:
+        changed.write_bytes((lake / "01.parquet").read_bytes())
+        where = f"key = {KEYS[1][5]}"
+        with DiskMetadataCache(folder) as cache:
+            assert set(look(lake, cache, where).selected) == {str(changed), str(lake / "01.parquet")}
+    finally:
+        changed.write_bytes(data)
+
+
+def test_headers_read_later_are_kept_as_well(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "a.parquet"
+    keys = np.arange(8000) * 3
+    pq.write_table(pa.table({"key": keys, "other": keys}), path, row_group_size=2000)
+    options = {"ndv": 80_000, "fpp": 0.01}  # none but the last stands within the first read
+    parquet_bloom.embed(path, {"key": options, "other": options})
+    with DiskMetadataCache(folder) as cache:
+        look(path, cache, "key = 4")
+    with DiskMetadataCache(folder) as cache:
+        assert look(path, cache, "key = 4").bytes_read == 32
+        headers = look(path, cache, "other = 4").bytes_read
+    with DiskMetadataCache(folder) as cache:
+        assert look(path, cache, "other = 4").bytes_read == 32 < headers
+
+
+def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Path) -> None:
+    cache = DiskMetadataCache(folder)
+    look(lake, cache)
+    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
+    assert pickle.loads(pickle.dumps(cache)).path == str(folder)
+    assert look(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
+
+
+def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.file.cache.disk._MANY", 5)
+    monkeypatch.setattr("parquet_bloom.file.cache.disk._UNDER_WAY", 2)
+    cache = DiskMetadataCache(folder)
+    for path in sorted(lake.iterdir()):
+        parquet_bloom.open(path, cache=cache).close()
+    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 3  # not yet written
+    cache.close()
+    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
+
+
+def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
+    with DiskMetadataCache(folder) as cache:
+        look(lake, cache)
+        names = {path.name for path in folder.iterdir()}
+        assert names == {NAME, f"{NAME}-wal", f"{NAME}-shm"}
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filesystem = CountedFileSystem({"a": (lake / "00.parquet").read_bytes()})
+    opened = plan.open_source
+    tags = [None, None, b'W/"1"', b'W/"1"', b'"1"', b'"1"', b'"2"', b'"2"', b'"1"']
+    left = iter(tags)
+
+    def tagged(path: str, filesystem: Any, entry: Any) -> Any:
+        source: Any = opened(path, filesystem, entry)
+        source.identity = source.identity._replace(etag=next(left))
+        return source
+
+    monkeypatch.setattr(plan, "open_source", tagged)
+    requests = []
+    for _ in tags:
+        with DiskMetadataCache(folder) as cache:
+            report = parquet_bloom.prune("a", "n = -1", filesystem=filesystem, cache=cache)
+            requests.append(report.requests)
+    assert requests == [1, 1, 1, 1, 1, 0, 1, 0, 1]  # a new state takes the place of the old one
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Files that are others now
+# ------------------------------------------------------------------------------------------------------------
+
+
+def write_shifted(path: Path, shift: int) -> None:
+    table = pa.table({"key": np.arange(1000) * 10 + shift})
+    pq.write_table(table, path, row_group_size=100, compression="none", use_dictionary=False)
+    parquet_bloom.embed(path, ["key"])
+
+
+@pytest.mark.parametrize("how", ["renamed over", "written in place", "rsync", "link"])
+def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder: Path, how: str) -> None:
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    write_shifted(path, 0)
+    write_shifted(other, 5_000)
+    name = path
+    if how == "link":
+        name = tmp_path / "link.parquet"
+        name.symlink_to(path)
+    assert path.stat().st_size == other.stat().st_size
+    with DiskMetadataCache(folder) as cache:
+        assert look(name, cache, "key = 12340").selected == {}
+    time.sleep(0.05)  # a tick of the clock, and more
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    os.utime(other, ns=times)
+    if how == "renamed over":
+        os.replace(other, path)
+    elif how == "written in place":
+        path.write_bytes(other.read_bytes())
+    elif how == "rsync":  # a copy beside it, its times set, and renamed
+        shutil.copy2(other, tmp_path / ".a.parquet.x")
+        os.replace(tmp_path / ".a.parquet.x", path)
+    else:
+        name.unlink()
+        name.symlink_to(other)
+    os.utime(path, ns=times)
+    assert path.stat().st_mtime_ns == times[1]
+    for _ in range(2):
+        with DiskMetadataCache(folder) as cache:
+            assert look(name, cache, "key = 12340").selected == {str(name): [7]}
+
+
+def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SETTLED_NS", 10**15)
+    fill(lake, folder)
+    assert fill(lake, folder).requests == FILES
+
+
+def test_file_systems_without_change_times_are_left_out(
+    lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts, "_KEEPING", frozenset({"none"}))
+    monkeypatch.setattr(mounts, "_known", {})
+    fill(lake, folder)
+    assert fill(lake, folder).requests == FILES
+
+
+MOUNTS = r"""
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+28 27 0:25 / /data rw,nosuid master:1 - fuse.sshfs me@there: rw
+29 28 0:26 / /data/a\040b rw - xfs /dev/vdb rw
+30 29 0:26 / /data/over rw - xfs /dev/vdb rw
+31 30 0:26 / /data/over rw shared:2 master:3 - vfat /dev/vdc rw
+nonsense
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/x", "ext4"),
+        ("/datax/y", "ext4"),
+        ("/data/y", "fuse.sshfs"),
+        ("/data/a b/y", "xfs"),
+        ("/data/over/y", "vfat"),
+        ("/proc/1/maps", "proc"),
+    ],
+)
+def test_the_last_and_longest_mount_is_the_files(path: str, kind: str) -> None:
+    assert mounts.type_at(path, MOUNTS) == kind
+    assert mounts.type_at(path, "") is None
+
+
+def test_the_kernels_own_list_is_understood(tmp_path: Path) -> None:
+    assert not keeps_change_times("/proc/version", os.stat("/proc/version").st_dev)
+    found = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
+    if found.strip() in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
+        assert keeps_change_times(os.path.realpath(tmp_path), tmp_path.stat().st_dev)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is wrong is not believed
+# ------------------------------------------------------------------------------------------------------------
+
+
+def damage(folder: Path, change: Any) -> None:
+    with sqlite3.connect(folder / NAME) as connection:
+        for number, record in connection.execute("SELECT number, record FROM records").fetchall():
+            connection.execute("UPDATE records SET record = ? WHERE number = ?", (change(record), number))
+    connection.close()
+
+
+def flipped(record: bytes) -> bytes:
+    data = bytearray(record)
+    data[random.Random(len(record)).randrange(len(data))] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [flipped, lambda record: record[:-1], lambda record: record + b"x", lambda record: b"", lambda record: "text"],
+    ids=["flipped", "cut", "longer", "empty", "text"],
+)
+def test_a_record_that_fails_its_checksum_is_read_anew(
+    lake: Path, folder: Path, change: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = fill(lake, folder)
+    damage(folder, change)
+    again = fill(lake, folder)
+    assert (again.files, again.requests) == (first.files, FILES)
+    assert fill(lake, folder).requests == FILES * GROUPS  # and written anew
+    assert warnings_of(caplog) == []
+
+
+def test_the_record_of_another_file_is_not_taken(lake: Path, folder: Path) -> None:
+    first = fill(lake, folder)
+    with sqlite3.connect(folder / NAME) as connection:
+        (one,) = connection.execute("SELECT record FROM records LIMIT 1").fetchone()
+        connection.execute("UPDATE records SET record = ?", (one,))
+    connection.close()
+    again = fill(lake, folder)
+    assert again.files == first.files
+    assert FILES - 1 <= again.requests - GROUPS <= FILES
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 999, b"SQLite format 3\0" + bytes(9000)])
+def test_what_is_no_database_is_begun_anew(
+    lake: Path, folder: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.mkdir(mode=0o700)
+    (folder / NAME).touch(0o600)
+    (folder / NAME).write_bytes(content)
+    assert fill(lake, folder).requests == FILES
+    assert fill(lake, folder).requests == FILES * GROUPS
+    assert len(warnings_of(caplog)) == bool(content)
+
+
+def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
+    chosen = sorted(lake.iterdir())[:4]
+    expected = look(chosen, None).files
+    with DiskMetadataCache(folder) as cache:
+        look(chosen, cache)
+    whole = (folder / NAME).read_bytes()
+    dice = random.Random(5)
+    believed = 0
+    for _ in range(120):
+        data = bytearray(whole)
+        for _ in range(dice.choice([1, 1, 20])):
+            start = dice.randrange(len(data))
+            length = dice.choice([1, 1, 100])
+            data[start : start + length] = dice.randbytes(length)
+        cut = dice.choice([len(data)] * 3 + [dice.randrange(len(data))])
+        (folder / NAME).write_bytes(data[:cut])
+        for suffix in ("-wal", "-shm"):
+            (folder / f"{NAME}{suffix}").unlink(missing_ok=True)
+        with DiskMetadataCache(folder) as cache:
+            report = look(chosen, cache)
+            assert report.files == expected
+            believed += report.requests > len(chosen)
+    assert believed > 20  # not all damage is to what is read
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Folders that cannot be used
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["folder", "file", "link"])
+def test_what_others_may_write_is_not_used(
+    lake: Path, folder: Path, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(lake, folder)
+    if mode == "folder":
+        folder.chmod(0o777)
+    elif mode == "file":
+        (folder / NAME).chmod(0o622)
+    else:
+        (folder / NAME).rename(tmp_path / "elsewhere")
+        (folder / NAME).symlink_to(tmp_path / "elsewhere")
+    for _ in range(2):
+        report = fill(lake, folder)
+    assert report.requests == FILES
+    assert len(warnings_of(caplog)) == 2  # one of each cache
+    assert "other users may have written" in warnings_of(caplog)[0]
+
+
+def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
+    lake: Path, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(lake, folder)
+    other = sqlite3.connect(folder / NAME, isolation_level=None)
+    other.execute("PRAGMA locking_mode = exclusive")
+    other.execute("BEGIN EXCLUSIVE")
+    start = time.monotonic()
+    assert fill(lake, folder).requests == FILES
+    assert time.monotonic() - start < 10
+    other.close()
+    assert len(warnings_of(caplog)) == 1
+    assert "locked" in warnings_of(caplog)[0]
+
+
+def test_a_place_where_no_folder_can_be(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "cache"):
+        cache = DiskMetadataCache(place)
+        assert look(lake, cache).files == look(lake, None).files
+        assert look(lake, cache).requests == FILES * GROUPS  # memory still serves
+    assert len(warnings_of(caplog)) == 2
+
+
+SCRIPT = """
+import logging, os, resource, sys
+import parquet_bloom
+from parquet_bloom.file.cache import memory
+memory.SETTLED_NS = -(10**12)
+logging.basicConfig(format="%(message)s")
+lake, folder, limit, user = sys.argv[1:]
+if int(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+parquet_bloom.prune(lake, "n = -1", cache=None)  # all is imported, whoever may read it
+if int(user):
+    os.setuid(int(user))
+for _ in range(2):
+    with parquet_bloom.DiskMetadataCache(folder) as cache:
+        print(parquet_bloom.prune(lake, "n = -1", cache=cache).requests)
+"""
+
+
+def run_apart(lake: Path, folder: Path, limit: int = 0, user: int = 0) -> tuple[list[int], list[str]]:
+    command = [sys.executable, "-c", SCRIPT, str(lake), str(folder), str(limit), str(user)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    return [int(line) for line in done.stdout.split()], done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("limit", [1, 30_000])
+def test_a_full_disk(lake: Path, folder: Path, limit: int) -> None:
+    """Of a size that no file may pass, the system says the same as of a disk that is full."""
+    requests, said = run_apart(lake, folder, limit=limit)
+    assert requests == [FILES, FILES]
+    assert len(said) == 2
+    assert run_apart(lake, folder) == ([FILES, 0], [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
+    nobody = 65534
+    open_lake = Path("/tmp") / f"parquet_bloom-{os.getpid()}"  # nobody gets into pytest's folders
+    try:
+        shutil.copytree(lake, open_lake / "lake")
+        folder = open_lake / "cache"
+        folder.mkdir(mode=0o700)
+        for path in (open_lake, open_lake / "lake", *(open_lake / "lake").iterdir()):
+            path.chmod(0o755)
+        fill(open_lake / "lake", folder)
+        folder.chmod(0o755)
+        (folder / NAME).chmod(0o644)
+        requests, said = run_apart(open_lake / "lake", folder, user=nobody)
+        assert requests == [0, 0]
+        assert len(said) == 2
+        assert "not written" in said[0]
+        (folder / NAME).chmod(0o600)
+        requests, said = run_apart(open_lake / "lake", folder, user=nobody)
+        assert requests == [FILES, FILES]
+        assert len(said) == 2
+    finally:
+        shutil.rmtree(open_lake, ignore_errors=True)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Bounds, and others beside
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 1000
+    monkeypatch.setattr(record_store, "_hour", lambda: hour)
+    store = RecordStore(str(folder), "x", 1_000_000)
+    for number in range(80):
+        store.put([(number, bytes([number]) * 10_000)])
+    hour += 1
+    assert all(store.get(number) for number in range(10))
+    store.put([])
+    hour += 1
+    for number in range(80, 120):
+        store.put([(number, bytes(10_000))])
+    left = [number for number in range(120) if store.get(number) is not None]
+    assert set(range(10)) < {*left}
+    assert 70 <= len(left) < 100
+    assert not {*range(10, 25)} & {*left}
+    store.clear()
+    assert not any(store.get(number) for number in range(120))
+    store.close()
+    assert (folder / "x").stat().st_size < 1_300_000
+
+
+def test_the_other_side_of_a_fork_has_a_connection_of_its_own(lake: Path, folder: Path) -> None:
+    fill(lake, folder)
+    cache = DiskMetadataCache(folder)
+    assert look(lake / "00.parquet", cache, "n = -1").requests == 0
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+
+    def child() -> None:
+        queue.put(look(lake, cache, "n = -1").requests)
+
+    process = context.Process(target=child)
+    process.start()
+    process.join()
+    assert (process.exitcode, queue.get()) == (0, 0)
+    assert look(lake, cache, "n = -1").requests == 0
+    cache.close()
+
+
+LOOP = """
+import sys
+import parquet_bloom
+from parquet_bloom.file.cache import memory
+memory.SETTLED_NS = -(10**12)
+lake, folder = sys.argv[1:]
+expected = parquet_bloom.prune(lake, "n = -1", cache=None).files
+print("ready", flush=True)
+while True:
+    with parquet_bloom.DiskMetadataCache(folder, disk_bytes=60_000) as cache:  # too few: writers evict all the time
+        assert parquet_bloom.prune(lake, "n = -1", cache=cache).files == expected
+"""
+
+
+@pytest.fixture
+def crowd(lake: Path, folder: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+
+    command = [sys.executable, "-c", LOOP, str(lake), str(folder)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    for _ in range(5):
+        processes.append(subprocess.Popen(command, cwd=Path(__file__).parents[3], **pipes))
+    assert [process.stdout and process.stdout.readline() for process in processes] == ["ready\n"] * 5
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.crash
+def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd: list[subprocess.Popen[str]]) -> None:
+    dice = random.Random(1)
+    for member in crowd:
+        time.sleep(dice.uniform(0.05, 0.4))
+        assert member.poll() is None
+        member.send_signal(signal.SIGKILL)
+        with DiskMetadataCache(folder) as cache:
+            assert look(lake, cache).files == look(lake, None).files
+        assert "broken" not in member.communicate()[1]
+    connection = sqlite3.connect(folder / NAME)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+
+
+def test_which_files_elsewhere_are_known_again() -> None:
+    def known(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
+        modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
+        return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
+
+    assert known(DATED, 11)
+    for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none
+        assert not known(DATED, minutes)
+    assert not known("py::fsspec+memory", 11)
+    assert known("s3", None, b'"etag"')
+    assert not known("s3", None, b'W/"etag"')

@@ -1,0 +1,797 @@
+"""Filters embedded into files: what is written, what stays, and what is refused with nothing changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import random
+import struct
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+from support.oracle import oracle
+from support.oracle.oracle import OracleFilter
+from support.writers import surgery
+
+import parquet_bloom
+from parquet_bloom import errors
+from parquet_bloom.file.options import FilterOptions, parse_columns
+
+ROWS, GROUPS = 120, 3
+
+
+def make_table(rows: int = ROWS) -> pa.Table:
+    rng = random.Random(7)
+    return pa.table(
+        {
+            "id": pa.array([rng.randrange(2**60) for _ in range(rows)]),
+            "name": pa.array([None if i % 7 == 0 else f"name {rng.randrange(2**40)}" for i in range(rows)]),
+            "flag": pa.array([i % 2 == 0 for i in range(rows)]),
+            "user": pa.array([{"key": i % 50, "home": {"city": f"c{i}"}} for i in range(rows)]),
+            "tags": pa.array([[f"t{i}", f"t{i + 1}"][: i % 3] for i in range(rows)]),
+            "map": pa.array([[(f"k{i}", i)] for i in range(rows)], pa.map_(pa.string(), pa.int32())),
+        }
+    )
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A file of three row groups without filters."""
+    path = tmp_path / "plain.parquet"
+    pq.write_table(make_table(), path, row_group_size=ROWS // GROUPS)
+    return path
+
+
+def body(path: Path) -> bytes:
+    data = path.read_bytes()
+    return data[: oracle.footer_start(data)]
+
+
+def filters(path: Path) -> dict[tuple[int, str], oracle.StoredFilter]:
+    return oracle.filters(path)
+
+
+def assert_sound(path: Path) -> None:
+    """Every filter good by the data, each behind the last, and the file what pyarrow reads."""
+    report = parquet_bloom.verify(path, data=True)
+    assert report.ok, [str(problem) for problem in report.problems]
+    places = sorted((stored.offset, stored.offset + stored.length) for stored in filters(path).values())
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+    pq.read_table(path)
+
+
+def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, **options: Any) -> str:
+    """The error, after checking that it is one of ours, on one line, and that nothing was changed or left behind."""
+    before = {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
+    with pytest.raises(kind, match=match) as caught:
+        parquet_bloom.embed(path, columns, **options)
+    assert isinstance(caught.value, errors.ParquetBloomError)
+    assert "\n" not in str(caught.value)
+    assert {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()} == before
+    return str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is written
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_filters_of_the_values(plain):
+    before, table = plain.read_bytes(), pq.read_table(plain)
+    report = parquet_bloom.embed(plain, ["name", "id"])
+    assert plain.read_bytes().startswith(before[: oracle.footer_start(before)])
+    assert pq.read_table(plain).equals(table)
+    stored = filters(plain)
+    assert list(stored) == [(group, column) for group in range(GROUPS) for column in ("id", "name")]
+    assert [entry.offset for entry in stored.values()] == sorted(entry.offset for entry in stored.values())
+    end = oracle.footer_start(before)
+    for (group, column), entry in stored.items():
+        rows = table[column].slice(group * ROWS // GROUPS, ROWS // GROUPS).to_pylist()
+        values = {oracle.plain(v, "INT64" if column == "id" else "BYTE_ARRAY") for v in rows if v is not None}
+        assert entry.offset == end
+        assert entry.length == entry.header_size + len(entry.bitset)
+        assert entry.header == oracle.filter_header(len(entry.bitset))
+        assert len(entry.bitset) == oracle.smallest_num_bytes(len(values), 0.01)
+        assert entry.bitset == OracleFilter.of(len(entry.bitset), values).to_bytes()
+        end += entry.length
+    assert end == oracle.footer_start(plain.read_bytes())
+    assert report.num_filters == 6
+    assert [(f.row_group, f.column) for f in report.filters] == list(stored)
+    assert report.changed
+    assert (report.kept, report.dead_bytes) == (0, 0)
+    assert (report.path, report.output) == (str(plain), str(plain))
+    assert (report.old_size, report.new_size) == (len(before), plain.stat().st_size)
+    assert report.bytes_added == plain.stat().st_size - len(before)
+    assert all(f.ndv <= 40 and f.fpp <= 0.01 and f.num_bytes >= 64 for f in report.filters)
+    assert str(report) == f"{plain}: 6 filters, +{report.bytes_added:,} bytes"
+    assert report.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ("id", ["id"]),
+        (["id"], ["id"]),
+        (("id", "name"), ["id", "name"]),
+        ({"name": None, "id": 0.001}, ["id", "name"]),
+        ({"id": {"fpp": 0.001}}, ["id"]),
+        ({"id": {"ndv": 5000}}, ["id"]),
+        ({"id": {}}, ["id"]),
+        (dict.fromkeys(["id"]).keys(), ["id"]),
+        (["user.key"], ["user.key"]),
+        (["user.home.city"], ["user.home.city"]),
+        (["user.home"], ["user.home.city"]),  # a group of one leaf may be called by its own name
+        (["tags"], ["tags.list.element"]),
+        (["tags.list.element"], ["tags.list.element"]),
+        (["map.key_value.key", "map.key_value.value"], ["map.key_value.key", "map.key_value.value"]),
+    ],
+)
+def test_ways_to_name_columns(plain, columns, names):
+    parquet_bloom.embed(plain, columns)
+    assert {column for _, column in filters(plain)} == set(names)
+    assert_sound(plain)
+
+
+@pytest.mark.parametrize("fpp", [0.5, 0.1, 0.001, 1e-9])
+def test_sizes_come_from_the_data(plain, fpp):
+    parquet_bloom.embed(plain, {"id": fpp, "user.key": {"fpp": fpp, "power_of_two": False}})
+    for (_, column), stored in filters(plain).items():
+        assert len(stored.bitset) == oracle.smallest_num_bytes(40, fpp, power_of_two=column == "id")
+
+
+def test_sizes_that_are_asked_for(plain):
+    parquet_bloom.embed(plain, {"id": {"ndv": 100_000, "fpp": 0.05}, "name": {"ndv": 0}}, power_of_two=False)
+    sizes = {column: len(stored.bitset) for (_, column), stored in filters(plain).items()}
+    assert sizes == {"id": oracle.smallest_num_bytes(100_000, 0.05, False), "name": 32}
+    assert_sound(plain)
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ([], "no column"),
+        ({}, "no column"),
+        ([5], "dotted path"),
+        ({5: None}, "dotted path"),
+        ({"id": 0}, "between 0 and 1"),
+        ({"id": 1.5}, "between 0 and 1"),
+        ({"id": "0.1"}, "between 0 and 1"),
+        ({"id": True}, "between 0 and 1"),
+        ({"id": float("nan")}, "between 0 and 1"),
+        ({"id": {"fpp": None}}, "between 0 and 1"),
+        ({"id": {"ndv": -1}}, "whole number"),
+        ({"id": {"ndv": 1.5}}, "whole number"),
+        ({"id": {"ndv": True}}, "whole number"),
+        ({"id": {"size": 5}}, "unknown setting 'size'"),
+        ({"id": [0.1]}, "between 0 and 1"),
+    ],
+)
+def test_settings_that_cannot_be(plain, columns, problem):
+    assert_refused(errors.ParquetBloomError, plain, columns, problem)
+
+
+@pytest.mark.parametrize("fpp", [0, 1, "x", None, float("nan")])
+def test_rates_that_cannot_be(plain, fpp):
+    assert_refused(errors.ParquetBloomError, plain, ["id"], "between 0 and 1", fpp=fpp)
+
+
+def test_settings_are_passed_on():
+    parsed = parse_columns({"a": None, "b": 0.5, "c": {"ndv": 7}}, FilterOptions(0.1, None, False))
+    assert parsed == {
+        "a": FilterOptions(0.1, None, False),
+        "b": FilterOptions(0.5, None, False),
+        "c": FilterOptions(0.1, 7, False),
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"data_page_version": "2.0"},
+        {"use_dictionary": False},
+        {"write_page_index": True},
+        {"write_statistics": False},
+        {"data_page_size": 64},
+        *({"compression": codec} for codec in ("none", "snappy", "gzip", "zstd", "lz4", "brotli")),
+        {"use_byte_stream_split": True, "use_dictionary": False},
+        {
+            "column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY"},
+            "use_dictionary": False,
+        },
+        {"use_compliant_nested_type": False},
+        {"version": "1.0"},
+    ],
+    ids=str,
+)
+def test_ways_to_write_pages(tmp_path, options):
+    path = tmp_path / "a.parquet"
+    table = make_table() if "use_byte_stream_split" not in options else make_table().select(["id"])
+    pq.write_table(table, path, row_group_size=50, **options)
+    before = body(path)
+    columns = [name for name in ("id", "name", "user.key", "tags") if name.split(".")[0] in table.column_names]
+    parquet_bloom.embed(path, columns)
+    assert body(path).startswith(before)
+    assert pq.read_table(path).equals(table)
+    assert_sound(path)
+    for key in table["id"].to_pylist()[::11]:
+        assert parquet_bloom.read_table(path, [("id", "=", key)], columns=["id"])["id"].to_pylist() == [key]
+
+
+def test_many_rows_in_one_row_group(tmp_path):
+    """More than one batch of decoded rows, with repetitions."""
+    path = tmp_path / "a.parquet"
+    values = np.arange(200_000) % 150_000
+    pq.write_table(pa.table({"v": values}), path)
+    report = parquet_bloom.embed(path, {"v": {"power_of_two": False}})
+    assert report.filters[0].ndv == 150_000
+    assert report.filters[0].num_bytes == oracle.smallest_num_bytes(150_000, 0.01, False)
+    assert_sound(path)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Where it is written
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_output_leaves_the_file_alone(plain, tmp_path):
+    before = plain.read_bytes()
+    output = tmp_path / "out.parquet"
+    report = parquet_bloom.embed(plain, ["id"], output=output)
+    assert plain.read_bytes() == before
+    assert (report.path, report.output) == (str(plain), str(output))
+    assert_sound(output)
+    parquet_bloom.embed(plain, ["name"], output=str(output))  # what is there is replaced
+    assert {column for _, column in filters(output)} == {"name"}
+    parquet_bloom.embed(output, ["name"], output=tmp_path / "copy.parquet")  # nothing to add, but a file was asked for
+    assert (tmp_path / "copy.parquet").read_bytes() == output.read_bytes()
+
+
+def test_an_output_that_is_the_file(plain, tmp_path, monkeypatch):
+    link = tmp_path / "link.parquet"
+    link.symlink_to(plain)
+    monkeypatch.chdir(tmp_path)
+    for columns, path, output in (
+        ("id", plain, str(plain)),
+        ("name", "plain.parquet", link),
+        ("user.key", link, None),
+    ):
+        report = parquet_bloom.embed(path, columns, output=output)
+        assert report.changed
+    assert link.is_symlink()
+    assert {column for _, column in filters(plain)} == {"id", "name", "user.key"}
+    assert_sound(plain)
+
+
+def test_a_dry_run_writes_nothing(plain):
+    before = plain.read_bytes()
+    report = parquet_bloom.embed(plain, ["id"], dry_run=True)
+    assert plain.read_bytes() == before
+    assert not report.changed
+    again = parquet_bloom.embed(plain, ["id"])
+    assert (report.filters, report.new_size) == (again.filters, again.new_size)
+    assert report.new_size == plain.stat().st_size
+
+
+def test_progress(plain):
+    seen: list[tuple[int, int]] = []
+    parquet_bloom.embed(plain, ["id", "name"], progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 6) for i in range(1, 7)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_change_nothing(plain, tmp_path, threads):
+    one, many = tmp_path / "one.parquet", tmp_path / "many.parquet"
+    columns = ["id", "name", "user.key", "tags"]
+    parquet_bloom.embed(plain, columns, output=one)
+    parquet_bloom.embed(plain, columns, output=many, threads=threads)
+    assert one.read_bytes() == many.read_bytes()
+
+
+def test_other_file_systems(plain, tmp_path):
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/lake/a.parquet", plain.read_bytes())
+    parquet_bloom.embed("/lake/a.parquet", ["id"], output="/lake/b.parquet", filesystem=memory)
+    (tmp_path / "b.parquet").write_bytes(memory.cat("/lake/b.parquet"))
+    assert_sound(tmp_path / "b.parquet")
+    below = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    parquet_bloom.embed("plain.parquet", ["id"], output="c.parquet", filesystem=below)
+    assert (tmp_path / "c.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Filters that are there
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_again_changes_nothing(plain):
+    parquet_bloom.embed(plain, ["id", "name"])
+    before, stat = plain.read_bytes(), plain.stat()
+    report = parquet_bloom.embed(plain, ["name", "id"])
+    assert (report.changed, report.kept, report.num_filters, report.bytes_added) == (False, 6, 0, 0)
+    assert plain.read_bytes() == before
+    assert plain.stat().st_ino == stat.st_ino
+    assert "nothing to add" in str(report)
+
+
+def test_what_is_there_is_kept(plain):
+    parquet_bloom.embed(plain, {"id": 0.5})
+    before, old = body(plain), filters(plain)
+    report = parquet_bloom.embed(plain, ["id", "name"])
+    assert (report.kept, report.num_filters) == (3, 3)
+    assert body(plain).startswith(before)
+    new = filters(plain)
+    assert {key: (new[key].offset, new[key].bitset) for key in old} == {
+        key: (stored.offset, stored.bitset) for key, stored in old.items()
+    }
+    assert_sound(plain)
+
+
+def test_replacing_does_not_let_the_file_grow(plain):
+    sizes = []
+    for fpp in (0.01, 0.5, 0.01):
+        report = parquet_bloom.embed(plain, ["id", "name"], fpp=fpp, replace=True)
+        assert (report.num_filters, report.kept, report.dead_bytes) == (6, 0, 0)
+        sizes.append(plain.stat().st_size)
+        assert_sound(plain)
+    assert sizes[0] == sizes[2] > sizes[1]
+
+
+def test_replacing_some_moves_the_others(plain):
+    """The kept ones stand between those that go: they are moved together with their bits."""
+    parquet_bloom.embed(plain, ["id", "name", "user.key"])
+    old, end = filters(plain), oracle.footer_start(plain.read_bytes())
+    report = parquet_bloom.embed(plain, {"id": 0.5}, replace=True)
+    new = filters(plain)
+    assert new.keys() == old.keys()
+    assert (report.num_filters, report.dead_bytes) == (3, 0)
+    for key, stored in new.items():
+        assert (stored.bitset == old[key].bitset) == (key[1] != "id")
+    shrunk = sum(stored.length for stored in old.values()) - sum(stored.length for stored in new.values())
+    assert oracle.footer_start(plain.read_bytes()) == end - shrunk
+    assert_sound(plain)
+
+
+def test_replacing_adds_what_is_missing(plain):
+    parquet_bloom.embed(plain, ["id"])
+    report = parquet_bloom.embed(plain, ["id", "name"], replace=True)
+    assert report.num_filters == 6
+    assert_sound(plain)
+
+
+@pytest.mark.parametrize("extra", [b"x", b"page indexes" * 9])
+def test_filters_that_cannot_be_cut_off_stay_dead(plain, extra):
+    """What stands behind them is not known to be filters, so nothing of it is moved."""
+    parquet_bloom.embed(plain, ["id", "name"])
+    surgery.with_bytes_before_the_footer(plain, extra)
+    before, old = body(plain), filters(plain)
+    report = parquet_bloom.embed(plain, ["id"], replace=True)
+    assert report.dead_bytes == sum(stored.length for (_, column), stored in old.items() if column == "id")
+    assert "dead bytes" in str(report)
+    assert body(plain).startswith(before)
+    assert_sound(plain)
+    again = parquet_bloom.embed(plain, ["id"], replace=True)  # the new ones stand at the tail
+    assert again.dead_bytes == 0
+    assert body(plain).startswith(before)
+
+
+def test_filters_before_page_indexes_stay_dead(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        make_table(), path, row_group_size=50, write_page_index=True, bloom_filter_options={"id": {"ndv": 50}}
+    )
+    old, before = filters(path), body(path)
+    report = parquet_bloom.embed(path, ["id"], replace=True)
+    assert report.dead_bytes == sum(stored.length for stored in old.values())
+    assert body(path).startswith(before)
+    assert_sound(path)
+    pq.ParquetFile(path).metadata.row_group(0).column(0)
+
+
+def test_filters_between_row_groups(plain):
+    parquet_bloom.embed(plain, ["id"])
+    surgery.with_filter_moved_between_row_groups(plain, "id")
+    assert_sound(plain)
+    old, before = filters(plain), body(plain)
+    assert old[0, "id"].offset < old[1, "id"].offset
+    kept = parquet_bloom.embed(plain, ["id", "name"])
+    assert (kept.kept, kept.dead_bytes) == (3, 0)
+    assert body(plain).startswith(before)
+    assert_sound(plain)
+    report = parquet_bloom.embed(plain, ["id"], replace=True)
+    assert report.dead_bytes == old[0, "id"].length
+    assert_sound(plain)
+
+
+def test_filters_without_a_length(plain):
+    parquet_bloom.embed(plain, ["id", "name"])
+    surgery.without_lengths(plain)
+    assert parquet_bloom.verify(plain, data=True).ok
+    assert parquet_bloom.embed(plain, ["id"]).kept == 3
+    report = parquet_bloom.embed(plain, ["id"], replace=True)
+    assert report.dead_bytes == 0
+    assert all(stored.length for stored in filters(plain).values())  # those that were moved get one
+
+
+def test_a_broken_filter_is_not_kept(plain):
+    parquet_bloom.embed(plain, ["id", "name"])
+
+    def change(footer: oracle.Struct) -> None:
+        oracle.column_metadata(footer, 1, "id").set(oracle.LENGTH, oracle.I32, 40)
+
+    surgery.rewrite_footer(plain, change)
+    message = assert_refused(errors.BrokenFilterError, plain, ["id"], "replace")
+    assert "row group 1, column 'id'" in message
+    parquet_bloom.embed(plain, ["user.key"])  # others are none of its business
+    parquet_bloom.embed(plain, ["id"], replace=True)
+    assert_sound(plain)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Files with little in them
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_no_row_groups(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.ParquetWriter(path, make_table().schema).close()
+    before = path.read_bytes()
+    report = parquet_bloom.embed(path, ["id"])
+    assert (report.changed, report.num_filters) == (False, 0)
+    parquet_bloom.embed(path, ["id"], output=tmp_path / "b.parquet")
+    assert (tmp_path / "b.parquet").read_bytes() == path.read_bytes() == before
+
+
+def test_row_groups_without_rows(tmp_path):
+    path = tmp_path / "a.parquet"
+    with pq.ParquetWriter(path, make_table().schema) as writer:
+        for rows in (0, 5, 0):
+            writer.write_table(make_table(5)[:rows])
+    report = parquet_bloom.embed(path, ["id", "tags"])
+    with_rows = [
+        i for i in range(pq.read_metadata(path).num_row_groups) if pq.read_metadata(path).row_group(i).num_rows
+    ]
+    assert {f.row_group for f in report.filters} == set(with_rows)
+    assert_sound(path)
+    assert not parquet_bloom.embed(path, ["id", "tags"]).changed
+
+
+NOTHING = {
+    "nulls": pa.array([None, None], pa.int64()),
+    "empty lists": pa.array([[], None], pa.list_(pa.string())),
+    "lists of nulls": pa.array([[None], [None]], pa.list_(pa.string())),
+    "null structs": pa.array([None, {"a": None}], pa.struct([("a", pa.int32())])),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_nothing_but_nulls(tmp_path, name):
+    """The footer says so: the filter is empty, and everyone can know why."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"c": NOTHING[name]}), path)
+    report = parquet_bloom.embed(path, ["c"])
+    assert [f.num_bytes for f in report.filters] == [32]
+    assert_sound(path)
+    assert not parquet_bloom.embed(path, ["c"]).changed
+    assert parquet_bloom.embed(path, ["c"], replace=True).num_filters == 1
+
+
+@pytest.mark.parametrize("name", [*NOTHING, "null type"])
+def test_nothing_but_nulls_and_the_footer_does_not_tell(tmp_path, name):
+    """An empty filter would be one that nobody may trust, so there is none; and asking again is no error."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"c": NOTHING.get(name, pa.nulls(2)), "d": [1, 2]}), path, write_statistics=False)
+    before = path.read_bytes()
+    for _ in range(2):
+        report = parquet_bloom.embed(path, ["c"])
+        assert (report.changed, report.num_filters, report.bytes_added) == (False, 0, 0)
+        assert path.read_bytes() == before
+    report = parquet_bloom.embed(path, ["c", "d"])
+    assert [f.column for f in report.filters] == ["d"]
+    assert_sound(path)
+
+
+def test_an_empty_filter_over_nulls(tmp_path):
+    """As pyarrow writes it, where the footer does not tell that there is nothing: the values do."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"c": pa.array([None, None], pa.int64()), "d": [1, 2]})
+    options = {"c": {"ndv": 2}, "d": {"ndv": 2}}
+    pq.write_table(table, path, write_statistics=False, bloom_filter_options=options)
+    assert len(filters(path)) == 2
+    assert not parquet_bloom.verify(path).ok
+    assert parquet_bloom.verify(path, data=True).ok
+    assert (parquet_bloom.embed(path, ["c"]).kept, len(filters(path))) == (1, 2)
+    report = parquet_bloom.embed(path, ["c"], replace=True)
+    assert (report.changed, report.num_filters) == (True, 0)
+    assert list(filters(path)) == [(0, "d")]
+    assert parquet_bloom.verify(path).ok
+
+
+def test_an_empty_filter_over_values(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"c": [1, 2]}), path, write_statistics=False, bloom_filter_options={"c": {"ndv": 2}})
+    (stored,) = filters(path).values()
+    data = bytearray(path.read_bytes())
+    start = stored.offset + stored.header_size
+    data[start : start + len(stored.bitset)] = bytes(len(stored.bitset))
+    path.write_bytes(data)
+    assert_refused(errors.BrokenFilterError, path, ["c"], "no bit is set")
+    parquet_bloom.embed(path, ["c"], replace=True)
+    assert_sound(path)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Types whose values are easily lost
+# ------------------------------------------------------------------------------------------------------------
+
+
+def only_bitset(path: Path) -> bytes:
+    (stored,) = filters(path).values()
+    return stored.bitset
+
+
+def test_int96_from_the_first_day_to_the_last(tmp_path):
+    """Of which pyarrow shows other values: what is hashed are the twelve bytes that are stored."""
+    path = tmp_path / "a.parquet"
+    moments = [
+        dt.datetime(1, 1, 1),
+        dt.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+        dt.datetime(1969, 12, 31, 23),
+        None,
+    ]
+    table = pa.table({"t": pa.array(moments, pa.timestamp("us"))})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    parquet_bloom.embed(path, ["t"])
+    plain = [oracle.plain(moment, "INT96") for moment in moments if moment]
+    assert only_bitset(path) == OracleFilter.of(32, plain).to_bytes()
+    with parquet_bloom.open(path) as file:
+        made = file.filter(0, "t")
+        assert made.check(table["t"]).all()
+        assert all(moment in made for moment in moments)
+        assert dt.datetime(1754, 8, 30, 22, 43, 41, 128654) not in made  # what pyarrow makes of the first
+    assert_sound(path)
+
+
+def test_int96_that_is_no_time_of_day(tmp_path):
+    """Nanoseconds past midnight: readers show the next day, under which no filter would find it."""
+    path = tmp_path / "a.parquet"
+    raw = [struct.pack("<qi", nanos, 2_440_588) for nanos in (0, 86_400 * 10**9)]
+    pq.write_table(pa.table({"t": pa.array(raw, pa.binary(12))}), path)
+    surgery.relabel(path, "t", None, physical=3)
+    surgery.rewrite_footer(path, lambda footer: surgery.schema_element(footer, "t").pop(2))
+    message = assert_refused(errors.UnreadableColumnError, path, ["t"], "time of day")
+    assert "row group 0, column 't'" in message
+
+
+@pytest.mark.parametrize("surplus", [0, 1, 20])
+def test_decimals_longer_than_needed(tmp_path, surplus):
+    """What is hashed is what is stored; a probe tries all lengths."""
+    path = tmp_path / "a.parquet"
+    values = [Decimal("1.25"), Decimal("-1.25"), Decimal("0.00"), Decimal("99999.99")]
+    raw = [
+        int(v * 100).to_bytes(len(oracle.stored(v, "BYTE_ARRAY", scale=2)) + surplus, "big", signed=True)
+        for v in values
+    ]
+    pq.write_table(pa.table({"d": pa.array(raw, pa.binary())}), path)
+    surgery.relabel(path, "d", surgery.decimal_annotation(9, 2))
+    parquet_bloom.embed(path, ["d"])
+    assert only_bitset(path) == OracleFilter.of(len(only_bitset(path)), raw).to_bytes()
+    with parquet_bloom.open(path) as file:
+        made = file.filter(0, "d")
+        assert made.check(values).all()
+    for value in values if surplus < 10 else ():  # pyarrow reads no more than 16 bytes
+        assert pq.read_table(path)["d"].to_pylist() == values
+        assert parquet_bloom.read_table(path, [("d", "=", value)])["d"].to_pylist() == [value]
+    assert parquet_bloom.verify(path, data=True).ok
+
+
+@pytest.mark.parametrize("length", [0, 33, 100])
+def test_decimals_that_no_probe_would_find(tmp_path, length):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"d": pa.array([b"\x05", bytes(length)], pa.binary())}), path)
+    surgery.relabel(path, "d", surgery.decimal_annotation(9, 2))
+    assert_refused(errors.UnreadableColumnError, path, ["d"], "bytes")
+
+
+@pytest.mark.parametrize(
+    ("bits", "signed", "value"), [(8, True, 200), (8, True, -129), (16, False, -1), (8, False, 256)]
+)
+def test_integers_outside_of_their_type(tmp_path, bits, signed, value):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"i": pa.array([5, value], pa.int32())}), path)
+    surgery.relabel(path, "i", surgery.integer_annotation(bits, signed))
+    assert_refused(errors.UnreadableColumnError, path, ["i"], "outside its type")
+
+
+@pytest.mark.parametrize("arrow_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("values", [[0.0, 1.5], [-0.0, 1.5], [1.5, 2.5], [float("nan"), 1.5]])
+def test_zeros_and_halves(tmp_path, arrow_type, values):
+    """Both zeros where one is; float16 also as float32, as DuckDB looks for it."""
+    path = tmp_path / "a.parquet"
+    array = pa.array(np.array(values)).cast(arrow_type)
+    pq.write_table(pa.table({"f": array}), path)
+    report = parquet_bloom.embed(path, ["f"])
+    assert report.filters[0].ndv == 2
+    form = {16: "<e", 32: "<f", 64: "<d"}[arrow_type.bit_width]
+    forms = {form, "<f"} if form == "<e" else {form}
+    with_zeros = values + [0.0, -0.0] * (0.0 in values)
+    stored = array.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[arrow_type.bit_width]).to_numpy()
+    plain = {raw.tobytes() for raw in stored} | {struct.pack(f, v) for f in forms for v in with_zeros if v == v}
+    if form == "<e":
+        plain |= {raw.tobytes() for raw in array.cast(pa.float32()).to_numpy()}
+    assert only_bitset(path) == OracleFilter.of(len(only_bitset(path)), plain).to_bytes()
+    assert_sound(path)
+
+
+def test_many_halves_are_counted_once(tmp_path):
+    """Their float32 forms too: a filter over all 65,536 of them, many times over, is not eight times too large."""
+    path = tmp_path / "a.parquet"
+    values = np.tile(np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16), 12)
+    pq.write_table(pa.table({"h": pa.array(values)}), path)
+    report = parquet_bloom.embed(path, {"h": {"power_of_two": False}})
+    assert report.filters[0].ndv == 0x7C00
+    assert report.filters[0].num_bytes == oracle.smallest_num_bytes(2 * 0x7C00 + 2, 0.01, False)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "problem"),
+    [
+        (["nope"], errors.UnknownColumnError, "no such column"),
+        (["id", "nope"], errors.UnknownColumnError, "nope"),
+        (["ID"], errors.UnknownColumnError, "no such column"),
+        (["user"], errors.UnknownColumnError, "several columns: user.key, user.home.city"),
+        (["map"], errors.UnknownColumnError, "several columns"),
+        (["tags", "tags.list.element"], errors.UnknownColumnError, "named twice"),
+        (["flag"], errors.UnsupportedTypeError, "BOOLEAN"),
+        (["id", "flag"], errors.UnsupportedTypeError, "column 'flag'"),
+    ],
+)
+def test_columns_that_get_none(plain, columns, kind, problem):
+    assert str(plain) in assert_refused(kind, plain, columns, problem)
+
+
+@pytest.mark.parametrize("columns", [(), ("id",), ("name",)])
+@pytest.mark.parametrize("plaintext_footer", [True, False])
+def test_encrypted_files(tmp_path, columns, plaintext_footer):
+    path = surgery.encrypted(
+        tmp_path / "a.parquet",
+        make_table().select(["id", "name"]),
+        plaintext_footer=plaintext_footer,
+        columns=columns or ("name",),
+    )
+    for replace in (False, True):
+        assert_refused(
+            errors.EncryptedFileError,
+            path,
+            ["id"],
+            "signed" if plaintext_footer else "encrypted",
+            replace=replace,
+        )
+    assert_refused(errors.EncryptedFileError, path, ["id"], "footer", output=tmp_path / "out.parquet")
+
+
+def test_data_in_another_file(plain):
+    surgery.in_another_file(plain, "id")
+    assert_refused(errors.UnreadableColumnError, plain, ["id"], "another file")
+    parquet_bloom.embed(plain, ["name"])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"PAR1PAR1", b"x" * 100, b"PAR1" + b"\xff\xff\xff\x7fPAR1", b"ORC" * 9]
+)
+def test_files_that_are_not_parquet(tmp_path, content):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(content)
+    for call in (
+        lambda: parquet_bloom.embed(path, ["id"]),
+        lambda: parquet_bloom.open(path),
+        lambda: parquet_bloom.verify(path),
+        lambda: parquet_bloom.prune(path, "id = 1"),
+    ):
+        with pytest.raises((errors.NotParquetError, errors.TruncatedFileError, errors.MalformedFooterError)) as caught:
+            call()
+        assert str(path) in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_every_truncation_is_refused(plain):
+    data = plain.read_bytes()
+    cut = plain.with_name("cut.parquet")
+    for length in [*range(0, len(data), 997), *range(len(data) - 12, len(data))]:
+        cut.write_bytes(data[:length])
+        with pytest.raises(errors.ParquetBloomError):
+            parquet_bloom.embed(cut, ["id"])
+        assert cut.read_bytes() == data[:length]
+
+
+def test_pages_that_cannot_be_decoded(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(make_table(), path, row_group_size=40, use_dictionary=False, compression="zstd")
+    data = bytearray(path.read_bytes())
+    metadata = oracle.column_metadata(oracle.read_footer(path), 1, "name")
+    start = surgery.first_byte(metadata) + 40
+    data[start : start + 60] = b"\xaa" * 60
+    path.write_bytes(data)
+    message = assert_refused(errors.UnreadableColumnError, path, ["id", "name"], "cannot be read")
+    assert "row group 1, column 'name'" in message
+    parquet_bloom.embed(path, ["id"])
+
+
+@pytest.mark.parametrize("marker", ["_delta_log", "_spark_metadata", ".hoodie", "metadata/v1.metadata.json"])
+def test_files_of_tables(plain, marker):
+    folder = plain.parent / "table"
+    (folder / "day=1").mkdir(parents=True)
+    inside = folder / "day=1" / "a.parquet"
+    inside.write_bytes(plain.read_bytes())
+    place = folder / marker
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("{}") if place.suffix else place.mkdir()
+    assert_refused(errors.ManagedTableError, inside, ["id"], "table|stream|sizes")
+    with pytest.raises(errors.ManagedTableError):
+        parquet_bloom.embed(plain, ["id"], output=inside)
+    assert inside.read_bytes() == plain.read_bytes()
+
+
+def test_files_that_are_not_there(tmp_path):
+    for path in (tmp_path / "none.parquet", tmp_path):
+        with pytest.raises(errors.StorageError):
+            parquet_bloom.embed(path, ["id"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_of_one_name(tmp_path):
+    """A dotted name and a struct's leaf: no one knows which is meant, but other columns go on."""
+    path = tmp_path / "a.parquet"
+    table = pa.table([pa.array([1, 2]), pa.array([{"b": 3}, {"b": 4}]), pa.array([5, 6])], names=["a.b", "a", "c"])
+    pq.write_table(table, path, bloom_filter_options={"a.b": {"ndv": 10}})
+    assert len(list(parquet_bloom.open(path).chunks())) == 2
+    assert parquet_bloom.verify(path, data=True).ok
+    assert_refused(errors.UnknownColumnError, path, ["a.b"], "several columns")
+    parquet_bloom.embed(path, ["c"], replace=True)
+    assert parquet_bloom.verify(path, data=True).ok
+    assert len(list(parquet_bloom.open(path).chunks())) == 3
+
+
+def test_thousands_of_columns_take_no_time(tmp_path):
+    """Names are looked up, not searched for: this took a minute once."""
+    path = tmp_path / "a.parquet"
+    names = [f"c{i}" for i in range(3000)]
+    pq.write_table(pa.table({name: [i] for i, name in enumerate(names)}), path)
+    started = time.process_time()
+    assert parquet_bloom.embed(path, names).num_filters == 3000
+    assert parquet_bloom.embed(path, names[:5], replace=True).num_filters == 5
+    assert time.process_time() - started < 20
+    assert parquet_bloom.verify(path).ok
+
+
+@pytest.mark.parametrize("name", ["a.b", "", ".", " ", "a\nb", "list", "日本", b"\xff\xfe"], ids=repr)
+def test_odd_names(tmp_path, name):
+    """Even one that is no text, which pyarrow cannot show: the values are read all the same."""
+    path = tmp_path / "a.parquet"
+    raw = name if isinstance(name, bytes) else name.encode()
+    pq.write_table(pa.table({"x": ["a", "b"], "y": [1, 2]}), path)
+
+    def rename(footer: oracle.Struct) -> None:
+        surgery.schema_element(footer, "x").set(4, oracle.BINARY, raw)
+        for _, metadata in surgery.each_chunk(footer, "x"):
+            metadata.set(3, oracle.LIST, oracle.Many(oracle.BINARY, [raw]))
+
+    surgery.rewrite_footer(path, rename)
+    shown = raw.decode("utf-8", "replace")
+    report = parquet_bloom.embed(path, [shown])
+    assert [f.column for f in report.filters] == [shown]
+    assert parquet_bloom.verify(path, data=True).ok
+    with parquet_bloom.open(path) as file:
+        assert file.filter(0, shown).check(["a", "b", "c"]).tolist() == [True, True, False]

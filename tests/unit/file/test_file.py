@@ -1,0 +1,317 @@
+"""`open`: what a file's footer and filters say, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.oracle import oracle
+from support.writers import surgery
+
+import parquet_bloom
+from parquet_bloom import SplitBlockBloomFilter, errors
+from parquet_bloom.errors import BrokenFilterError
+from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES, read_header, write_header
+from parquet_bloom.metadata.footer import footer_span
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Three row groups; pyarrow's filters on `i` and on a list's leaf, none on the others."""
+    table = pa.table(
+        {
+            "i": pa.array(range(300), pa.int32()),
+            "s": pa.array([f"s{i}" for i in range(300)]),
+            "l": pa.array([[{"x": i}] for i in range(300)]),
+            "b": pa.array([i % 2 == 0 for i in range(300)]),
+        }
+    )
+    options = {"i": {"ndv": 100, "fpp": 0.001}, "l.list.element.x": {"ndv": 100}}
+    target = tmp_path / "a.parquet"
+    pq.write_table(table, target, row_group_size=100, bloom_filter_options=options)
+    return target
+
+
+def test_what_is_in_the_file(path):
+    with parquet_bloom.open(path) as file:
+        assert file.path == str(path)
+        assert file.num_row_groups == 3
+        assert list(file.row_groups) == [0, 1, 2]
+        assert file.columns == ["i", "s", "l.list.element.x", "b"]
+        assert str(file.column_type("i")) == "INT32"
+        assert str(file.column_type("l")) == "INT64"
+        assert repr(file) == f"<BloomFile {str(path)!r}: 3 row groups, 4 columns>"
+        chunks = list(file.chunks())
+        assert [(c.row_group, c.column) for c in chunks] == [
+            (g, c) for g in range(3) for c in ("i", "l.list.element.x")
+        ]
+        assert [(c.row_group, c.column) for c in file.chunks([2], ["i"])] == [(2, "i")]
+        assert list(file.chunks(columns=["s"])) == []
+        assert file.chunk(0, "s") is None
+
+
+def test_what_a_filter_says(path):
+    with parquet_bloom.open(path) as file:
+        for chunk in file.chunks():
+            stored = oracle.filters(path)[chunk.row_group, chunk.column]
+            exact = oracle.OracleFilter(len(stored.bitset), stored.bitset)
+            assert (chunk.offset, chunk.length) == (stored.offset, stored.length)
+            assert chunk.header.num_bytes == chunk.num_bytes == len(stored.bitset)
+            assert (chunk.header.algorithm, chunk.header.hash, chunk.header.compression) == (
+                "BLOCK",
+                "XXHASH",
+                "UNCOMPRESSED",
+            )
+            assert chunk.header.header_bytes == stored.header_size
+            assert chunk.num_blocks == len(stored.bitset) // 32
+            assert chunk.fill == pytest.approx(exact.fill)
+            assert chunk.fpp == pytest.approx(exact.fpp)
+            assert chunk.ndv_estimate == pytest.approx(100, rel=0.1)
+            assert chunk.problem is None
+            assert chunk.filter.to_bytes() == stored.bitset
+            assert (
+                repr(chunk)
+                == f"<ChunkFilter row group {chunk.row_group}, column '{chunk.column}', offset {chunk.offset}>"
+            )
+
+
+def test_filters_are_bound_to_their_column(path):
+    with parquet_bloom.open(path) as file:
+        found = file.filter(1, "i")
+        assert isinstance(found, SplitBlockBloomFilter)
+        assert found.readonly
+        assert str(found.column_type) == "INT32"
+        assert found.check(pa.array(range(100, 200))).all()  # int64 values, coerced
+        assert found.check(pa.array(range(1000))).sum() < 110
+        assert 2**40 not in found
+        with pytest.raises(errors.FilterTypeError):
+            found.check(["x"])
+        assert file.filter(0, "l").check([5]).all()
+
+
+def test_what_is_not_there(path):
+    with parquet_bloom.open(path) as file:
+        with pytest.raises(errors.MissingFilterError, match="row group 0, column 's': no filter"):
+            file.filter(0, "s")
+        for name in ("nope", "I", "l.list", "l.list.element.y", ""):
+            if name == "l.list":
+                assert file.filter(0, name).num_bytes
+                continue
+            with pytest.raises(errors.UnknownColumnError, match="no such column"):
+                file.filter(0, name)
+        for row_group in (3, -1, 10**9):
+            with pytest.raises(errors.UnknownColumnError, match="the file has 3"):
+                file.filter(row_group, "i")
+        with pytest.raises(errors.UnknownColumnError):
+            list(file.chunks(columns=["nope"]))
+        with pytest.raises(errors.UnknownColumnError):
+            list(file.chunks(row_groups=[5]))
+
+
+def test_nothing_is_read_before_it_is_asked_for(path):
+    """Footer at once; headers and bitsets one by one."""
+    with parquet_bloom.open(path) as file:
+        reads: list[tuple[int, int]] = []
+        read_at = file.source.read_at
+        file.source.read_at = lambda offset, length: reads.append((offset, length)) or read_at(offset, length)  # type: ignore[method-assign]
+        chunks = list(file.chunks())
+        assert [chunk.offset for chunk in chunks]
+        assert reads == []
+        assert chunks[0].header_problem is None
+        assert sum(length for _, length in reads) <= MAX_HEADER_BYTES
+        assert chunks[0].filter.num_bytes
+        assert len(reads) == 2
+        _ = chunks[0].fill, chunks[0].filter, chunks[0].header
+        assert len(reads) == 2
+
+
+def test_values_that_are_known_to_be_there(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"v": [1, None], "n": pa.array([None, None], pa.int32())})
+    pq.write_table(table, path)
+    with parquet_bloom.open(path) as file:
+        assert file.has_values(0, "v") is True
+        assert file.has_values(0, "n") is False
+    surgery.without_statistics(path)
+    with parquet_bloom.open(path) as file:
+        assert file.has_values(0, "v") is None
+        assert file.has_values(0, "n") is None
+
+
+def test_a_shared_place_is_a_doubt_in_both(path):
+    """Two chunks that point to the same bytes, of one column's name or of two."""
+
+    def change(footer: oracle.Struct) -> None:
+        theirs = oracle.column_metadata(footer, 0, "i")
+        ours = oracle.column_metadata(footer, 1, "i")
+        for number in (oracle.OFFSET, oracle.LENGTH):
+            ours[number] = theirs[number]
+
+    surgery.rewrite_footer(path, change)
+    with parquet_bloom.open(path) as file:
+        problems = [file.chunk(group, "i").problem for group in range(3)]
+    assert "row group 1" in problems[0]
+    assert "row group 0" in problems[1]
+    assert problems[2] is None
+
+
+def test_files_elsewhere(path):
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/lake/a.parquet", path.read_bytes())
+    with parquet_bloom.open("/lake/a.parquet", filesystem=memory) as file:
+        assert file.filter(0, "i").check([5]).all()
+
+
+def test_a_closed_file_is_closed(path):
+    file = parquet_bloom.open(path)
+    chunk = next(iter(file.chunks()))
+    file.close()
+    file.close()
+    with pytest.raises((errors.ParquetBloomError, ValueError, OSError)):
+        _ = chunk.filter
+
+
+def test_every_byte_of_a_filters_header_matters_or_is_doubted(path):
+    """A header changed in one byte: unusable, or as good as before; nothing else is ever raised."""
+    data = path.read_bytes()
+    stored = oracle.filters(path)[0, "i"]
+    target = path.with_name("changed.parquet")
+    for position in range(stored.header_size):
+        for byte in (0, 1, 0x15, 0x1C, 0x7F, 0x80, 0xFF):
+            changed = bytearray(data)
+            changed[stored.offset + position] = byte
+            target.write_bytes(changed)
+            with parquet_bloom.open(target) as file:
+                chunk = file.chunk(0, "i")
+                if chunk.problem is None:
+                    assert chunk.filter.to_bytes() == stored.bitset
+                else:
+                    with pytest.raises(BrokenFilterError):
+                        _ = chunk.filter
+
+
+def assert_one_line(error: Exception) -> None:
+    assert "\n" not in str(error)
+
+
+def test_mutated_files_give_one_kind_of_error(path):
+    """Whatever is done to a file's last bytes: open, walk, prune and verify end in an error of ours or none."""
+    data = path.read_bytes()
+    target = path.with_name("changed.parquet")
+    start = oracle.footer_start(data) - 200
+    rng = random.Random(11)
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(rng.choice((1, 2, 6))):
+            changed[rng.randrange(start, len(data) - 4)] = rng.choice((0, 1, 0x15, 0x7F, 0xFF, rng.randrange(256)))
+        target.write_bytes(changed)
+        for call in (
+            lambda: [(chunk.problem, chunk.problem or chunk.fpp) for chunk in parquet_bloom.open(target).chunks()],
+            lambda: parquet_bloom.prune(target, "i = 5 AND s = 'x'"),
+            lambda: parquet_bloom.verify(target),
+            lambda: parquet_bloom.embed(target, ["s"], output=path.with_name("out.parquet")),
+        ):
+            try:
+                call()
+            except errors.ParquetBloomError as error:
+                assert_one_line(error)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The parts
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_bytes", [32, 64, 100, 2**20, 2**27, 2**31 - 1])
+def test_headers(num_bytes):
+    data = write_header(num_bytes)
+    assert data == oracle.write_struct(oracle.filter_header(num_bytes))
+    header = read_header(data + b"bitset")
+    assert (header.num_bytes, header.header_bytes, header.problem) == (num_bytes, len(data), None)
+    for length in range(len(data)):
+        with pytest.raises(BrokenFilterError):
+            read_header(data[:length])
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        (oracle.filter_header(64, algorithm=2), "algorithm is unknown"),
+        (oracle.filter_header(64, hash_function=3), "hash is unknown"),
+        (oracle.filter_header(64, compression=2), "compression is unknown"),
+        (oracle.filter_header(0), "0 bytes"),
+        (oracle.filter_header(31), "31 bytes"),
+        (oracle.filter_header(-64), "-64 bytes"),
+        (oracle.filter_header(2**31), "less than 2 GiB"),
+        (oracle.filter_header(2**40), "less than 2 GiB"),
+    ],
+)
+def test_headers_that_cannot_be_used(header, problem):
+    assert problem in read_header(oracle.write_struct(header)).problem
+
+
+def test_unions_with_more_than_one_member():
+    both = oracle.Struct({1: (oracle.STRUCT, oracle.Struct()), 2: (oracle.STRUCT, oracle.Struct())})
+    for field in (2, 3, 4):
+        for order in (1, -1):
+            header = oracle.filter_header(64)
+            header[field] = (oracle.STRUCT, oracle.Struct(list(both.items())[::order]))
+            assert "unknown" in read_header(oracle.write_struct(header)).problem
+        header[field] = (oracle.STRUCT, oracle.Struct())
+        assert "empty" in read_header(oracle.write_struct(header)).problem
+        header[field] = (oracle.I32, 1)
+        with pytest.raises(BrokenFilterError, match="lacks"):
+            read_header(oracle.write_struct(header))
+        del header[field]
+        with pytest.raises(BrokenFilterError, match="lacks"):
+            read_header(oracle.write_struct(header))
+
+
+@given(st.binary(max_size=300))
+def test_noise_is_no_header(data):
+    try:
+        header = read_header(data)
+    except BrokenFilterError as error:
+        assert_one_line(error)
+    else:
+        assert 0 < header.header_bytes <= len(data)
+
+
+def test_mutated_headers():
+    rng = random.Random(4)
+    good = write_header(2**20)
+    for _ in range(5000):
+        data = bytearray(good + rng.randbytes(rng.choice((0, 20, 300))))
+        for _ in range(rng.choice((1, 2, 5))):
+            data[rng.randrange(len(data))] = rng.choice((0, 0x19, 0x1B, 0x1C, 0xFC, 0xFF, rng.randrange(256)))
+        with contextlib.suppress(BrokenFilterError):
+            read_header(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("tail", "size", "kind"),
+    [
+        (b"", 0, errors.NotParquetError),
+        (b"PAR1", 4, errors.NotParquetError),
+        (b"\x00\x00\x00\x00PAR1", 8, errors.NotParquetError),
+        (b"\x00\x00\x00\x00PAR2", 100, errors.NotParquetError),
+        (b"\x00\x00\x00\x00PARE", 100, errors.EncryptedFileError),
+        (b"\xff\xff\xff\xffPAR1", 100, errors.TruncatedFileError),
+        (b"\x59\x00\x00\x00PAR1", 100, errors.TruncatedFileError),
+    ],
+)
+def test_ends_of_files(tail, size, kind):
+    with pytest.raises(kind):
+        footer_span(tail, size)
+
+
+def test_where_a_footer_lies():
+    assert footer_span(b"anything before\x58\x00\x00\x00PAR1", 100) == (4, 88)
+    assert footer_span(b"\x00\x00\x00\x00PAR1", 12) == (4, 0)

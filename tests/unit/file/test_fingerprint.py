@@ -1,0 +1,366 @@
+"""What a file is known by: the same after its filters came and went, another after anything else changed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.oracle import oracle
+from support.oracle.oracle import BINARY, I64, Struct
+from support.writers import surgery
+
+import parquet_bloom
+from parquet_bloom import errors
+from parquet_bloom.file import fingerprint
+from parquet_bloom.file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
+from parquet_bloom.metadata.footer import Footer
+
+ROWS, GROUPS = 300, 3
+FILTERS = [
+    {},
+    {"bloom_filter_options": {"name": {"ndv": 40, "fpp": 0.01}}},
+    {"write_page_index": True},
+    {"write_page_index": True, "bloom_filter_options": {"id": {"ndv": 40, "fpp": 0.01}, "key": {}}},
+    {"use_dictionary": False, "compression": "zstd", "write_page_index": True},
+]
+by_writing = pytest.mark.parametrize("options", FILTERS, ids=lambda options: "+".join(options) or "plain")
+
+
+def make_table(shift: int = 0) -> pa.Table:
+    numbers = range(shift, shift + ROWS)
+    return pa.table(
+        {
+            "id": pa.array([number * 7919 for number in numbers], pa.int64()),
+            "name": [None if number % 7 == 0 else f"name {number}" for number in numbers],
+            "user": [{"key": number % 50} for number in numbers],
+            "key": [float(number) for number in numbers],
+        }
+    )
+
+
+def write(path: Path, table: pa.Table | None = None, **options: Any) -> Path:
+    pq.write_table(make_table() if table is None else table, path, **{"row_group_size": ROWS // GROUPS} | options)
+    return path
+
+
+def of_footer(path: Any, **where: Any) -> int:
+    with parquet_bloom.open(path, **where) as file:
+        return footer_fingerprint(file.footer)
+
+
+def of_chunks(path: Any, *columns: str, **where: Any) -> int:
+    with parquet_bloom.open(path, **where) as file:
+        leaves = [file.leaf(name) for name in columns or file.columns]
+        return chunk_bytes_fingerprint(file.source, file.footer, leaves)
+
+
+def both(path: Any, **where: Any) -> tuple[int, int]:
+    return of_footer(path, **where), of_chunks(path, **where)
+
+
+def by_the_oracle(path: Path) -> int:
+    """The footer's fingerprint, by taking the footer apart into fields and writing it without two of them."""
+    footer = oracle.read_footer(path)
+    for _, metadata in surgery.each_chunk(footer):
+        metadata.pop(oracle.OFFSET, None)
+        metadata.pop(oracle.LENGTH, None)
+    return oracle.xxh64(oracle.write_struct(footer))
+
+
+def chunks_by_the_oracle(path: Path, columns: list[str], piece: int) -> int:
+    """The chunks' fingerprint of a small file: every piece's sum, in batches whose sums begin with the one before."""
+    data, metadata = path.read_bytes(), pq.read_metadata(path)
+    heads, pieces = b"", []
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(number)
+            if chunk.path_in_schema not in columns:
+                continue
+            first = chunk.dictionary_page_offset or chunk.data_page_offset
+            stored = data[first : first + chunk.total_compressed_size]
+            heads += struct.pack("<QQQ", group, number, len(stored))
+            pieces += [stored[at : at + piece] for at in range(0, len(stored), piece)]
+    total, batch = oracle.xxh64(heads), []
+    for part in pieces:
+        batch.append(part)
+        if sum(map(len, batch)) > 3 * piece:
+            total = oracle.xxh64(struct.pack(f"<{1 + len(batch)}Q", total, *map(oracle.xxh64, batch)))
+            batch = []
+    if batch:
+        total = oracle.xxh64(struct.pack(f"<{1 + len(batch)}Q", total, *map(oracle.xxh64, batch)))
+    return total
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What filters do not change
+# ------------------------------------------------------------------------------------------------------------
+
+
+@by_writing
+@pytest.mark.parametrize(
+    "embedding",
+    [
+        {"columns": ["id"]},
+        {"columns": ["id", "name", "user.key", "key"]},
+        {"columns": ["name", "key"], "replace": True},
+        {"columns": {"id": 1e-6, "name": {"ndv": 100_000}}, "replace": True},
+        {"columns": ["user.key"], "fpp": 0.0001, "power_of_two": False},
+    ],
+    ids=["one", "all", "replace", "large", "odd"],
+)
+def test_embed_and_drop_change_neither(tmp_path: Path, options: dict[str, Any], embedding: dict[str, Any]) -> None:
+    path = write(tmp_path / "a.parquet", **options)
+    before = both(path)
+    parquet_bloom.embed(path, **embedding)
+    assert both(path) == before
+    assert parquet_bloom.embed(path, ["id", "name"], replace=True, fpp=0.3).changed  # smaller ones
+    assert both(path) == before
+    assert parquet_bloom.drop(path, ["name"]).changed
+    assert both(path) == before
+    parquet_bloom.drop(path)
+    assert not oracle.filters(path)
+    assert both(path) == before
+    parquet_bloom.embed(path, ["key"], output=tmp_path / "b.parquet")
+    assert both(tmp_path / "b.parquet") == before
+
+
+@by_writing
+def test_it_is_the_footer_less_two_fields(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = write(tmp_path / "a.parquet", **options)
+    assert of_footer(path) == by_the_oracle(path)
+    parquet_bloom.embed(path, ["id", "user.key"], replace=True)
+    assert of_footer(path) == by_the_oracle(path)
+
+
+def test_fields_behind_the_filters_place_count_from_the_same_field(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+
+    def add(footer: Struct) -> None:
+        for number, (_, metadata) in enumerate(surgery.each_chunk(footer)):
+            metadata.set(16 + 7 * (number % 4), I64, 5)  # 16 to 37: near and too far for a short header
+
+    surgery.rewrite_footer(path, add)
+    before = both(path)
+    parquet_bloom.embed(path, ["id", "name", "key"])
+    assert both(path) == before
+    parquet_bloom.drop(path)
+    assert both(path) == before
+
+
+def test_filters_without_lengths_count_for_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    before = both(path)
+    parquet_bloom.embed(path, ["id", "name"])
+    surgery.without_lengths(path)
+    assert both(path) == before
+    parquet_bloom.embed(path, ["id"], replace=True)
+    assert both(path) == before
+
+
+def test_embedding_on_s3_changes_neither(s3: Any, tmp_path: Path) -> None:
+    """By both ways: rewritten part by part by the store, and uploaded whole."""
+    rng = np.random.default_rng(3)
+    for key, payload in (("small.parquet", 10), ("large.parquet", 600)):
+        table = pa.table({"id": rng.integers(0, 10**9, 10_000), "bulk": [rng.bytes(payload) for _ in range(10_000)]})
+        path = write(tmp_path / key, table, row_group_size=4000, use_dictionary=False)
+        s3.put(key, path.read_bytes())
+        before = both(path)
+        assert both(s3.url(key), storage_options=s3.storage_options) == before
+        report = parquet_bloom.embed(s3.url(key), ["id"], storage_options=s3.storage_options)
+        assert report.num_filters == 3
+        assert s3.get(key) != path.read_bytes()
+        assert both(s3.url(key), storage_options=s3.storage_options) == before
+        assert parquet_bloom.drop(s3.url(key), storage_options=s3.storage_options).changed
+        assert both(s3.url(key), storage_options=s3.storage_options) == before
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What else changes them
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_other_values_change_both(tmp_path: Path) -> None:
+    first, second = both(write(tmp_path / "a.parquet")), both(write(tmp_path / "b.parquet", make_table(1)))
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+def test_other_values_under_the_very_same_footer_change_the_pages(tmp_path: Path) -> None:
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    tables = [pa.table({"id": pa.array(range(start, start + ROWS), pa.int64())}) for start in (0, 1)]
+    paths = [write(tmp_path / f"{number}.parquet", table, **options) for number, table in enumerate(tables)]
+    assert oracle.read_footer(paths[0]) == oracle.read_footer(paths[1])
+    assert of_footer(paths[0]) == of_footer(paths[1])
+    assert of_chunks(paths[0]) != of_chunks(paths[1])
+
+
+def change_rows(footer: Struct) -> None:
+    footer.set(3, I64, ROWS + 1)
+
+
+def change_writer(footer: Struct) -> None:
+    footer.set(6, BINARY, b"someone else")
+
+
+def change_place(footer: Struct) -> None:
+    for _, metadata in surgery.each_chunk(footer, "name"):
+        metadata.set(9, I64, metadata.value(9) + 1)
+
+
+def change_statistics(footer: Struct) -> None:
+    for _, metadata in surgery.each_chunk(footer, "key"):
+        metadata.pop(surgery.STATISTICS, None)
+
+
+@pytest.mark.parametrize("change", [change_rows, change_writer, change_place, change_statistics])
+def test_any_other_field_changes_the_footers(tmp_path: Path, change: Any) -> None:
+    path = write(tmp_path / "a.parquet")
+    parquet_bloom.embed(path, ["id", "name"])
+    before = of_footer(path)
+    surgery.rewrite_footer(path, lambda footer: None)
+    assert of_footer(path) == before
+    surgery.rewrite_footer(path, change)
+    assert of_footer(path) != before
+
+
+def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -> None:
+    table = make_table().slice(0, 20)
+    path = write(tmp_path / "a.parquet", table, row_group_size=10, write_page_index=True)
+    data = path.read_bytes()
+    metadata = pq.read_metadata(path)
+    inside: set[int] = set()
+    for group in range(metadata.num_row_groups):
+        for number in (0, 3):
+            chunk = metadata.row_group(group).column(number)
+            first = chunk.dictionary_page_offset or chunk.data_page_offset
+            inside |= set(range(first, first + chunk.total_compressed_size))
+    before = of_chunks(path, "id", "key")
+    for place in range(4, oracle.footer_start(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert (of_chunks(path, "id", "key") != before) == (place in inside)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# How the pages are read
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", [1 << 22, 1000, 77, 1])
+def test_pieces_and_batches_are_those_of_the_twin(tmp_path: Path, monkeypatch: Any, piece: int) -> None:
+    path = write(tmp_path / "a.parquet", make_table().slice(0, 60), row_group_size=25)
+    monkeypatch.setattr(fingerprint, "PIECE_BYTES", piece)
+    monkeypatch.setattr(fingerprint, "TOGETHER_BYTES", 4 * piece)
+    assert of_chunks(path, "id") == chunks_by_the_oracle(path, ["id"], piece)
+    assert of_chunks(path, "key", "name") == chunks_by_the_oracle(path, ["name", "key"], piece)
+    assert of_chunks(path, "name", "key", "name") == of_chunks(path, "key", "name") != of_chunks(path, "name")
+
+
+def test_little_is_read_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+    rng = np.random.default_rng(5)
+    path = write(tmp_path / "a.parquet", pa.table({"id": rng.integers(0, 1 << 60, 40_000)}), row_group_size=30_000)
+    monkeypatch.setattr(fingerprint, "PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr(fingerprint, "TOGETHER_BYTES", 1 << 14)
+    with parquet_bloom.open(path) as file:
+        asked = []
+        gather = file.source.gather
+        monkeypatch.setattr(file.source, "gather", lambda *args: asked.append(int(args[1].sum())) or gather(*args))
+        chunk_bytes_fingerprint(file.source, file.footer, file.leaves)
+    assert sum(asked) > 320_000
+    assert max(asked) <= 1 << 14
+
+
+def test_no_rows_no_row_groups_no_columns(tmp_path: Path) -> None:
+    empty = write(tmp_path / "a.parquet", make_table().slice(0, 0))
+    found = both(empty)
+    parquet_bloom.embed(empty, ["id"], output=tmp_path / "b.parquet")
+    assert both(tmp_path / "b.parquet") == found
+    with pq.ParquetWriter(tmp_path / "c.parquet", make_table().schema):
+        pass
+    with parquet_bloom.open(tmp_path / "c.parquet") as file:
+        assert file.num_row_groups == 0
+        assert chunk_bytes_fingerprint(file.source, file.footer, file.leaves) == oracle.xxh64(b"")
+        assert chunk_bytes_fingerprint(file.source, file.footer, []) == oracle.xxh64(b"")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(9, -1), (9, 1 << 40), (9, (1 << 63) - 1), (7, -5), (7, 1 << 40), (7, (1 << 63) - 1), (11, 2)],
+)
+def test_impossible_places_are_named(tmp_path: Path, field: int, value: int) -> None:
+    path = write(tmp_path / "a.parquet")
+
+    def change(footer: Struct) -> None:
+        list(surgery.each_chunk(footer, "name"))[1][1].set(field, I64, value)
+
+    surgery.rewrite_footer(path, change)
+    assert isinstance(of_footer(path), int)
+    with pytest.raises(errors.MalformedFooterError, match=r"a\.parquet: row group 1, column 'name': metadata: its"):
+        of_chunks(path)
+    of_chunks(path, "id")
+
+
+def test_chunks_that_share_their_bytes_are_not_read_again_and_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", compression="none")
+    start = oracle.footer_start(path.read_bytes())
+
+    def change(footer: Struct) -> None:
+        for _, metadata in surgery.each_chunk(footer):
+            metadata.pop(11, None)
+            metadata.set(9, I64, 4)
+            metadata.set(7, I64, start - 4)
+
+    surgery.rewrite_footer(path, change)
+    with pytest.raises(errors.MalformedFooterError, match="more bytes than the file"):
+        of_chunks(path)
+
+
+def test_encrypted_columns_and_those_elsewhere_are_refused(tmp_path: Path) -> None:
+    path = surgery.encrypted(tmp_path / "a.parquet", make_table(), plaintext_footer=True, columns=("name",))
+    assert isinstance(of_footer(path), int)
+    of_chunks(path, "id")
+    with pytest.raises(errors.EncryptedFileError, match="column 'name'"):
+        of_chunks(path, "id", "name")
+    path = surgery.in_another_file(write(tmp_path / "b.parquet"), "key")
+    with pytest.raises(errors.UnreadableColumnError, match="in another file"):
+        of_chunks(path)
+
+
+def test_a_file_cut_while_it_was_open(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", compression="none", use_dictionary=False)
+    with parquet_bloom.open(path) as file:
+        with path.open("r+b") as cut:
+            cut.truncate(100)
+        with pytest.raises(errors.TruncatedFileError):
+            chunk_bytes_fingerprint(file.source, file.footer, file.leaves)
+
+
+def test_damaged_footers_end_in_named_errors() -> None:
+    sink = io.BytesIO()
+    pq.write_table(make_table().slice(0, 20), sink, bloom_filter_options={"id": {"ndv": 10}})
+    data = sink.getvalue()
+    start = oracle.footer_start(data)
+    footer = data[start:-8]
+    whole = footer_fingerprint(Footer(footer, start))
+    rng = np.random.default_rng(11)
+    found = 0
+    for _ in range(2000):
+        damaged = bytearray(footer)
+        for place in rng.integers(0, len(footer), rng.integers(1, 4)):
+            damaged[place] ^= int(rng.integers(1, 256))
+        if rng.random() < 0.3:
+            del damaged[rng.integers(0, len(damaged)) :]
+        with contextlib.suppress(errors.ParquetBloomError):
+            found += footer_fingerprint(Footer(bytes(damaged), start)) != whole
+    assert found > 100

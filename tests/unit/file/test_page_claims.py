@@ -1,0 +1,116 @@
+"""Headers of pages are followed through whole column chunks, however long they are and however the bytes come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from support.oracle.oracle import varint
+
+import parquet_bloom
+from parquet_bloom import storage
+from parquet_bloom.file import values
+from parquet_bloom.file.page_claims import CheckedPages, PageClaimError, require_pages
+
+MIB = 1 << 20
+ROWS = 200_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Column chunks of several MiB, dictionaries and both versions of pages; texts that stand in headers, too."""
+    place = tmp_path_factory.mktemp("claims") / "a.parquet"
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "k": rng.integers(0, 2**62, ROWS),
+            "few": rng.integers(0, 5000, ROWS),
+            "long": [f"{key:x}" * 40 if key % 20 == 0 else None for key in rng.integers(0, 2**62, ROWS)],
+            "list": pa.array([[int(key)] * (key % 3) for key in rng.integers(0, 2**40, ROWS)]),
+        }
+    )
+    options = {"compression": "none", "data_page_size": 100_000, "use_dictionary": ["few"], "row_group_size": ROWS}
+    pq.write_table(table, place, **options, data_page_version="2.0")
+    return place
+
+
+def spans(path: Path) -> list[tuple[int, int, int]]:
+    group = pq.read_metadata(path).row_group(0)
+    found = []
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
+        found.append((start, start + chunk.total_compressed_size, chunk.num_values))
+    return found
+
+
+def test_good_pages(path: Path) -> None:
+    with storage.open_source(path) as source:
+        for start, end, num_values in spans(path):
+            require_pages(source, start, end, num_values)
+            with pytest.raises(PageClaimError, match=r"claims \d+ bytes where there are \d+$"):
+                require_pages(source, start, end - 1, num_values)
+            with pytest.raises(PageClaimError, match="there is no page at"):
+                require_pages(source, start + 1, end, num_values)
+            require_pages(source, start, end + 100, num_values)  # behind the last value nothing is a page
+
+
+@pytest.mark.parametrize("step", [1, 7, 100, 4096, MIB, 1 << 26])
+def test_as_they_come_by(step: int, path: Path) -> None:
+    def read(start: int, end: int, num_values: int, upto: int) -> None:
+        with storage.open_source(path) as source, CheckedPages(source.arrow_file(), start, end, num_values) as pages:
+            pages.seek(start)
+            while pages.tell() < upto:
+                assert pages.read(min(step, upto - pages.tell()))
+
+    for start, end, num_values in spans(path):
+        upto = start + min(end - start, max(step * 3000, 10_000))
+        if step < 100:
+            upto = min(upto, start + 3000 * step)
+        read(start, end, num_values, upto)
+        if upto == end:
+            with pytest.raises(PageClaimError, match="claims"):
+                read(start, end - 1, num_values, end - 1)
+        with pytest.raises(PageClaimError, match=r"there is no page at|claims"):
+            read(start + 1, start + 1 + 20_000, num_values, start + 20_001)
+
+
+def test_pages_that_are_passed_over(path: Path) -> None:
+    (start, end, num_values), *_ = spans(path)
+    with storage.open_source(path) as source, CheckedPages(source.arrow_file(), start, end, num_values) as pages:
+        pages.seek(start + 10)
+        with pytest.raises(PageClaimError, match="not read in order"):
+            pages.read(10)
+
+
+def test_filters_are_the_same_however_a_chunk_is_read(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = ["k", "few", "long", "list.list.element"]
+    written = []
+    for whole, distant in ((values.WHOLE_BYTES, False), (0, False), (1 << 40, False), (0, True), (1 << 40, True)):
+        monkeypatch.setattr(values, "WHOLE_BYTES", whole)
+        monkeypatch.setattr(values, "DISTANT_BUFFER_BYTES", whole or MIB)
+        target = tmp_path / f"{len(written)}.parquet"
+        filesystem = SubTreeFileSystem("/", LocalFileSystem()) if distant else None
+        parquet_bloom.embed(str(path), columns, output=str(target), filesystem=filesystem)
+        written.append(target.read_bytes())
+    assert all(data == written[0] for data in written)
+
+
+def test_behind_the_last_page_nothing_is_looked_at(tmp_path: Path) -> None:
+    """A footer that counts a value too many: pyarrow reads such a file."""
+    path = tmp_path / "a.parquet"
+    lists = pa.array([[number, number] for number in range(200_000)])
+    pq.write_table(pa.table({"a": lists, "b": lists}), path, compression="none", use_dictionary=False)
+    data = path.read_bytes()
+    told = varint(400_000 << 1)
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    assert footer.count(told) >= 2
+    path.write_bytes(data.replace(footer, footer.replace(told, varint(400_001 << 1))))
+    assert pq.ParquetFile(path, buffer_size=1 << 17).read().num_rows == 200_000
+    assert parquet_bloom.embed(path, ["a.list.element", "b.list.element"]).num_filters == 2

@@ -1,0 +1,384 @@
+"""Many filters asked for a few values: what is read for it, and what is said of those that cannot be asked."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.malformed import malformed
+from support.servers.counted import CountedFileSystem
+from support.writers import surgery
+
+import parquet_bloom
+from parquet_bloom.core.sizing import size_for
+from parquet_bloom.file import probing
+from parquet_bloom.file.facts import facts_of
+from parquet_bloom.file.probing import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
+from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.metadata.filter_header import write_header
+from parquet_bloom.prune import plan
+from parquet_bloom.prune.evidence import has_broken_filter
+
+HEADER = 256  # bytes that are read of each header
+BIG = 1 << 17
+HEAD = len(write_header(BIG))
+HALF_FULL = [np.random.default_rng(i).bytes(BIG) for i in range(4)]
+KEY = np.array([0x123456789ABCDEF0], np.uint64)
+
+
+def opened(path: Path, **options: Any) -> tuple[BloomFile, CountedFileSystem]:
+    remote = CountedFileSystem({"a": path.read_bytes()}, **options)
+    return forgetful(parquet_bloom.open("a", remote)), remote
+
+
+def forgetful(file: BloomFile) -> BloomFile:
+    """The file without what came along with its footer, which may hold the filters that a test wants to see read."""
+    file.source.keep(0, b"")
+    return file
+
+
+def asked_of(file: BloomFile, hashes: np.ndarray, remote: CountedFileSystem) -> tuple[list[tuple[int, int]], Any]:
+    """The ranges that a probe of all filters reads, in order, and its answer."""
+    remote.asked.clear()
+    before = file.source.requests, file.source.bytes_read
+    answer = probe_hashes(list(file.chunks()), hashes)
+    counted = file.source.requests - before[0], file.source.bytes_read - before[1]
+    assert counted == (len(remote.asked), sum(end - start for start, end in remote.asked))
+    return sorted(remote.asked), answer
+
+
+# ------------------------------------------------------------------------------------------------------------
+# What is read
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_header_and_a_block_of_each_filter(tmp_path: Path) -> None:
+    file, remote = opened(surgery.with_bitsets(tmp_path / "a", HALF_FULL))
+    with file:
+        offsets = [chunk.offset for chunk in file.chunks()]
+        ranges, (found, problems) = asked_of(file, KEY, remote)
+        assert problems == [None] * 4
+        heads = [(offset, offset + HEADER) for offset in offsets]
+        assert set(heads) <= set(ranges)
+        blocks = [span for span in ranges if span not in heads]
+        place = (0x12345678 * (BIG // 32)) >> 32
+        assert blocks == [(at, at + 32) for at in (offset + HEAD + 32 * place for offset in offsets)]
+        whole = [chunk.filter.check_hashes(KEY).tolist() for chunk in file.chunks()]
+        assert found.tolist() == whole
+        # Headers are known from now on.
+        assert asked_of(file, KEY, remote)[0] == blocks
+
+
+def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
+    file, remote = opened(surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1]))
+    with file:
+        (chunk,) = file.chunks()
+        assert chunk.header.header_bytes == HEAD
+        start = chunk.offset + HEAD
+        near = np.array([0, 5 << 32, 1 << 32, 900_000 << 32, 0], np.uint64)  # upper halves that lie close together
+        ranges, _ = asked_of(file, near, remote)
+        assert ranges == [(start, start + 32 + 32 * ((900_000 * (BIG // 32)) >> 32))]
+
+
+@pytest.mark.parametrize(("num_hashes", "whole"), [(1, False), (64, False), (2_500, False), (30_000, True)])
+def test_a_whole_bitset_is_read_when_more_than_half_of_it_is_wanted(
+    tmp_path: Path, num_hashes: int, whole: bool
+) -> None:
+    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
+    hashes = np.random.default_rng(4).integers(0, 2**64, num_hashes, dtype=np.uint64)
+    places = {int(key) >> 32 for key in hashes}
+    wanted = {(place * (BIG // 32)) >> 32 for place in places}
+    assert (2 * len(wanted) > BIG // 32) == whole
+    with forgetful(parquet_bloom.open(path)) as file:
+        (chunk,) = file.chunks()
+        assert not chunk.header_problem
+        before = file.source.bytes_read
+        found, _ = probe_hashes([chunk], hashes)
+        assert file.source.bytes_read - before == (BIG if whole else 32 * len(wanted))
+        assert (found[0] == chunk.filter.check_hashes(hashes)).all()
+
+
+def test_one_hash_of_many_forms_is_one_block(tmp_path: Path) -> None:
+    """A hash that is asked twice is read once."""
+    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
+    with forgetful(parquet_bloom.open(path)) as file:
+        (chunk,) = file.chunks()
+        assert not chunk.header_problem
+        before = file.source.bytes_read
+        probe_hashes([chunk], np.repeat(KEY, 50))
+        assert file.source.bytes_read - before == BLOCK_BYTES
+
+
+@pytest.mark.parametrize("num_bytes", [32, 1024, WHOLE_BYTES, WHOLE_BYTES + 32])
+def test_small_bitsets_are_read_whole(tmp_path: Path, num_bytes: int) -> None:
+    path = surgery.with_bitsets(tmp_path / "a", [HALF_FULL[0][:num_bytes]])
+    with forgetful(parquet_bloom.open(path)) as file:
+        (chunk,) = file.chunks()
+        assert not chunk.header_problem
+        before = file.source.bytes_read
+        probe_hashes([chunk], KEY)
+        assert file.source.bytes_read - before == (num_bytes if num_bytes <= WHOLE_BYTES else BLOCK_BYTES)
+
+
+def test_an_empty_block_is_looked_into(tmp_path: Path) -> None:
+    """The last bit of a bitset tells a sparse filter from one that was never filled."""
+    sparse, empty = bytes(BIG - 1) + b"\x80", bytes(BIG)
+    path = surgery.with_bitsets(tmp_path / "a", [sparse, empty, b"\x01" + bytes(BIG - 1)])
+    with forgetful(parquet_bloom.open(path)) as file:
+        chunks = list(file.chunks())
+        assert not any(chunk.header_problem for chunk in chunks)
+        before = file.source.bytes_read
+        found, problems = probe_hashes(chunks, KEY)
+        assert found.tolist() == [[False], [True], [False]]
+        assert problems == [None, "no bit is set, yet the column chunk may hold values", None]
+        # A block of each, the first two filters to their ends, and of the third no more than the first piece.
+        assert file.source.bytes_read - before == 3 * 32 + 2 * BIG + 4096
+
+
+def test_an_empty_filter_over_nulls_is_as_it_should_be(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    pq.write_table(pa.table({"key": pa.array([None] * 5, pa.int64())}), path)
+    parquet_bloom.embed(path, {"key": {"ndv": 100_000}})
+    with parquet_bloom.open(path) as file:
+        (chunk,) = file.chunks()
+        assert chunk.num_bytes > WHOLE_BYTES
+        found, problems = probe_hashes([chunk], KEY)
+        assert (found.tolist(), problems) == ([[False]], [None])
+
+
+def test_headers_of_many_filters_are_read_at_once(tmp_path: Path) -> None:
+    """Also those of the filters before, where the footer gives no lengths: each tells where it ends."""
+    path = surgery.without_lengths(malformed.good_file(tmp_path / "a"))
+    with forgetful(parquet_bloom.open(path)) as file:
+        chunks = list(file.chunks(columns=["other"]))
+        file.read_headers(chunks)
+        asked = file.source.requests
+        assert asked == 1 + 2 * len(chunks)  # the footer; "other" and the "key" before it
+        assert [chunk.header_problem for chunk in chunks] == [None] * malformed.GROUPS
+        assert file.source.requests == asked
+
+
+def test_prune_reads_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    rng = np.random.default_rng(3)
+    keys = rng.integers(0, 2**62, 80_000)
+    pq.write_table(pa.table({"key": keys}), path, row_group_size=20_000)
+    parquet_bloom.embed(path, ["key"], fpp=1e-6)
+    data = path.read_bytes()
+    remote = CountedFileSystem({"a": data})
+    report = parquet_bloom.prune("a", f"key = {keys[50_000]}", filesystem=remote)
+    assert report.selected == {"a": [2]}
+    assert not report.doubts
+    num_bytes = size_for(20_000, 1e-6)
+    read = sum(end - start for start, end in remote.asked)
+    assert 4 * num_bytes > 200_000
+    assert read <= 64 * 1024 + 4 * (HEADER + BLOCK_BYTES)
+    assert len(remote.asked) == 1 + 4 + 4
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Values
+# ------------------------------------------------------------------------------------------------------------
+
+
+def embedded(path: Path, array: pa.Array, **options: Any) -> Path:
+    pq.write_table(pa.table({"v": array}), path, row_group_size=max(1, len(array) // 2))
+    parquet_bloom.embed(path, ["v"], fpp=1e-9, **options)
+    return path
+
+
+def test_a_value_is_asked_by_each_files_own_type(tmp_path: Path) -> None:
+    numbers = [3, 70_000, 5_000_000_000, 9]
+    paths = [
+        embedded(tmp_path / "int64", pa.array(numbers, pa.int64())),
+        embedded(tmp_path / "int32", pa.array([3, 70_000, 8, 9], pa.int32())),
+        embedded(tmp_path / "uint16", pa.array([3, 7, 8, 9], pa.uint16())),
+        embedded(tmp_path / "decimal", pa.array([decimal.Decimal(n) for n in (3, 7, 8, 9)], pa.decimal128(5, 1))),
+        embedded(tmp_path / "text", pa.array(["3", "7", "8", "9"])),
+    ]
+    files = [parquet_bloom.open(path) for path in paths]
+    result = probe([chunk for file in files for chunk in file.chunks()], [3, 70_000, 5_000_000_000, 9])
+    assert result.maybe.tolist() == [
+        [True, True, False, False],
+        [False, False, True, True],
+        [True, True, False, False],
+        [False, False, False, True],
+        [True, False, False, False],
+        [False, False, False, True],
+        [True, False, False, False],
+        [False, False, False, True],
+        [True] * 4,  # text is not compared with numbers
+        [True] * 4,
+    ]
+    assert [doubt is None for doubt in result.doubts] == [True] * 8 + [False] * 2
+    assert result.doubts[-1] == "3 cannot be compared exactly with BYTE_ARRAY STRING"
+    for file in files:
+        file.close()
+
+
+def test_nulls_nan_and_zeros(tmp_path: Path) -> None:
+    path = embedded(tmp_path / "a", pa.array([0.0, 1.5, 2.5, 3.5], pa.float64()))
+    with parquet_bloom.open(path) as file:
+        chunks = list(file.chunks())
+        result = probe(chunks, [None, math.nan, 0.0, -0.0, 1.5, 0])
+        assert result.maybe.tolist() == [[True] * 6, [True, True, False, False, False, False]]
+        assert result.doubts == ("NaN is not looked for in filters or ranges",) * 2
+        assert probe(chunks, [None]).doubts == (None, None)
+
+
+def test_nothing_asked(tmp_path: Path) -> None:
+    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL)
+    with parquet_bloom.open(path) as file:
+        requests = file.source.requests
+        assert probe(file.chunks(), []).maybe.shape == (4, 0)
+        assert probe([], [1, 2]).maybe.shape == (0, 2)
+        assert probe(file.chunks(), ["text", 2**70]).maybe.tolist() == [[True, False]] * 4
+        assert file.source.requests == requests
+
+
+def test_boolean_columns_are_not_asked(tmp_path: Path, peer_file) -> None:
+    with parquet_bloom.open(peer_file("datafusion-all").path) as file:
+        chunks = list(file.chunks(columns=["bool"]))
+        assert chunks
+        result = probe(chunks, [True, False])
+        assert result.maybe.all()
+        assert set(result.doubts) == {"a filter over BOOLEAN tells nothing"}
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Filters and files that cannot be asked
+# ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole_bytes", [0, WHOLE_BYTES])
+@pytest.mark.parametrize("immutable", [False, True])
+def test_broken_filters_say_maybe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_bytes: int, immutable: bool
+) -> None:
+    """By the words that `ChunkFilter.problem` has for them; the filters beside them answer as ever."""
+    monkeypatch.setattr(probing, "WHOLE_BYTES", whole_bytes)
+    good = malformed.good_file(tmp_path / "good.parquet")
+    (tmp_path / "broken").mkdir()
+    for case in malformed.cases(good, tmp_path / "broken"):
+        with parquet_bloom.open(case.path) as file, parquet_bloom.open(case.path) as other:
+            chunks = list(file.chunks(columns=["key"]))
+            result = probe(chunks, [key for _, key in malformed.needles()], immutable=immutable)
+            assert list(result.doubts) == [chunk.problem for chunk in other.chunks(columns=["key"])], case.name
+            for chunk, answers, doubt in zip(chunks, result.maybe.tolist(), result.doubts, strict=True):
+                holds = [row_group == chunk.row_group for row_group, _ in malformed.needles()]
+                assert answers == (holds if doubt is None else [True] * len(holds)), case.name
+
+
+@pytest.mark.parametrize("immutable", [False, True])
+@pytest.mark.parametrize("headers_known", [False, True])
+def test_a_file_cut_after_it_was_opened(tmp_path: Path, immutable: bool, headers_known: bool) -> None:
+    """Every filter of it is in doubt, those of the other file are not; and nobody dies of a mapping."""
+    cut = surgery.with_bitsets(tmp_path / "a", HALF_FULL)
+    other = surgery.with_bitsets(tmp_path / "b", HALF_FULL)
+    with parquet_bloom.open(cut) as a, parquet_bloom.open(other) as b:
+        chunks = [*a.chunks(), *b.chunks()]
+        answers = [[chunk.filter.check_hashes(KEY)[0]] for chunk in b.chunks()]
+        if headers_known:
+            probe_hashes(chunks, KEY, immutable=immutable)
+        os.truncate(cut, chunks[1].offset + 1_000)
+        found, problems = probe_hashes(chunks, KEY, immutable=immutable)
+        assert found[:4].all()
+        assert all("cut meanwhile" in (problem or "") for problem in problems[:4]), problems
+        assert found[4:].tolist() == answers
+        assert problems[4:] == [None] * 4
+
+
+def test_a_remote_file_that_fails(tmp_path: Path) -> None:
+    file, remote = opened(surgery.with_bitsets(tmp_path / "a", HALF_FULL))
+    with file:
+        chunks = list(file.chunks())
+        remote.failing = {chunks[2].offset}
+        found, problems = probe_hashes(chunks, KEY)
+        assert found.all()
+        assert all("injected" in (problem or "") for problem in problems)
+        remote.failing.clear()
+        assert probe_hashes(chunks, KEY)[1] == [None] * 4
+
+
+def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "BATCH_BYTES", 1)
+    file, remote = opened(surgery.with_bitsets(tmp_path / "a", [b"\x01" + bytes(BIG - 1)] * 2))
+    with file:
+        chunks = list(file.chunks())
+        assert not probe_hashes(chunks, KEY)[0].any()
+        remote.failing = {
+            start for start, end in remote.asked if end - start == BLOCK_BYTES and start > chunks[1].offset
+        }
+        assert len(remote.failing) == 1
+        found, problems = probe_hashes(chunks, KEY)
+        assert found.all()
+        assert all("injected" in (problem or "") for problem in problems)
+
+
+def test_filters_that_reach_into_each_other_without_lengths(tmp_path: Path) -> None:
+    """The first one's header says more bytes than there are before the second."""
+    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:2], lengths=False)
+    with parquet_bloom.open(path) as file:
+        first = file.chunk(0, "key").offset
+    data = bytearray(path.read_bytes())
+    longer = write_header(BIG + 32)
+    assert len(longer) == HEAD
+    data[first : first + HEAD] = longer
+    path.write_bytes(data)
+    for row_groups in ([0, 1], [1, 0], [1]):
+        with parquet_bloom.open(path) as file:
+            found, problems = probe_hashes([file.chunk(i, "key") for i in row_groups], KEY)
+            assert found.all()
+            assert all("its bytes are also those of the filter" in (problem or "") for problem in problems)
+
+
+def test_where_pages_are(tmp_path: Path) -> None:
+    """The ranges of pages and indexes, searched by halves, against all of them looked at."""
+    path = malformed.good_file(tmp_path / "a")
+    with parquet_bloom.open(path) as file:
+        ranges = file.footer.data_ranges().tolist()
+        places = sorted({place + step for span in ranges for place in span for step in (-1, 0, 1)})
+        answers = set()
+        for start in places:
+            for end in places:
+                if start < end:
+                    holds = any(first < end and last > start for first, last in ranges)
+                    assert file._holds_data(start, end) == holds
+                    answers.add(holds)
+        assert answers == {True, False}
+
+
+def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL, statistics=False)
+    whole = BloomFile.read_headers
+
+    def then_cut(file: BloomFile, chunks: Any) -> None:
+        whole(file, chunks)
+        if file.source.path and os.path.getsize(path) == file.source.size:
+            for chunk in file.chunks():
+                assert not chunk.header_problem
+            os.truncate(path, 100)
+
+    monkeypatch.setattr(BloomFile, "read_headers", then_cut)
+    monkeypatch.setattr(plan, "judge_local", lambda *_: {})  # each file is looked at by itself
+    report = parquet_bloom.prune(path, "key = 123456789")
+    assert report.selected[str(path)] == [0, 1, 2, 3]
+    assert len(report.doubts) == 4
+    assert all("cut meanwhile" in doubt for _, _, doubt in report.doubts)
+
+
+def test_a_filter_that_nobody_asked_still_tells_that_it_is_broken(tmp_path: Path) -> None:
+    """Spark's own scan may ask it, and must then not be trusted with the file."""
+    path = surgery.with_bitsets(tmp_path / "a", [bytes(BIG), HALF_FULL[0]])
+    with parquet_bloom.open(path) as file:
+        facts = facts_of(file, ["key"])
+        assert [has_broken_filter(file, facts, [row_group]) for row_group in file.row_groups] == [True, False]

@@ -1,0 +1,148 @@
+"""An index over a Delta or Iceberg table: only files of its present version answer."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from support.writers.iceberg_deletes import delete_positions
+
+import parquet_bloom
+from parquet_bloom import cli
+from parquet_bloom.errors import ManagedTableError, ParquetBloomError
+from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.tables import delta_files, iceberg_files
+from parquet_bloom.prune.read import match_counter
+
+
+def names(answer: list) -> set[str]:
+    return {candidate.path for candidate in answer}
+
+
+def test_delta(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    root = str(tmp_path / "a table")
+    for first in (0, 100, 200):
+        deltalake.write_deltalake(root, pa.table({"id": pa.array(range(first, first + 100))}), mode="append")
+    old = delta_files(root)
+    assert len(old.files) == 3
+    with LakeIndex.create(tmp_path / "index", "id", lake=old) as index:
+        assert index.append().added == 3
+        assert index.snapshot().table == {"kind": "delta", "table_id": old.table_id, "version": 2}
+        holders = [names(answer) for answer in index.lookup("id", [5, 105, 205, 305])]
+        assert [len(some) for some in holders] == [1, 1, 1, 0]
+        # All rows move to one new file; the old ones stay in the folder.
+        deltalake.DeltaTable(root).optimize.compact()
+        new = delta_files(root)
+        assert len(new.files) == 1
+        index.refresh()
+        assert index.unindexed == [new.files[0].path]
+        assert all(names(answer) == {new.files[0].path} for answer in index.lookup("id", [5, 305]))
+        assert index.stats().gone == 3
+        assert index.append().added == 1
+        assert [names(answer) for answer in index.lookup("id", [5, 305])] == [{new.files[0].path}, set()]
+        assert index.compact().dropped == 3
+        assert len(list((tmp_path / "a table").glob("*.parquet"))) == 4
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert index.snapshot().table["version"] == 3
+        assert index.unindexed == []
+        assert len(index.lookup("id", [105])[0]) == 1
+    # At another version, if that is asked for.
+    with LakeIndex.open(tmp_path / "index", lake=delta_files(root, version=0)) as index:
+        assert index.unindexed == [old.files[0].path] or len(index.unindexed) == 1
+        assert len(names(index.lookup("id", [105])[0])) == 1
+    other = str(tmp_path / "other")
+    deltalake.write_deltalake(other, pa.table({"id": [1]}))
+    with (
+        LakeIndex.open(tmp_path / "index") as index,
+        pytest.raises(ParquetBloomError, match="an index is of one table"),
+    ):
+        index.append(delta_files(other))
+
+
+def iceberg_table(tmp_path: Path) -> Any:
+    """A table of two files, with ids from 0 and from 100 on."""
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64())]))
+    for first in (0, 100):
+        table.append(pa.table({"id": pa.array(range(first, first + 100))}))
+    return table
+
+
+def test_iceberg(tmp_path: Path) -> None:
+    table = iceberg_table(tmp_path)
+    with LakeIndex.create(tmp_path / "index", "id") as index:
+        assert index.append(iceberg_files(table)).added == 2
+    with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
+        found = [names(answer) for answer in index.lookup("id", [5, 105, 205])]
+        assert [len(some) for some in found] == [1, 1, 0]
+        assert all(os.path.isfile(path) for some in found for path in some)
+    table.delete("id < 100")
+    with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
+        assert [len(names(answer)) for answer in index.lookup("id", [5, 105])] == [0, 1]
+        assert index.stats().gone == 1
+
+
+def refused(index: Any, where: str, path: str) -> None:
+    """Nothing that shows rows reads a file of which some may be deleted; what says where they can be names it."""
+    report = parquet_bloom.prune(None, where, index=index)
+    assert list(report.selected) == [path]
+    named = rf"^{re.escape(path)}: its table may have deleted rows of it, which would be shown"
+    with pytest.raises(ManagedTableError, match=named):
+        parquet_bloom.read_table(None, where, index=index)
+    with pytest.raises(ManagedTableError, match=named):
+        parquet_bloom.iter_batches(None, where, index=index)
+    with pytest.raises(ManagedTableError, match=named):
+        match_counter(report)(next(decision for decision in report.files if decision.path == path))
+    lazy = parquet_bloom.scan_polars(None, index=index)
+    with pytest.raises(ManagedTableError, match=named):
+        lazy.sql(f"SELECT * FROM self WHERE {where}").collect()
+    assert parquet_bloom.read_table(path, where).num_rows == 1  # who names the file gets what is in it
+
+
+def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) -> None:
+    table = iceberg_table(tmp_path)
+    with LakeIndex.create(tmp_path / "index", "id") as index:
+        index.append(iceberg_files(table))
+    (file,) = (task.file.file_path for task in table.scan("id = 5").plan_files())
+    path = file.removeprefix("file://")
+    with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
+        assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
+    delete_positions(table, file, [5])
+    assert table.scan("id IN (5, 6)").to_arrow()["id"].to_pylist() == [6]
+    found = iceberg_files(table)
+    assert found.deletes == {path}
+    with LakeIndex.open(tmp_path / "index", lake=found) as index:
+        refused(index, "id = 5", path)
+        refused(index, "id = 6", path)
+        assert parquet_bloom.read_table(None, "id = 105", index=index)["id"].to_pylist() == [105]
+        assert parquet_bloom.scan_polars(None, index=index).filter(pl.col("id") == 105).collect().height == 1
+        assert parquet_bloom.read_table(None, "id = 205", index=index).num_rows == 0
+
+
+def test_rows_that_a_delta_table_may_have_deleted_are_not_shown(tmp_path: Path, capsys: Any) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    root = str(tmp_path / "t")
+    deltalake.write_deltalake(root, pa.table({"id": range(100)}))
+    with LakeIndex.create(tmp_path / "index", "id", lake={"delta": root}) as index:
+        index.append()
+        assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
+    vectors = deltalake.TableFeatures.DeletionVectors
+    deltalake.DeltaTable(root).alter.add_feature(vectors, allow_protocol_versions_increase=True)
+    found = delta_files(root)
+    assert found.deletes == {file.path for file in found.files}
+    with LakeIndex.open(tmp_path / "index") as index:
+        refused(index, "id = 5", found.files[0].path)
+        assert parquet_bloom.read_table(None, "id = 500", index=index).num_rows == 0
+    assert cli.main(["find", "--where", "id = 5", "--index", str(tmp_path / "index")]) != 0
+    told = capsys.readouterr()
+    assert "its table may have deleted rows of it" in told.err
+    assert len(told.err.splitlines()) == 1
+    assert told.out == ""

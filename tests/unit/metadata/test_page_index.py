@@ -1,0 +1,183 @@
+"""The page index is decoded as the format has it, and not believed when it contradicts itself."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.writers.page_indexes import encode_bounds, encode_locations
+
+import parquet_bloom
+from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.metadata import page_index
+from parquet_bloom.metadata.compact import I32, I64, LIST, STRUCT, write_struct
+from parquet_bloom.metadata.page_index import read_column_index, read_offset_index, read_page_header
+
+PAGES = [(4, 10, 0), (14, 20, 100), (34, 5, 150)]
+
+
+def without_a_field(number):
+    types = {1: I64, 2: I32, 3: I64}
+    items = [[(n, types[n], value) for n, value in zip((1, 2, 3), page, strict=True) if n != number] for page in PAGES]
+    return write_struct([(1, LIST, (STRUCT, items))])
+
+
+def test_an_offset_index() -> None:
+    index = read_offset_index(encode_locations(PAGES), 200)
+    assert index.offsets.tolist() == [4, 14, 34]
+    assert index.sizes.tolist() == [10, 20, 5]
+    assert index.rows.tolist() == [0, 100, 150, 200]
+    assert index.pages_of(np.array([0, 99, 100, 149, 150, 199])).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("pages", "num_rows"),
+    [
+        ([], 200),
+        (PAGES, 150),  # the last page would have no rows
+        (PAGES, 0),
+        ([(4, 10, 1), *PAGES[1:]], 200),
+        ([PAGES[0], (14, 20, 150), PAGES[2]], 200),
+        ([PAGES[0], (14, 20, 170), PAGES[2]], 200),
+        ([PAGES[0], (15, 19, 100), PAGES[2]], 200),  # a gap
+        ([PAGES[0], (13, 21, 100), PAGES[2]], 200),  # an overlap
+        ([PAGES[1], PAGES[0], PAGES[2]], 200),
+        ([(0, 14, 0), *PAGES[1:]], 200),
+        ([(-4, 18, 0), *PAGES[1:]], 200),
+        ([(2**62, 2**62, 0), (-(2**63), 5, 100)], 200),
+        ([(4, 0, 0), (4, 5, 100)], 200),
+        ([(4 + i, 1, i) for i in range(page_index.MAX_PAGES + 1)], 2 * page_index.MAX_PAGES),
+    ],
+)
+def test_offset_indexes_that_are_not_believed(pages, num_rows) -> None:
+    with pytest.raises(MalformedFooterError):
+        read_offset_index(encode_locations(pages), num_rows)
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_a_page_without_a_field(missing) -> None:
+    with pytest.raises(MalformedFooterError):
+        read_offset_index(without_a_field(missing), 200)
+
+
+def test_a_column_index() -> None:
+    index = read_offset_index(encode_locations(PAGES), 200)
+    found = read_column_index(
+        encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0]), index
+    )
+    assert found.null_pages == [False, True, False]
+    assert found.null_counts == [3, 50, 0]
+    first, second = found.statistics(0), found.statistics(1)
+    assert (first.min_value, first.max_value, first.null_count) == (b"a", b"b", 3)
+    assert (second.min_value, second.max_value, second.null_count) == (None, None, 50)
+    assert read_column_index(encode_bounds([False] * 3, [b""] * 3, [b""] * 3), index).null_counts is None
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ([False] * 2, [b"a"] * 3, [b"b"] * 3),
+        ([False] * 3, [b"a"] * 4, [b"b"] * 3),
+        ([False] * 3, [b"a"] * 3, []),
+        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 0]),
+        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 0, -1]),
+        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 50, 0]),  # all null, and not a null page
+        ([False, True, False], [b"a"] * 3, [b"b"] * 3, [0, 49, 0]),  # a null page with a value
+        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 0, 51]),
+    ],
+)
+def test_column_indexes_that_are_not_believed(parts) -> None:
+    index = read_offset_index(encode_locations(PAGES), 200)
+    with pytest.raises(MalformedFooterError):
+        read_column_index(encode_bounds(*parts), index)
+
+
+def test_lists_of_another_type() -> None:
+    index = read_offset_index(encode_locations(PAGES), 200)
+    numbers = write_struct([(number, LIST, (I64, [0, 0, 0])) for number in (1, 2, 3)])
+    for broken in (numbers, write_struct([(1, I32, 3)]), b"\x00"):
+        with pytest.raises(MalformedFooterError):
+            read_column_index(broken, index)
+        with pytest.raises(MalformedFooterError):
+            read_offset_index(broken, 200)
+
+
+def test_broken_bytes_end_in_the_named_error_or_in_a_consistent_index() -> None:
+    rng = random.Random(4)
+    whole = encode_locations(PAGES)
+    bounds = encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0])
+    good = read_offset_index(whole, 200)
+    header = write_struct([(1, I32, 0), (2, I32, 9), (3, I32, 7), (5, STRUCT, [(1, I32, 3), (2, I32, 8)])])
+    refused = 0
+    for encoded, read in [
+        (whole, lambda data: read_offset_index(data, 200)),
+        (bounds, lambda data: read_column_index(data, good)),
+        (header, read_page_header),
+    ]:
+        for cut in range(len(encoded)):
+            with pytest.raises(MalformedFooterError):
+                read(encoded[:cut])
+        for _ in range(3000):
+            broken = bytearray(encoded)
+            for _ in range(rng.randint(1, 3)):
+                broken[rng.randrange(len(broken))] = rng.randrange(256)
+            try:
+                found = read(bytes(broken))
+            except MalformedFooterError:
+                refused += 1
+                continue
+            if isinstance(found, page_index.OffsetIndex):
+                assert (found.rows[0], found.rows[-1]) == (0, 200)
+                assert (np.diff(found.rows) > 0).all()
+                assert (found.offsets[:-1] + found.sizes[:-1] == found.offsets[1:]).all()
+    assert refused > 3000
+
+
+def test_page_headers() -> None:
+    data = write_struct([(1, I32, 0), (2, I32, 9), (3, I32, 7), (5, STRUCT, [(1, I32, 3), (2, I32, 8)])])
+    header = read_page_header(data + b"pagedat")
+    assert (header.is_dictionary, header.num_values, header.needs_dictionary) == (False, 3, True)
+    assert header.num_bytes == len(data) + 7
+    v2 = write_struct([(1, I32, 3), (3, I32, 0), (8, STRUCT, [(1, I32, 4), (2, I32, 0), (3, I32, 4), (4, I32, 0)])])
+    assert read_page_header(v2).num_values == 4
+    assert not read_page_header(v2).needs_dictionary
+    assert read_page_header(v2)[4:] == (2, len(v2), -1, 0, -1, -1, -1, True)
+    for fields in (
+        [(1, I32, 1), (3, I32, 0)],  # an index page
+        [(1, I32, 0), (3, I32, -1), (5, STRUCT, [(1, I32, 3)])],
+        [(1, I32, 0), (3, I32, 7), (5, STRUCT, [(1, I32, -3)])],
+        [(1, I32, 0), (3, I32, 7), (7, STRUCT, [(1, I32, 3)])],  # described as another kind
+        [(3, I32, 7), (5, STRUCT, [(1, I32, 3)])],
+    ):
+        with pytest.raises(MalformedFooterError):
+            read_page_header(write_struct(fields))
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_indexes_of_a_file_agree_with_its_pages(tmp_path, version) -> None:
+    path = tmp_path / "a.parquet"
+    values = [None if 300 <= i < 700 else i for i in range(2000)]
+    table = pa.table({"a": pa.array(values, pa.int64())})
+    pq.write_table(
+        table, path, write_page_index=True, data_page_size=400, write_batch_size=50, data_page_version=version
+    )
+    data = path.read_bytes()
+    with parquet_bloom.open(path) as file:
+        record = file.record(0, file.leaf("a"))
+        start, length = int(record["offset_index_offset"]), int(record["offset_index_length"])
+        index = read_offset_index(data[start : start + length], 2000)
+        start, length = int(record["column_index_offset"]), int(record["column_index_length"])
+        known = read_column_index(data[start : start + length], index)
+    assert index.num_pages > 10
+    for page in range(index.num_pages):
+        header = read_page_header(data[index.offsets[page] :])
+        first, end = index.rows[page : page + 2].tolist()
+        assert (header.num_values, header.num_bytes) == (end - first, index.sizes[page])
+        present = [value for value in values[first:end] if value is not None]
+        assert known.null_pages[page] == (not present)
+        if present:
+            found = known.statistics(page)
+            assert int.from_bytes(found.min_value, "little") == min(present)
+            assert int.from_bytes(found.max_value, "little") == max(present)
+    assert any(known.null_pages)

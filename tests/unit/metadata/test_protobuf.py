@@ -1,0 +1,183 @@
+"""The cursor over protocol buffers against a slow twin, and against bytes that are none."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.writers.orc_files import Field, fields_of, message_of, varint
+from support.writers.protobuf_fields import FIELDS
+
+from parquet_bloom.errors import MalformedOrcError
+from parquet_bloom.metadata import protobuf
+from parquet_bloom.metadata.protobuf import MESSAGE
+
+NUMBERS = st.integers(0, (1 << 64) - 1)
+
+
+def zigzag(value: int) -> int:
+    return value >> 1 ^ -(value & 1)
+
+
+def read(message: bytes, **span: int) -> dict[str, Any]:
+    return protobuf.read_message(message, FIELDS, **span)
+
+
+def test_every_kind() -> None:
+    inner = message_of([(1, 0, 7), (2, 2, b"x"), (2, 2, b"")])
+    message = message_of(
+        [
+            (1, 0, (1 << 64) - 1),
+            (2, 0, (1 << 64) - 1),
+            (3, 0, 3),
+            (4, 0, 1),
+            (5, 1, b"\0\0\0\0\0\0\xf8\x3f"),
+            (6, 2, b"abc"),
+            (7, 2, b"def"),
+            (8, 2, inner),
+            (9, 0, 4),
+            (9, 2, varint(1) + varint(5)),
+            (10, 2, inner),
+            (10, 2, b""),
+            (11, 5, b"1234"),
+            (8000, 2, b"ORC"),
+        ]
+    )
+    found = read(message)
+    start, end = found.pop("span")
+    assert message[start:end] == b"def"
+    expected_inner = {"number": 7, "texts": [b"x", b""]}
+    assert found == {
+        "uint": (1 << 64) - 1,
+        "int": -1,
+        "sint": -2,
+        "bool": True,
+        "double": 1.5,
+        "bytes": b"abc",
+        "message": expected_inner,
+        "many": [2, -1, -3],
+        "messages": [expected_inner, {}],
+        "far": b"ORC",
+    }
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 9, 77]), NUMBERS), max_size=12))
+def test_numbers(pairs: list[tuple[int, int]]) -> None:
+    expected: dict[str, Any] = {}
+    for number, value in pairs:
+        if number == 1:
+            expected["uint"] = value
+        elif number == 2:
+            expected["int"] = value - (1 << 64) if value >> 63 else value
+        elif number == 3:
+            expected["sint"] = zigzag(value)
+        elif number == 4:
+            expected["bool"] = value != 0
+        elif number == 9:
+            expected.setdefault("many", []).append(zigzag(value))
+    assert read(message_of((number, 0, value) for number, value in pairs)) == expected
+
+
+def test_a_part_of_a_buffer() -> None:
+    message = message_of([(1, 0, 5)])
+    assert read(b"\xff" + message + b"\xff", start=1, end=1 + len(message)) == {"uint": 5}
+    for start, end in ((-1, 2), (2, 1), (0, 9)):
+        with pytest.raises(MalformedOrcError, match="a message is said to be"):
+            read(b"abcd", start=start, end=end)
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (b"\x08", "cut off"),
+        (b"\x08" + b"\xff" * 10 + b"\x01", "more than ten bytes"),
+        (b"\x32\x05abc", "5 bytes are announced, 3 are left"),
+        (b"\x32" + varint((1 << 64) - 1), "announced"),
+        (b"\x32" + varint(1 << 63), "announced"),
+        (b"\x29abc", "8 bytes are announced"),
+        (b"\x5dabc", "4 bytes are announced"),
+        (b"\x0b", "group"),
+        (b"\x0c", "group"),
+        (b"\x0e", "wire type 6"),
+        (b"\x00\x01", "field number 0"),
+        (varint(1 << 32) + b"\x01", "does not exist"),
+        (b"\x0a\x01\x01", r"field 1 \(uint\) has wire type 2"),
+        (b"\x30\x01", r"field 6 \(bytes\) has wire type 0"),
+        (b"\x42\x02\x08\x80", "cut off"),  # the number would go on behind the message that it is in
+        (b"\x4a\x01\x80\x01", "cut off"),
+    ],
+)
+def test_what_is_no_message(message: bytes, problem: str) -> None:
+    with pytest.raises(MalformedOrcError, match=problem):
+        read(message)
+
+
+def test_nesting_is_limited() -> None:
+    fields: dict[int, Any] = {}
+    fields[1] = ("again", MESSAGE, False, fields)
+    message = b""
+    for _ in range(40):
+        message = message_of([(1, 2, message)])
+    with pytest.raises(MalformedOrcError, match="levels of nesting"):
+        protobuf.read_message(message, fields)
+
+
+def test_values_are_limited() -> None:
+    message = b"\x52\x00" * (1 << 20)
+    assert len(read(message)["messages"]) == 1 << 20
+    with pytest.raises(MalformedOrcError, match="more than 1048576 values"):
+        read(message + b"\x52\x00")
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=9)), max_size=9))
+def test_spans(pairs: list[tuple[int, bytes]]) -> None:
+    message = b"??" + message_of((number, 2, value) for number, value in pairs)
+    found = protobuf.read_spans(message, 2, 2)
+    assert [message[start:end] for start, end in found.tolist()] == [value for number, value in pairs if number == 2]
+
+
+def test_spans_of_something_else() -> None:
+    with pytest.raises(MalformedOrcError, match="wire type 0"):
+        protobuf.read_spans(message_of([(2, 0, 1)]), 2)
+
+
+def test_filters_of_both_kinds() -> None:
+    word = bytes(range(8))
+    assert protobuf.read_bloom_filter(message_of([(1, 0, 7), (2, 1, word), (2, 1, b"8" * 8)])) == (
+        7,
+        word + b"8" * 8,
+        None,
+    )
+    assert protobuf.read_bloom_filter(message_of([(2, 2, word + word), (9, 0, 1), (2, 1, word)]))[1] == word * 3
+    assert protobuf.read_bloom_filter(message_of([(1, 0, 3), (3, 2, b"abc")])) == (3, None, b"abc")
+    assert protobuf.read_bloom_filter(b"") == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ([(1, 0, 5), (2, 1, bytes(8)), (3, 0, 1)], "before its release"),
+        ([(1, 2, b"")], "wire type 2"),
+        ([(2, 0, 1)], "wire type 0"),
+        ([(2, 2, bytes(9))], "no words"),
+    ],
+)
+def test_what_is_no_filter(fields: list[Field], problem: str) -> None:
+    with pytest.raises(MalformedOrcError, match=problem):
+        protobuf.read_bloom_filter(message_of(fields))
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=60))
+def test_any_bytes(data: bytes) -> None:
+    """They are a message, as the twin reads it, or a named error."""
+    try:
+        found = read(data)
+    except MalformedOrcError:
+        return
+    seen = {FIELDS[number][0] for number, wire, value in fields_of(data) if number in FIELDS}
+    assert seen == found.keys() or seen - found.keys() <= {"many"}
+    for act in (protobuf.read_bloom_filter, lambda message: protobuf.read_spans(message, 1)):
+        with contextlib.suppress(MalformedOrcError):
+            act(data)

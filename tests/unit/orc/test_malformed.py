@@ -1,0 +1,360 @@
+"""ORC files that are cut, changed or made up: a named error or no knowledge, never a crash or a huge allocation."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as pa_orc
+import pytest
+from support.writers.orc_files import (
+    Parts,
+    fields_of,
+    message_of,
+    original,
+    patched,
+    varint,
+    with_fields,
+    with_stripe_footer,
+)
+
+import parquet_bloom.orc as orc
+from parquet_bloom.errors import EncryptedFileError, MalformedOrcError, NotOrcError, ParquetBloomError
+from parquet_bloom.storage import open_source
+
+NAMED = (ParquetBloomError,)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that is not compressed, of a few columns."""
+    path = tmp_path_factory.mktemp("small") / "a.orc"
+    table = pa.table({"i": range(40), "t": [f"t{i}" for i in range(40)], "d": [i / 7 for i in range(40)]})
+    pa_orc.write_table(
+        table, path, row_index_stride=16, bloom_filter_columns=[1, 2], bloom_filter_fpp=0.5, compression="uncompressed"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packed") / "a.orc"
+    table = pa.table({"i": range(40), "t": [f"t{i}" for i in range(40)]})
+    pa_orc.write_table(
+        table, path, row_index_stride=16, bloom_filter_columns=[1, 2], bloom_filter_fpp=0.5, compression="zstd"
+    )
+    return path
+
+
+def look_at_all(path: Path) -> bool:
+    """Read all that there is of a file's metadata; whether it was a file at all."""
+    with open_source(path) as source:
+        is_orc = orc.is_orc(source)
+    try:
+        file = orc.open(path)
+    except NAMED as error:
+        told = str(error)
+    else:
+        told = ""
+    if told:
+        assert str(path) in told
+        assert "\n" not in told
+        return False
+    assert is_orc
+    with file:
+        stripes = range(len(file.stripes))
+        try:
+            for leaf in file.leaves:
+                assert len(file.stripe_statistics(leaf)) == len(stripes)
+                for number in stripes:
+                    for one in file.filters_of(leaf, number):
+                        assert one is None or one.check([None]).all()
+                        assert one is None or len(one.check_hashes(np.array([1, 2], np.uint64))) == 2
+            file.row_group_evidence(file.leaves, stripes)
+        except NAMED:
+            return False
+    try:
+        orc.verify(path)
+    except NAMED:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("which", ["small", "packed"])
+def test_cut_anywhere(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    data = request.getfixturevalue(which).read_bytes()
+    assert look_at_all(request.getfixturevalue(which))
+    path = tmp_path / "cut.orc"
+    for length in [*range(8), *range(max(8, len(data) - 500), len(data))]:
+        path.write_bytes(data[:length])
+        with pytest.raises(NAMED):
+            orc.open(path).close()
+        look_at_all(path)
+
+
+@pytest.mark.parametrize("which", ["small", "packed"])
+def test_changed_anywhere(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    data = request.getfixturevalue(which).read_bytes()
+    draw = random.Random(11)
+    path = tmp_path / "changed.orc"
+    for _ in range(250):
+        changed = bytearray(data)
+        for _ in range(draw.randint(1, 4)):
+            # the ends of files hold what leads to all else
+            place = (
+                draw.randrange(max(0, len(data) - 600), len(data)) if draw.random() < 0.6 else draw.randrange(len(data))
+            )
+            changed[place] = draw.randrange(256)
+        path.write_bytes(changed)
+        look_at_all(path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"O", b"ORC", b"\x00", b"PAR1" * 9, b"ORC\x03", b"x" * 300, b"\xff" * 300, b"x" * 300 + b"ORC\x00"]
+)
+def test_what_is_no_orc_file(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    path.write_bytes(data)
+    with open_source(path) as source:
+        assert not orc.is_orc(source)
+    with pytest.raises(NotOrcError, match="not an ORC file"):
+        orc.open(path)
+
+
+def test_a_postscript_of_255_bytes(small: Path, tmp_path: Path) -> None:
+    parts = Parts(small.read_bytes())
+    fill = 255 - len(with_fields(parts.postscript, {1: len(parts.footer)})) - 2
+    path = patched(small, tmp_path / "a.orc", postscript={15: b"x" * (fill - (fill > 127))})
+    assert path.read_bytes()[-1] == 255
+    assert look_at_all(path)
+
+
+HUGE = (1 << 64) - 1
+
+
+@pytest.mark.parametrize("value", [HUGE, 1 << 63, 1 << 31, 1 << 20])
+@pytest.mark.parametrize("field", [1, 5])
+def test_lengths_in_the_postscript(field: int, value: int, small: Path, tmp_path: Path) -> None:
+    parts = Parts(small.read_bytes())
+    tail = with_fields(parts.postscript, {field: value})
+    path = tmp_path / "a.orc"
+    path.write_bytes(parts.before + parts.footer + tail + bytes([len(tail)]))
+    with pytest.raises(MalformedOrcError, match="the postscript speaks of"):
+        orc.open(path)
+
+
+@pytest.mark.parametrize(
+    ("postscript", "problem"),
+    [
+        ({2: 6}, "no compression 6"),
+        ({2: HUGE}, "no compression"),
+        ({2: 1, 3: HUGE}, "chunks of"),
+        ({2: 1, 3: 0}, "chunks of"),
+    ],
+)
+def test_compression(postscript: dict[int, int], problem: str, small: Path, tmp_path: Path) -> None:
+    with pytest.raises(MalformedOrcError, match=problem):
+        orc.open(patched(small, tmp_path / "a.orc", postscript=dict(postscript)))
+
+
+def _stripe(small: Path, tmp_path: Path, total: int | None = None, **changes: int) -> Path:
+    numbers = {"offset": 1, "index": 2, "data": 3, "footer": 4, "rows": 5}
+    parts = Parts(small.read_bytes())
+    stripe = next(v for n, _, v in fields_of(parts.footer) if n == 3)
+    assert isinstance(stripe, bytes)
+    stripe = with_fields(stripe, {numbers[name]: value for name, value in changes.items()})
+    footer = message_of((n, w, stripe if n == 3 else v) for n, w, v in fields_of(parts.footer))
+    path = tmp_path / "a.orc"
+    path.write_bytes(parts.together(footer if total is None else with_fields(footer, {6: total})))
+    return path
+
+
+@pytest.mark.parametrize("value", [HUGE, 1 << 63, 1 << 40, 1 << 20])
+@pytest.mark.parametrize("name", ["offset", "index", "data", "footer"])
+def test_stripes_outside_of_the_file(name: str, value: int, small: Path, tmp_path: Path) -> None:
+    with pytest.raises(MalformedOrcError, match="said to lie behind byte"):
+        orc.open(_stripe(small, tmp_path, **{name: value}))
+
+
+@pytest.mark.parametrize("rows", [HUGE, 1 << 63, 1 << 40, 39, 41])
+def test_rows(rows: int, small: Path, tmp_path: Path) -> None:
+    with pytest.raises(MalformedOrcError, match="the stripes have"):
+        orc.open(_stripe(small, tmp_path, rows=rows))
+    path = _stripe(small, tmp_path, total=rows, rows=rows)
+    if rows > 1 << 62:
+        with pytest.raises(MalformedOrcError, match="the stripes have"):
+            orc.open(path)
+    elif rows > 1 << 30:
+        with pytest.raises(MalformedOrcError, match="row groups are not read"):
+            orc.open(path)
+    else:
+        assert look_at_all(path)  # one row more or less is not seen in the indexes
+
+
+@pytest.mark.parametrize("stride", [1, 15, 17, 1 << 31, HUGE])
+def test_strides_that_are_not_the_indexes(stride: int, small: Path, tmp_path: Path) -> None:
+    """With another number of row groups than indexes have entries, nothing is known, and it is said."""
+    path = patched(small, tmp_path / "a.orc", {8: stride})
+    with orc.open(path) as file:
+        same = len(file.row_groups) == 3
+        leaf = file.leaf("i")
+        known = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert len(known) == len(file.row_groups)
+        if not same:
+            assert all(one.low is None and "entries for" in str(one.doubt) for one in known)
+            for one in file.filters_of(leaf, 0):
+                assert one is not None
+                assert "filters for" in str(one.doubt)
+                assert one.check([-5]).all()
+
+
+def test_a_file_without_row_index(tmp_path: Path) -> None:
+    pyorc = pytest.importorskip("pyorc")
+    path = tmp_path / "a.orc"
+    with path.open("wb") as stream, pyorc.Writer(stream, "struct<a:bigint>", row_index_stride=0) as writer:
+        for i in range(50):
+            writer.write((i,))
+    with orc.open(path) as file:
+        assert [(one.row_group, one.num_rows) for one in file.row_groups] == [(0, 50)]
+        leaf = file.leaf("a")
+        (known,) = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert known.low is None
+        assert not known.filtered
+        assert known.doubt is None
+        assert file.filters_of(leaf, 0) == [None]
+        assert list(file.filters()) == []
+        (stripe,) = file.stripe_statistics(leaf)
+        assert (stripe.low, stripe.high) == (0, 49)
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    pa_orc.write_table(pa.table({"a": pa.array([], pa.int64())}), path, bloom_filter_columns=[1])
+    with orc.open(path) as file:
+        assert (file.num_rows, file.row_groups, file.columns) == (0, [], ["a"])
+        assert list(file.filters()) == []
+    assert orc.verify(path, data=True).ok
+
+
+def _streams(change: Any) -> Any:
+    def changed(message: bytes) -> bytes:
+        return message_of((n, w, change(v) if n == 1 else v) for n, w, v in fields_of(message))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_streams(lambda stream: with_fields(stream, {3: HUGE})), "longer than the stripe"),
+        (_streams(lambda stream: with_fields(stream, {3: 1 << 40})), "longer than the stripe"),
+        (_streams(lambda stream: with_fields(stream, {1: 6, 2: 1, 3: 0})), "two streams 6"),
+        (lambda message: b"\x0a\xff", "cut off"),
+        (lambda message: b"\x0b", "group"),
+    ],
+)
+def test_stripe_footers(change: Any, problem: str, small: Path, tmp_path: Path) -> None:
+    path = with_stripe_footer(small, tmp_path / "a.orc", change)
+    with orc.open(path) as file:
+        leaf = file.leaf("i")
+        known = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert all(one.low is None and problem in str(one.doubt) for one in known)
+        assert file.filters_of(leaf, 0) == [None] * 3
+    look_at_all(path)
+
+
+def _type(kind: int, *children: int, names: tuple[bytes, ...] = ()) -> bytes:
+    return message_of([(1, 0, kind), *((2, 0, child) for child in children), *((3, 2, name) for name in names)])
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        [_type(12, 0, names=(b"a",))],
+        [_type(12, 1, 1, names=(b"a", b"b")), _type(4)],
+        [_type(12, 1, names=(b"a",)), _type(10, 0)],
+        [_type(12, 5, names=(b"a",)), _type(4)],
+        [_type(12, HUGE, names=(b"a",)), _type(4)],
+        [_type(12, 1), _type(4)],
+        [_type(12, 1, names=(b"a",)), _type(4, 2), _type(4)],
+        [_type(12, 1, names=(b"a",)), _type(11, 2), _type(4)],
+    ],
+)
+def test_types_that_are_no_tree(types: list[bytes], small: Path, tmp_path: Path) -> None:
+    parts = Parts(small.read_bytes())
+    others = [field for field in fields_of(parts.footer) if field[0] != 4]
+    path = tmp_path / "a.orc"
+    path.write_bytes(parts.together(message_of([*others, *((4, 2, one) for one in types)])))
+    with pytest.raises(MalformedOrcError, match="type"):
+        orc.open(path)
+
+
+def test_types_deep_down(small: Path, tmp_path: Path) -> None:
+    parts = Parts(small.read_bytes())
+    others = [field for field in fields_of(parts.footer) if field[0] != 4]
+    types = [_type(12, i + 1, names=(b"a",)) for i in range(5_000)] + [_type(4)]
+    path = tmp_path / "a.orc"
+    path.write_bytes(parts.together(message_of([*others, *((4, 2, one) for one in types)])))
+    with pytest.raises(MalformedOrcError, match="no tree"):
+        orc.open(path)
+
+
+def test_encrypted_files(small: Path, tmp_path: Path) -> None:
+    with pytest.raises(EncryptedFileError, match=r"b\.orc: columns of the file are encrypted"):
+        orc.open(patched(small, tmp_path / "b.orc", {10: b""}))
+    path = with_stripe_footer(small, tmp_path / "c.orc", lambda message: message + b"\x22\x00")
+    with orc.open(path) as file, pytest.raises(EncryptedFileError, match="stripe 0 are encrypted"):
+        list(file.filters())
+
+
+def test_statistics_of_stripes_that_cannot_be_read(small: Path, tmp_path: Path) -> None:
+    parts = Parts(small.read_bytes())
+    start = len(parts.before) - parts.metadata_length
+    path = tmp_path / "a.orc"
+    for metadata in (
+        b"\x0b" * parts.metadata_length,
+        b"\x0a\xff" + bytes(parts.metadata_length - 2),
+        bytes(parts.metadata_length),
+    ):
+        parts.before = parts.before[:start] + metadata
+        path.write_bytes(parts.together())
+        with orc.open(path) as file:
+            (known,) = file.stripe_statistics(file.leaf("i"))
+            assert known.low is None
+            assert known.has_values is None
+            assert known.doubt is not None
+    parts = Parts(small.read_bytes())
+    parts.before = parts.before[:start]
+    path.write_bytes(parts.together(postscript={5: 0}))
+    with orc.open(path) as file:
+        assert file.stripe_statistics(file.leaf("i"))[0].doubt is None
+
+
+def test_a_footer_that_would_grow_without_end(tmp_path: Path) -> None:
+    """What a file of some kilobytes may make of itself is limited."""
+    packer = zlib.compressobj(wbits=-15)
+    chunk = packer.compress(bytes(1 << 18)) + packer.flush()
+    stream = ((len(chunk) << 1).to_bytes(3, "little") + chunk) * 2_000
+    tail = message_of([(1, 0, len(stream)), (2, 0, 1), (3, 0, 1 << 18), (8000, 2, b"ORC")])
+    path = tmp_path / "a.orc"
+    path.write_bytes(b"ORC" + stream + tail + bytes([len(tail)]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedOrcError):
+            orc.open(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 30
+    finally:
+        tracemalloc.stop()
+
+
+def test_helpers(small: Path) -> None:
+    """Taken apart and put together, a file is the same."""
+    data = small.read_bytes()
+    assert Parts(data).together() == data
+    assert original(b"abc", True) == b"\x07\x00\x00abc"
+    assert varint(300) == b"\xac\x02"

@@ -1,0 +1,244 @@
+"""Room on disk for what does not fit in memory: numbers come back as they were, and nothing stays."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parquet_bloom.errors import StorageError
+from parquet_bloom.storage.scratch import Run, Scratch
+
+ROOT = Path(__file__).parents[3]
+MIB = 1 << 20
+
+DTYPES = ["u1", "<u2", "<u4", "<u8", "<i8", ">u4", "f8", "bool", [("key", "<u8"), ("unit", "<u4")]]
+
+
+def random_array(rng: np.random.Generator, dtype: Any, length: int) -> Any:
+    kind = np.dtype(dtype)
+    if kind == np.bool_:
+        return rng.integers(0, 2, length).astype(bool)
+    data = np.frombuffer(rng.bytes(length * kind.itemsize), kind)
+    return np.nan_to_num(data) if kind.kind == "f" else data
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_numbers_come_back(tmp_path: Path, dtype: Any) -> None:
+    """Runs of many sizes, put in any order of arrays, against a list of lists."""
+    rng = np.random.default_rng(1)
+    put: list[tuple[Run, list[Any]]] = []
+    with Scratch(tmp_path) as scratch:
+        for lengths in ([3], [0], [1, 0, 2], [5000, 1], [0, 0], [7] * 30):
+            arrays = [random_array(rng, dtype, length) for length in lengths]
+            put.append((scratch.put(arrays), [value for array in arrays for value in array.tolist()]))
+        for run, expected in reversed(put):
+            assert (run.count, run.dtype) == (len(expected), np.dtype(dtype))
+            assert scratch.get(run).tolist() == expected
+            assert scratch.get(run).dtype == np.dtype(dtype)
+            for first in {0, 1, run.count // 2, run.count}:
+                if first > run.count:
+                    continue
+                assert scratch.get(run, first).tolist() == expected[first:]
+                for count in {0, 1, run.count - first}:
+                    if first + count <= run.count:
+                        assert scratch.get(run, first, count).tolist() == expected[first : first + count]
+        assert scratch.num_bytes == sum(run.count for run, _ in put) * np.dtype(dtype).itemsize
+        assert os.listdir(tmp_path) == []
+
+
+def test_arrays_that_lie_otherwise_in_memory() -> None:
+    table = np.arange(24, dtype=np.uint64).reshape(4, 6)
+    with Scratch() as scratch:
+        for array in (table[:, 2], table[0, ::-1], table[1:3], table.T, table[:0]):
+            assert scratch.get(scratch.put([array])).tolist() == array.ravel().tolist()
+        assert scratch.get(scratch.put([])).tolist() == []
+
+
+def test_what_is_got_is_ones_own() -> None:
+    """It may be written to, and does not change what is there."""
+    with Scratch() as scratch:
+        run = scratch.put([np.arange(10)])
+        scratch.get(run)[:] = 0
+        assert scratch.get(run).tolist() == list(range(10))
+
+
+def test_pieces_of_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may do less than it was asked to."""
+    preadv, pwrite = os.preadv, os.pwrite
+    monkeypatch.setattr(os, "preadv", lambda file, views, at: preadv(file, [views[0][:1000]], at))
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:777], at))
+    numbers = np.random.default_rng(2).integers(0, 1 << 60, 10_000)
+    with Scratch() as scratch:
+        run = scratch.put([numbers[:3000], numbers[3000:]])
+        assert scratch.get(run).tolist() == numbers.tolist()
+
+
+def test_many_threads(tmp_path: Path) -> None:
+    """Each puts and gets its own and others' runs at the same time."""
+    num_threads, rounds = 8, 30
+    done: list[tuple[Run, int, int]] = []
+    problems: list[str] = []
+    barrier = threading.Barrier(num_threads)
+
+    def numbers(seed: int, length: int) -> Any:
+        return np.random.default_rng(seed).integers(0, 1 << 63, length, dtype=np.uint64)
+
+    def work(thread: int) -> None:
+        barrier.wait(30)
+        for turn in range(rounds):
+            seed = thread * rounds + turn
+            length = 1 + seed * 37 % 5000
+            array = numbers(seed, length)
+            done.append((scratch.put(np.array_split(array, 1 + turn % 3)), seed, length))
+            run, other, size = done[seed * 7919 % len(done)]
+            first = seed % size
+            if not np.array_equal(scratch.get(run, first), numbers(other, size)[first:]):
+                problems.append(f"run {other} read by {thread}")
+
+    with Scratch(tmp_path) as scratch:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(num_threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert problems == []
+        assert len(done) == num_threads * rounds
+        assert scratch.num_bytes == 8 * sum(length for _, _, length in done)
+        ends = sorted((run.offset, run.offset + 8 * run.count) for run, _, _ in done)
+        assert all(end == start for (_, end), (start, _) in pairwise(ends))
+        for run, seed, length in done:
+            assert np.array_equal(scratch.get(run), numbers(seed, length))
+
+
+def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (tmp_path / "missing", str(tmp_path / "missing")):
+        with pytest.raises(StorageError, match="missing: cannot make a temporary file there: No such file") as caught:
+            Scratch(folder)
+        assert caught.value.errno == errno.ENOENT
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="cannot make a temporary file there"):
+        Scratch(tmp_path / "file")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    with pytest.raises(StorageError, match="elsewhere: cannot make a temporary file there"):
+        Scratch()
+
+
+def test_closing(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    scratch = Scratch(tmp_path)
+    scratch.put([np.zeros(1000)])
+    scratch.close()
+    scratch.close()
+    with pytest.raises(KeyError), Scratch(tmp_path):
+        raise KeyError
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_was_cut(tmp_path: Path) -> None:
+    with Scratch(tmp_path) as scratch:
+        run = scratch.put([np.arange(1000)])
+        os.ftruncate(scratch._file.fileno(), 4000)
+        assert scratch.get(run, 0, 500).tolist() == list(range(500))
+        with pytest.raises(StorageError, match="a temporary file there was cut") as caught:
+            scratch.get(run)
+        assert caught.value.path == str(tmp_path)
+
+
+def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with Scratch(tmp_path) as scratch:
+        run = scratch.put([np.arange(10)])
+        calls: list[tuple[str, Callable[[], object], str]] = [
+            ("pwrite", lambda: scratch.put([np.arange(10)]), "cannot write temporary files there: Input/output error"),
+            ("preadv", lambda: scratch.get(run), "cannot read temporary files there: Input/output error"),
+        ]
+        for name, call, problem in calls:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, name, fail)
+                with pytest.raises(StorageError, match=problem) as caught:
+                    call()
+            assert (caught.value.errno, caught.value.path) == (errno.EIO, str(tmp_path))
+        assert scratch.get(run).tolist() == list(range(10))
+        assert scratch.get(scratch.put([np.arange(5)])).tolist() == list(range(5))
+
+
+def free(disk: Path) -> int:
+    status = os.statvfs(disk)
+    return status.f_bavail * status.f_frsize
+
+
+def test_a_full_disk(disk: Path) -> None:
+    """Said by name; what was put before is still there, and all room is given back."""
+    room = free(disk)
+    with Scratch(disk) as scratch:
+        first = scratch.put([np.arange(60_000)])
+        with pytest.raises(StorageError, match=f"{disk}: cannot write temporary files there: No space left") as caught:
+            scratch.put([np.ones(50_000), np.ones(50_000)])
+        assert caught.value.errno == errno.ENOSPC
+        assert scratch.get(first).tolist() == list(range(60_000))
+        assert free(disk) < room
+    assert free(disk) == room
+
+
+HOLDER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+from parquet_bloom.storage.scratch import Scratch
+scratch = Scratch(sys.argv[1])
+scratch.put([np.ones(60_000)])
+print("there", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_killed_process_leaves_nothing(disk: Path) -> None:
+    room = free(disk)
+    command = [sys.executable, "-c", HOLDER, str(disk), str(ROOT)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        assert os.listdir(disk) == []
+        assert free(disk) < room
+        process.kill()
+        assert process.wait(60) == -signal.SIGKILL
+    assert free(disk) == room
+
+
+LIMITED = """
+import resource, sys
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+from parquet_bloom.errors import StorageError
+from parquet_bloom.storage.scratch import Scratch
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+with Scratch(sys.argv[1]) as scratch:
+    run = scratch.put([np.arange(10_000)])
+    try:
+        scratch.put([np.arange(10_000)])
+    except StorageError as error:
+        print(error)
+    print(scratch.get(run).tolist() == list(range(10_000)))
+"""
+
+
+def test_a_limit_on_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITED, str(tmp_path), str(ROOT)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found == f"{tmp_path}: cannot write temporary files there: File too large\nTrue\n"
+    assert os.listdir(tmp_path) == []
