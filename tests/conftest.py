@@ -14,12 +14,14 @@ from typing import Any
 import hypothesis
 import pytest
 
-# How long an example takes says more of the machine than of the code.
-hypothesis.settings.register_profile("tests", deadline=None)
-hypothesis.settings.load_profile("tests")
-
-# Tests import oracle, peers and malformed by these names.
+# Tests import `support` by that name.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from support import tiers
+
+# How long an example takes says more of the machine than of the code.
+for tier, examples in (("default", 25), ("ci", 100), ("all", 1_000)):
+    hypothesis.settings.register_profile(tier, deadline=None, max_examples=examples)
 
 # Spark asks the environment as soon as it is imported.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -27,6 +29,69 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+# Folders whose tests only CI runs, but for those marked `smoke`.
+CI_FOLDERS = ("compat", "concurrency", "conformance", "crash", "property", "security", "serve", "spark", "stores")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers")
+    group.addoption(
+        "--tier",
+        choices=tiers.TIERS,
+        help="how much to run; by default, of paths that are named, what CI runs",
+    )
+    group.addoption(
+        "--share", metavar="K/N", default="0/1", help="the part of the long campaigns that --tier ci runs, K from 0"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the tier known before any test module is imported, here and in the processes that tests start."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    tier = config.getoption("--tier") or os.environ.get(tiers.TIER_VARIABLE) or ("ci" if named else "default")
+    share = config.getoption("--share")
+    tiers.TIER, tiers.SHARE = tier, tiers.parse_share(share)
+    os.environ[tiers.TIER_VARIABLE], os.environ[tiers.SHARE_VARIABLE] = tier, share
+    hypothesis.settings.load_profile(tier)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what belongs to a higher tier, unless a marker expression chooses."""
+    for item in items:
+        if "spark" in item.fixturenames and "spark" not in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} uses `spark`, so its file or folder is named after it")
+    if config.option.markexpr or tiers.TIER == "all":
+        return
+    chosen: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (chosen if is_in_tier(item) else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = chosen
+
+
+def is_in_tier(item: pytest.Item) -> bool:
+    """Say whether the default tier, or CI's, runs a test."""
+    if item.get_closest_marker("slow") or item.get_closest_marker("fuzz"):
+        return tiers.TIER == "ci" and tiers.SHARE != (0, 1) and tiers.in_share(item.nodeid)
+    if tiers.TIER == "ci" or item.get_closest_marker("smoke"):
+        return True
+    folder = item.path.relative_to(PROJECT / "tests").parts[0]
+    return folder not in CI_FOLDERS and item.get_closest_marker("ci") is None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file together, since they share what it makes, and all of Spark's, which share one JVM."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if "spark" in nodeid else nodeid.split("::", 1)[0]
+
+    return ByFile(config, log)
 
 
 def missing(what: str) -> None:
@@ -159,32 +224,34 @@ def arrow_probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 class Written:
     """Files by the four writers, written when first asked for: ``peer_file("spark-all")``."""
 
-    def __init__(self, request: pytest.FixtureRequest, folders: pytest.TempPathFactory, filters: bool):
-        self.request, self.folders, self.filters = request, folders, filters
+    def __init__(self, request: pytest.FixtureRequest, filters: bool):
+        self.request, self.filters = request, filters
         self.files: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
-        from support.writers import peers
+        from support.writers import peer_cache, peers
 
         if name not in self.files:
             writer = name.split("-")[0]
-            folder = self.folders.mktemp(writer)
-            session = [self.request.getfixturevalue("spark")] if writer == "spark" else []
-            files = getattr(peers, f"by_{writer}")(*session, folder, filters=self.filters)
-            self.files.update({str(file): file for file in files})
+
+            def write(folder: Path) -> list[peers.PeerFile]:
+                session = [self.request.getfixturevalue("spark")] if writer == "spark" else []
+                return getattr(peers, f"by_{writer}")(*session, folder, filters=self.filters)
+
+            self.files.update({str(file): file for file in peer_cache.files(writer, self.filters, write)})
         return self.files[name]
 
 
 @pytest.fixture(scope="session")
-def peer_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def peer_file(request: pytest.FixtureRequest) -> Written:
     """Files with filters by the four writers; tests copy what they change."""
-    return Written(request, tmp_path_factory, filters=True)
+    return Written(request, filters=True)
 
 
 @pytest.fixture(scope="session")
-def plain_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def plain_file(request: pytest.FixtureRequest) -> Written:
     """The same files without filters."""
-    return Written(request, tmp_path_factory, filters=False)
+    return Written(request, filters=False)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+from support.cases import each_case
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "parquet_bloom"
@@ -201,7 +202,7 @@ def test_importing_the_package_starts_no_spark() -> None:
 LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "source", "expected"),
     [
         ("core/a.py", "from parquet_bloom.hashing import b", "imports parquet_bloom.hashing.b"),

@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("probes")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     files=st.lists(st.tuples(st.lists(bitsets(), min_size=1, max_size=5), st.booleans()), min_size=1, max_size=3),
     hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70),

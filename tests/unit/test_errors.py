@@ -7,6 +7,7 @@ import os
 import pickle
 
 import pytest
+from support.cases import each_case
 
 from parquet_bloom import errors
 from parquet_bloom.errors import ParquetBloomError, StorageError
@@ -33,7 +34,7 @@ BUILTINS = {
 }
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each_case("kind", ALL)
 def test_every_error(kind: type[ParquetBloomError]) -> None:
     error = kind("it is broken", path="a.parquet", row_group=3, column="user.id")
     assert str(error) == "a.parquet: row group 3, column 'user.id': it is broken"

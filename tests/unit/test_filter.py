@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from support.cases import each_case
 from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
 
@@ -227,7 +228,7 @@ COERCED = [
 ]
 
 
-@pytest.mark.parametrize(("arrow_type", "held", "asked", "answers"), COERCED)
+@each_case(("arrow_type", "held", "asked", "answers"), COERCED)
 def test_values_of_another_type_are_converted_exactly(arrow_type, held, asked, answers):
     if isinstance(arrow_type, pa.UuidType):
         made = bound(pa.binary(16), *held)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter
@@ -152,7 +153,7 @@ def slow(made: SplitBlockBloomFilter, value: Any) -> Any:
     return value is None or any(exact.check(form) for form in literals.stored_forms(coerced.values, made.column_type))
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", TYPES)
 def test_the_fast_answer_is_the_slow_one(name):
     for made in FILTERS[name]:
         for value in VALUES:
@@ -171,14 +172,14 @@ def test_the_fast_answer_is_the_slow_one_for_anything(name, value):
         assert type(found) is bool or isinstance(found, tuple)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", TYPES)
 def test_both_are_the_oracles(name):
     for made in FILTERS[name][:7]:
         for value in [*EDGES, *FLOATS, *TEXTS, *BYTES]:
             assert outcome(lambda: value in made) == slow(made, value), (name, value)  # noqa: B023
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", TYPES)
 def test_one_value_is_found_where_it_was_put(name):
     """And nothing else is, but by chance: a filter of one value, of every form in which it may be stored."""
     column_type = TYPES[name]
@@ -199,7 +200,7 @@ def numbers() -> list[Any]:
         return whole + [kind(value) for kind in (np.float16, np.float32, np.float64) for value in FLOATS]
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_case("name", TYPES)
 def test_numpy_scalars_are_as_arrays_of_them(name):
     """The conversion to Python's numbers is a short cut, not another meaning."""
     others = [
@@ -234,7 +235,7 @@ class Fast(SplitBlockBloomFilter):
         raise AssertionError(f"{value!r} was not answered at once")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "values", "others"),
     [
         ("INT32", EDGES, [True, Int(5), 5.0, "5", None, np.int32(5)]),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 from support.oracle.oracle import OracleFilter
 
 from parquet_bloom.core import sbbf
@@ -72,8 +73,8 @@ UNEVEN = {
 }
 
 
-@pytest.mark.parametrize("expected", [0, MANY // 10, MANY])
-@pytest.mark.parametrize("shape", UNEVEN)
+@each_case("expected", [0, MANY // 10, MANY])
+@each_case("shape", UNEVEN)
 def test_uneven_hashes_take_no_longer(shape, expected):
     """Neither rows in an order of their own nor keys made up for it may crowd buckets: this took minutes once."""
     hashes = UNEVEN[shape]

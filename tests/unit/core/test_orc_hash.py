@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.oracle import orc_oracle
 
@@ -43,7 +43,6 @@ def test_offsets_outside_of_the_data(offsets: list[int]) -> None:
         orc_hash.hash_bytes(b"abc", np.array(offsets, np.int64))
 
 
-@settings(max_examples=60)
 @given(st.lists(HASHES, max_size=12), st.integers(1, 255), st.integers(1, 40))
 def test_bits(hashes: list[int], functions: int, num_bytes: int) -> None:
     """The bits are those of the twin, the memory around them is not touched, and all that was inserted is found."""

@@ -6,8 +6,9 @@ import random
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 
 from parquet_bloom.core.postings import HOT, REASONS, Layout, find, find_one, hot_runs, pack, squeeze, unpack
 
@@ -113,8 +114,8 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("bits", SHAPES)
-@pytest.mark.parametrize("count", [0, 1, 7, 3000])
+@each_case("bits", SHAPES)
+@each_case("count", [0, 1, 7, 3000])
 def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits, count):
     num_units = min(2 ** bits[3] - 1, 2 ** (64 - bits[0]))
     keys = random_keys(bits, count, num_units)
@@ -164,8 +165,8 @@ def test_the_extremes_of_hashes_and_units():
         assert (units.tolist(), hot, status) == ([0, 1, last], None, 0)
 
 
-@pytest.mark.parametrize("length", [HOT - 1, HOT, HOT + 1, 2 * HOT, 254, 255, 256, 510, 511, 700])
-@pytest.mark.parametrize("threshold", [0, 1, HOT, 255, 10_000])
+@each_case("length", [HOT - 1, HOT, HOT + 1, 2 * HOT, 254, 255, 256, 510, 511, 700])
+@each_case("threshold", [0, 1, HOT, 255, 10_000])
 def test_runs_at_the_threshold(length, threshold):
     bits = (20, 6, 3, 16)
     runs = [(5, length), (6, 1), (7, length), (2**20 - 1, length), (2**14, length), (2**14 + 1, 2)]
@@ -226,7 +227,6 @@ def test_a_block_in_the_place_of_another_is_damaged():
     assert damaged.tolist() == [0]
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     bits=st.sampled_from(SHAPES[:4] + SHAPES[5:9]),
     body=st.binary(max_size=600),
@@ -343,7 +343,6 @@ def test_first_key():
     assert layout_of((24, 0, 0, 32)).first_key(1) == 2**64
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_property_every_key_of_any_layout_is_found(data):
     prefix_bits = data.draw(st.integers(1, 40))

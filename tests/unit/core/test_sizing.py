@@ -6,6 +6,7 @@ import itertools
 import math
 
 import pytest
+from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.core import sizing
@@ -23,8 +24,8 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize("num_bytes", [32, 64, 96, 1024, 32 * 1001, 2**20])
-@pytest.mark.parametrize("keys_per_block", [0, 1e-3, 0.1, 1, 5, 20, 63, 63.9, 64, 64.1, 100, 300])
+@each_case("num_bytes", [32, 64, 96, 1024, 32 * 1001, 2**20])
+@each_case("keys_per_block", [0, 1e-3, 0.1, 1, 5, 20, 63, 63.9, 64, 64.1, 100, 300])
 def test_model_is_the_poisson_mixture(keys_per_block, num_bytes):
     """Either side of 64 keys a block, where the sum is taken in another form."""
     ndv = round(keys_per_block * num_bytes / 32)
@@ -55,8 +56,8 @@ def test_a_million_values():
     assert sizing.size_for(1_000_000) == sizing.size_for(1_000_000, 0.01, True)
 
 
-@pytest.mark.parametrize("fpp", FPPS)
-@pytest.mark.parametrize("ndv", NDVS)
+@each_case("fpp", FPPS)
+@each_case("ndv", NDVS)
 def test_the_smallest_size_that_keeps_the_promise(ndv, fpp):
     for power_of_two in (True, False):
         num_bytes = sizing.size_for(ndv, fpp, power_of_two)

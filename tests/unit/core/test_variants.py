@@ -9,8 +9,9 @@ import struct
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 from support.oracle import oracle
 from support.writers import drafts
 
@@ -53,7 +54,6 @@ def test_no_such_variant(wrong):
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 2**31 - 1) | st.sampled_from([1, 2, 2**31 - 1]))
-@settings(max_examples=200)
 def test_multiply_shift_finds_the_place_of_the_mask(hashes, num_blocks):
     """What is done to a hash sends today's choice where the draft's would go, and leaves the bits in the block."""
     placed = Variant.of("xxh64+mask+raw").placed(np.array(hashes, np.uint64), num_blocks).tolist()
@@ -69,7 +69,6 @@ def test_multiply_shift_finds_the_place_of_the_mask(hashes, num_blocks):
 
 @pytest.mark.parametrize("name", drafts.NAMES)
 @given(num_bytes=sizes, inserted=keys, others=keys)
-@settings(max_examples=25)
 def test_filters_are_those_of_the_twin(name, num_bytes, inserted, others):
     expected = drafts.filled(name, num_bytes, inserted)
     found = SplitBlockBloomFilter(num_bytes, variant=name)
@@ -96,8 +95,8 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", drafts.NAMES)
-@pytest.mark.parametrize("physical", VALUES)
+@each_case("name", drafts.NAMES)
+@each_case("physical", VALUES)
 def test_types_nulls_and_single_values(name, physical):
     array = VALUES[physical]
     plain = [oracle.plain(value, physical) for value in array.to_pylist() if value is not None]
@@ -173,8 +172,8 @@ def test_pickled_and_shown(name):
 # ---------------------------------------------------------------------------------------------------- headers
 
 
-@pytest.mark.parametrize("name", drafts.NAMES)
-@pytest.mark.parametrize("num_bytes", [32, 1024, 2**27])
+@each_case("name", drafts.NAMES)
+@each_case("num_bytes", [32, 1024, 2**27])
 def test_headers_are_written_and_read(name, num_bytes):
     variant = Variant.of(name)
     data = write_header(num_bytes, variant)
@@ -241,7 +240,6 @@ def test_thrift_headers_that_cannot_be_used():
 
 
 @given(st.binary(max_size=40), st.sampled_from(VARIANTS))
-@settings(max_examples=300)
 def test_noise_is_no_header(data, variant):
     for start in (b"", struct.pack("<i", 64), b"\x15\x80\x10\x1c"):
         for read in (read_any, lambda data: read_header(data, variant)):

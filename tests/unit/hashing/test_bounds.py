@@ -9,6 +9,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
+from support.cases import each_case
 
 from parquet_bloom.hashing.bounds import Place, place
 from parquet_bloom.hashing.physical import ColumnType, Kind, from_arrow
@@ -18,7 +19,7 @@ UTC = dt.UTC
 INT96 = ColumnType("INT96", Kind.TIMESTAMP, 12, utc=None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arrow", "literal", "at_most", "at_least"),
     [
         (pa.int32(), 5, 5, 5),

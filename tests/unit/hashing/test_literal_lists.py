@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 import numpy as np
-import pytest
+from support.cases import each_case
 
 from parquet_bloom.hashing.literal_lists import coerce_all, hash_all
 from parquet_bloom.hashing.literals import coerce, hashes
@@ -54,7 +54,7 @@ POOLS: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("column_type", TYPES, ids=str)
+@each_case("column_type", TYPES)
 def test_a_list_means_what_its_literals_mean(column_type):
     rng = random.Random(str(column_type))
     known = 0

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.hashing.literals import ABSENT, Coerced, coerce, hashes, stored_forms
@@ -269,7 +270,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("literal", "column_type", "expected"), EXACT)
+@each_case(("literal", "column_type", "expected"), EXACT)
 def test_what_a_literal_is(literal, column_type, expected):
     found = coerce(literal, column_type)
     assert is_(found, expected), found
@@ -297,8 +298,8 @@ def test_the_callers_arithmetic_has_no_say(context):
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("column_type", [TZ_US, INT96])
-@pytest.mark.parametrize(
+@each_case("column_type", [TZ_US, INT96])
+@each_case(
     ("moment", "zone", "expected"),
     [
         (dt.datetime(2020, 1, 1), "Europe/Berlin", micros(2019, 12, 31, 23)),
@@ -349,7 +350,7 @@ def test_a_folded_instant_is_the_one_that_is_meant():
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("scalar", "column_type", "expected"),
     [
         (pa.scalar(5, pa.timestamp("ns")), TS_NS, 5),
@@ -394,8 +395,8 @@ def test_arrow_scalars(scalar, column_type, expected):
     assert is_(coerce(scalar, column_type), expected)
 
 
-@pytest.mark.parametrize("literal", [object(), 1j, [1], {}, pa.scalar([1]), ...])
-@pytest.mark.parametrize("column_type", [I32, D9, F64, TEXT, RAW, UUID, DATE, T_US, TS_US, BOOLEAN, UNKNOWN], ids=str)
+@each_case("literal", [object(), 1j, [1], {}, pa.scalar([1]), ...])
+@each_case("column_type", [I32, D9, F64, TEXT, RAW, UUID, DATE, T_US, TS_US, BOOLEAN, UNKNOWN])
 def test_what_is_no_literal_is_not_known(literal, column_type):
     assert is_(coerce(literal, column_type), NOBODY_KNOWS)
 
@@ -552,7 +553,7 @@ def connection():
         yield opened
 
 
-@pytest.mark.parametrize(("sql_type", "arrow_type"), columns(), ids=[name for name, _ in columns()])
+@each_case(("sql_type", "arrow_type"), columns())
 def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
     """Every literal against every value that the type can hold: where DuckDB says equal, we must have it among ours."""
     column_type = from_arrow(arrow_type)
@@ -580,7 +581,7 @@ def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
     assert compared > 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arrow_type",
     [
         *(
@@ -603,7 +604,6 @@ def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
             pa.string(),
         ),
     ],
-    ids=str,
 )
 def test_what_arrow_finds_is_never_absent(arrow_type):
     column_type = from_arrow(arrow_type)

@@ -12,6 +12,7 @@ import struct
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.errors import UnsupportedTypeError
@@ -69,7 +70,7 @@ ANNOTATIONS = list(annotations())
 PLACES = [(physical, None) for physical in PHYSICAL[:-1]] + [("FIXED_LEN_BYTE_ARRAY", length) for length in LENGTHS]
 
 
-@pytest.mark.parametrize(("name", "logical", "places", "meaning"), ANNOTATIONS, ids=[name for name, *_ in ANNOTATIONS])
+@each_case(("name", "logical", "places", "meaning"), ANNOTATIONS)
 def test_every_annotation_on_every_physical_type(name, logical, places, meaning):
     for physical, length in PLACES:
         found = from_parquet(physical, length, logical=logical)
@@ -84,7 +85,7 @@ def test_every_annotation_on_every_physical_type(name, logical, places, meaning)
         assert found.length == {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}.get(physical, length)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("converted", "logical", "physical"),
     [
         (0, {1: {}}, "BYTE_ARRAY"),
@@ -144,7 +145,7 @@ def test_without_an_annotation(physical, kind, shown):
     assert (found.kind, str(found)) == (kind, shown)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arguments",
     [
         ("INT32", None, None, {16: {}}),  # a member of a later specification
@@ -206,7 +207,7 @@ ARROW = [
 ]
 
 
-@pytest.mark.parametrize("arrow_type", ARROW, ids=str)
+@each_case("arrow_type", ARROW)
 def test_arrow_types_are_those_of_a_written_file(arrow_type):
     sink = io.BytesIO()
     storage = arrow_type.storage_type if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
@@ -239,7 +240,7 @@ def plain_dict(struct_: oracle.Struct) -> dict:
     }
 
 
-@pytest.mark.parametrize("precision", range(1, 77))
+@each_case("precision", range(1, 77))
 def test_decimals_take_as_few_bytes_as_pyarrow_gives_them(precision):
     length = decimal_length(precision)
     largest = 10**precision - 1
@@ -304,7 +305,7 @@ TYPES = [
 ] + [from_parquet(physical, 7) for physical in PHYSICAL[1:]]
 
 
-@pytest.mark.parametrize("column_type", TYPES, ids=str)
+@each_case("column_type", TYPES)
 def test_encoding_and_back(column_type):
     for value in some_values(column_type):
         forms = encode(value, column_type)
@@ -322,7 +323,7 @@ def test_encoding_and_back(column_type):
             assert forms == [oracle.plain_encode(value, column_type.physical, column_type.length)]
 
 
-@pytest.mark.parametrize("column_type", TYPES, ids=str)
+@each_case("column_type", TYPES)
 def test_bytes_of_another_length_are_no_values(column_type):
     if column_type.length is None:
         return
@@ -375,7 +376,7 @@ def test_a_float_is_not_taken_for_an_integer():
         encode(1.0, from_parquet("INT32"))
 
 
-@pytest.mark.parametrize("column_type", [*TYPES, from_parquet("BOOLEAN")], ids=str)
+@each_case("column_type", [*TYPES, from_parquet("BOOLEAN")])
 def test_which_bounds_count(column_type):
     """INT96 has no order; the deprecated min and max compare as signed numbers, whatever the type."""
     assert ordered(column_type) == (column_type.physical != "INT96")

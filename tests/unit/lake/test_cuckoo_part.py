@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
@@ -117,7 +117,6 @@ def test_misuse_of_a_writer(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, MASK) | st.sampled_from([0, 1, MASK]), max_size=40), max_size=8),
     st.integers(1, 30),
@@ -278,7 +277,6 @@ def test_false_units_are_as_expected(tmp_path: Path, bits: int) -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(BITS), st.sampled_from([0, 1 << 24]))
 def test_merging(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, bits: int, limit: int) -> None:
     """New numbers in any order, removed units, several units that become one."""

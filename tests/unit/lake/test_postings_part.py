@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
@@ -168,7 +168,6 @@ def test_keys_beyond_memory_are_sorted_by_way_of_the_disk(tmp_path):
     assert os.listdir(tmp_path) == ["p"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_property_runs_are_sorted_whatever_comes(data):
     runs = SortedRuns(0)
@@ -442,7 +441,6 @@ def test_several_threads_may_use_a_reader(tmp_path):
     assert errors == []
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 200_000) | st.integers(0, 2000), max_size=200), st.data())
 def test_property_lists_of_units(units, data):
     packed = pack_units(np.array(sorted(units), np.uint32))
@@ -456,7 +454,6 @@ def test_property_lists_of_units(units, data):
             unpack_units(packed, max(units))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 2**32 - 1))
 def test_lists_of_anything_behind_a_right_checksum_do_no_harm(body, num_units):
     from parquet_bloom.lake.unit_lists import _checksum
@@ -479,7 +476,6 @@ def test_many_lists_wait_on_disk(tmp_path, monkeypatch):
     assert list(reader.check()) == []
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_property_a_part_finds_all(tmp_path_factory, data):
     prefix_bits = data.draw(st.integers(1, 40))

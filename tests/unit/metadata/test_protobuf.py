@@ -4,8 +4,9 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 from support.writers.orc_files import Field, fields_of, message_of, varint
 from support.writers.protobuf_fields import FIELDS
 
@@ -87,7 +88,7 @@ def test_a_part_of_a_buffer() -> None:
             read(b"abcd", start=start, end=end)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "problem"),
     [
         (b"\x08", "cut off"),
@@ -168,7 +169,6 @@ def test_what_is_no_filter(fields: list[Field], problem: str) -> None:
         protobuf.read_bloom_filter(message_of(fields))
 
 
-@settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes(data: bytes) -> None:
     """They are a message, as the twin reads it, or a named error."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.oracle import orc_oracle
 
@@ -62,7 +62,6 @@ def test_many_values_at_once() -> None:
         assert (len(empty), first.tolist()) == (0, [0])
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(-(1 << 80), 1 << 80), max_size=8, unique=True))
 def test_forms_belong_to_their_values(values: list[int]) -> None:
     """What is asked for many values is what is asked for each."""
@@ -179,7 +178,6 @@ def julian_day(day: int) -> int:
     return date.day + (153 * month + 2) // 5 + 365 * year + year // 4 - 32083 - 2_440_588
 
 
-@settings(max_examples=200)
 @given(st.dates(max_value=dt.date(1582, 10, 14)))
 def test_dates_before_the_gregorian_calendar(date: dt.date) -> None:
     of = leaf("DATE")
@@ -204,7 +202,6 @@ def test_dates(date: dt.date) -> None:
     assert found.check(pa.array([date], pa.date64())).all()
 
 
-@settings(max_examples=200)
 @given(st.integers(-(1 << 62), 1 << 62))
 def test_timestamps(nanos: int) -> None:
     for kind, zone in (("TIMESTAMP", None), ("TIMESTAMP_INSTANT", "UTC")):

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc as pa_orc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.writers.orc_columns import ROWS, STRIDE, columns, table_of
 from support.writers.orc_files import message_of, varint
@@ -314,7 +314,6 @@ def test_booleans() -> None:
     assert bounds(of, 5) == (None, None)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.none() | st.integers(-(1 << 62), 1 << 62), min_size=1, max_size=30),
     st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=4), min_size=1, max_size=30),

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from support.cases import each_case
 
 import parquet_bloom
 from parquet_bloom.errors import ExpressionError, ParquetBloomError, PredicateError
@@ -25,7 +26,7 @@ NAN = math.nan
 TEXT_NUMBER = pa.scalar("x").cast(pa.dictionary(pa.int32(), pa.string()))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "expected"),
     [
         (a == 1, Equal("a", 1)),
@@ -77,13 +78,12 @@ TEXT_NUMBER = pa.scalar("x").cast(pa.dictionary(pa.int32(), pa.string()))
         (a == pc.scalar("2020-01-31").cast(pa.date32()), Equal("a", dt.date(2020, 1, 31))),
         (a == pc.scalar(1).cast("int8"), Equal("a", 1)),
     ],
-    ids=str,
 )
 def test_expressions(expression: pc.Expression, expected: Node) -> None:
     assert parse(expression) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "words"),
     [
         (pc.field(0) == 1, "cannot be taken apart"),
@@ -109,7 +109,6 @@ def test_expressions(expression: pc.Expression, expected: Node) -> None:
         (a == pa.scalar(dt.timedelta(1)), "cannot be a literal"),
         (a.isin(pa.array([[1]])), "cannot be a literal"),
     ],
-    ids=str,
 )
 def test_what_is_not_understood_is_a_type_error(expression: pc.Expression, words: str) -> None:
     with pytest.raises(ExpressionError) as caught:

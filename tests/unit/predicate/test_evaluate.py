@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
@@ -205,7 +206,6 @@ def _view(array: pa.Array) -> bool:
     return bool(pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type))
 
 
-@settings(deadline=None, max_examples=25)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.arrow_type))
 @given(st.data())
 def test_each_type(case: Case, data: st.DataObject):
@@ -218,7 +218,7 @@ def test_each_type(case: Case, data: st.DataObject):
         assert selected(array, Equal("x", literal)) == [expected(case, row, [literal]) for row in rows]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.arrow_type))
+@each_case("case", CASES)
 def test_each_value_is_found_by_its_own_literal(case: Case):
     array = pa.array(case.values, case.arrow_type)
     for literal in case.literals:
@@ -228,7 +228,7 @@ def test_each_value_is_found_by_its_own_literal(case: Case):
     assert len(hits) >= 2  # the cases are no empty talk
 
 
-@pytest.mark.parametrize("case", CASES[:-1], ids=lambda case: str(case.arrow_type))
+@each_case("case", CASES[:-1])
 def test_encoded_columns(case: Case):
     rows = [*case.values, None, *case.values]
     plain = pa.array(rows, case.arrow_type)
@@ -353,7 +353,7 @@ EXTENSION = type(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("table", "node", "words"),
     [
         (pa.table({"x": [[1]]}), Equal("x", 1), "no single value"),
@@ -434,7 +434,6 @@ def row_holds(node: Node, row: dict[str, Any]) -> bool | None:
     return fold(node, leaf, join)
 
 
-@settings(deadline=None, max_examples=300)
 @given(ROWS, TREES, st.integers(0, 10))
 def test_predicates_against_a_row_at_a_time(rows: list[tuple[Any, ...]], node: Node, cut: int):
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.cases import each_case
 from support.oracle.oracle import BINARY, I32, Struct
 from support.writers.surgery import each_chunk, rewrite_footer
 
@@ -26,7 +27,7 @@ NAN = float("nan")
 # ---------------------------------------------------------------------------------------------------------- notations
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "dialect", "expected"),
     [
         ("array_contains(tags, 'x')", None, Contains("tags", "x")),
@@ -57,7 +58,7 @@ def test_notations(where: Any, dialect: str | None, expected: Node) -> None:
     assert negation(negation(found)) == found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "dialect"),
     [
         ("contains(tags, 'x')", None),  # of texts as well
@@ -112,8 +113,8 @@ def draw(rng: random.Random, pool: list[Any]) -> list[list[Any] | None]:
     ]
 
 
-@pytest.mark.parametrize("make", ARROW_LISTS)
-@pytest.mark.parametrize(
+@each_case("make", ARROW_LISTS)
+@each_case(
     ("kind", "pool", "others"),
     [
         (pa.int64(), INTEGERS, [4, 2**70]),
@@ -126,7 +127,6 @@ def draw(rng: random.Random, pool: list[Any]) -> list[list[Any] | None]:
         (pa.timestamp("us"), [dt.datetime(2020, 1, 1), None], [dt.datetime(2020, 1, 2)]),
         (pa.dictionary(pa.int8(), pa.string()), ["a", "b", None], ["c"]),
     ],
-    ids=lambda value: str(value) if isinstance(value, pa.DataType) else "",
 )
 def test_every_kind_of_list(make: Any, kind: pa.DataType, pool: list[Any], others: list[Any]) -> None:
     rng = random.Random(str(kind))

@@ -13,8 +13,9 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
@@ -40,7 +41,7 @@ A, B, C = Equal("a", 1), Equal("b", 2), Equal("c", 3)
 BETWEEN = And((Compare("a", ">=", 1), Compare("a", "<=", 2)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "node"),
     [
         ("a = 1", A),
@@ -115,7 +116,7 @@ def test_conditions(text, node):
     assert parse(text) == node
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "value"),
     [
         ("0", 0),
@@ -319,7 +320,7 @@ DROP TABLE x|
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("line", NOT_SUPPORTED)
+@each_case("line", NOT_SUPPORTED)
 def test_the_rest_is_refused_and_named(line):
     text, _, words = line.rpartition("|")
     with pytest.raises(PredicateError) as caught:
@@ -376,7 +377,7 @@ def test_dialects(text, dialect, node):
     assert parse(text, dialect=dialect) == node
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "dialect"),
     [
         (r"a = '\u0041'", "spark"),
@@ -485,7 +486,6 @@ nodes = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
 @given(nodes)
 def test_text_of_any_tree_reads_back(node: Node):
     assert parse_sql(to_text(node)) == node
@@ -499,7 +499,6 @@ pieces = st.sampled_from([*WORDS.split(), "\n"])
 texts = st.one_of(st.lists(pieces, max_size=12).map(" ".join), st.lists(pieces, max_size=12).map("".join), st.text())
 
 
-@settings(deadline=None, max_examples=500)
 @given(texts)
 def test_any_text_gives_a_tree_or_our_error(text: str):
     for dialect in (None, "spark"):
@@ -572,7 +571,6 @@ def connection():
         yield connection
 
 
-@settings(deadline=None, max_examples=200)
 @given(conditions)
 def test_a_condition_selects_the_rows_that_duckdb_selects(connection, text: str):
     rows = [row[0] for row in connection.execute(f"SELECT n FROM t WHERE {text} ORDER BY n").fetchall()]

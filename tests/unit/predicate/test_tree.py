@@ -10,6 +10,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
+from support.cases import each_case
 
 from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.predicate import parse
@@ -137,7 +138,7 @@ def test_fold_visits_from_left_to_right_and_from_the_leaves_up():
     assert fold(Equal("a", 1), leaf, join) == "a"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("node", "text"),
     [
         (Equal("user.id", 42), "user.id = 42"),

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from support.cases import each_case
 from support.servers.counted import CountedFileSystem
 
 import parquet_bloom
@@ -61,7 +62,7 @@ def values(*folders: str) -> tuple[list[Any], str]:
     return [found.values(path)["k"] for path in paths], str(found.schema.field("k").type)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("folders", "expected", "kind"),
     [
         (["1", "-20", "0"], [1, -20, 0], "int64"),

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.cases import each_case
 from support.oracle import oracle
 from support.writers import surgery
 
@@ -370,7 +371,7 @@ I32, U32, F64, TEXT = (
 DECIMAL = from_arrow(pa.decimal128(9, 2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("statistics", "column_type", "ordered", "expected"),
     [
         (stats(le(-5), le(7)), I32, True, (-5, 7)),

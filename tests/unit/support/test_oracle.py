@@ -12,6 +12,7 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 from support.oracle import oracle
 from support.oracle.oracle import (
     BINARY,
@@ -175,7 +176,7 @@ def test_a_million_values_take_two_mebibytes():
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "physical", "options", "encoded"),
     [
         (-2, "INT32", {}, "feffffff"),

@@ -11,8 +11,9 @@ import uuid
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each_case
 from support.oracle import oracle
 from support.writers.zone_tables import INTS, answered, table_of
 
@@ -41,7 +42,6 @@ def test_sizes_are_those_of_lance(items):
 
 
 @given(st.integers(1, 1 << 40), st.floats(1e-9, 0.999))
-@settings(max_examples=60)
 def test_a_size_is_the_smallest_that_meets_the_probability(items, fpp):
     size = zones.lance_num_bytes(items, fpp)
     assert size in {1 << power for power in range(5, 28)}
@@ -117,7 +117,7 @@ for _unit, _scale in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
     )
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@each_case("name", NATIVE)
 def test_filters_hold_native_bytes_and_literals_find_them(name):
     arrow_type, values, encode = NATIVE[name]
     array = pa.array([None, *values, None][: len(values) + 2], arrow_type).slice(1)
@@ -147,7 +147,6 @@ def test_dictionaries_and_chunks_are_hashed_as_what_they_hold():
 
 
 @given(st.lists(st.integers(-(10**9) + 1, 10**9 - 1), min_size=1, max_size=8))
-@settings(max_examples=40)
 def test_decimals_are_hashed_alike_however_they_are_stored(unscaled):
     """As what they are, in 16 bytes; stored as INT32, INT64, or 4, 9, 20 or any number of bytes."""
     from parquet_bloom.core.xxh64 import hash_keys
@@ -254,7 +253,7 @@ def changed(name, values):
     return change
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "problem"),
     [
         (lambda table: table.drop(["has_null"]), "no columns of the name has_null"),

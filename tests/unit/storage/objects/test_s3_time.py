@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import tiers
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.storage.objects.limits import RequestLimits
@@ -30,6 +31,7 @@ NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
 LIMIT = 0.8  # more than a busy machine takes for a request
 BUSY = 8.0  # seconds that a busy machine may add; without the limits a call would take 20 s and more
 STEPS = {"small": 9 + 6, "large": 20 + 9}  # of a rewrite, after what a bucket shows once
+AT_EACH_STEP = tiers.some([(size, step) for size, steps in STEPS.items() for step in range(steps)], 6)
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +61,7 @@ def rewrite(s3: Any, size: str, harm: Callable[[], Any]) -> BaseException | None
 
 
 @pytest.mark.parametrize(("times", "carried_out"), [(1000, False), (1, True)])
-@pytest.mark.parametrize(("size", "step"), [(size, step) for size, steps in STEPS.items() for step in range(steps)])
+@pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 def test_an_answer_that_never_comes_ends_the_call_in_time(
     s3: Any, size: str, step: int, times: int, carried_out: bool
 ) -> None:
@@ -92,7 +94,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
         assert upload in text or carried_out  # nobody was told its number
 
 
-@pytest.mark.parametrize(("size", "step"), [(size, step) for size, steps in STEPS.items() for step in range(steps)])
+@pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 def test_an_interrupt_ends_the_call_within_a_second(s3: Any, size: str, step: int) -> None:
     s3.storage_options |= {"retry_timeout": 60}
     begun: list[float] = []
