@@ -1,11 +1,28 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds the package, and runs the tests. Arguments go to pytest: bash tools/test.sh -m fuzz
+# Installs what the tests need, builds the package, and runs the tests:
+#     bash tools/test.sh          what a change breaks most likely (the default tier)
+#     bash tools/test.sh --ci     that, all engines, Spark, and this commit's share of the long campaigns
+#     bash tools/test.sh --all    everything, for hours
+# Other arguments go to pytest: bash tools/test.sh tests/unit/file -k embed
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
 
 prepare test java c++
-# As many tests at a time as there are cores, up to four: each worker may have a Spark of its own. The tests of a file
-# stay together, since they share what it makes. `-n 0` runs all in one process.
+arguments=()
+for argument in "$@"; do
+    case $argument in
+    --ci)
+        shares=$("$python" -c 'import sys; sys.path.insert(0, "tests"); from support import tiers; print(tiers.SHARES)')
+        commit=$(git rev-parse --short=8 HEAD 2>/dev/null) || commit=$(date +%Y%m%d)
+        share=$((16#$commit % shares))/$shares
+        echo "long campaigns: share $share, chosen by $commit"
+        arguments+=(--tier ci --share "$share")
+        ;;
+    --all) arguments+=(--tier all) ;;
+    *) arguments+=("$argument") ;;
+    esac
+done
+# As many tests at a time as there are cores, up to four. `-n 0` runs all in one process.
 cores=$(nproc)
-exec "$python" -m pytest -n $((cores < 2 ? 0 : cores > 4 ? 4 : cores)) --dist loadfile "$@" </dev/null
+exec "$python" -m pytest -n $((cores < 2 ? 0 : cores > 4 ? 4 : cores)) "${arguments[@]}" </dev/null

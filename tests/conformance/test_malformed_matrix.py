@@ -1,6 +1,6 @@
 """Every field of the metadata wrong in every way: rows are found or refused by name, and nothing else happens.
 
-A slice of the matrix by default; all of it, for an hour or two, by the marker `slow`, or by hand with a table of what
+A share of the matrix in each run of CI; all of it, for an hour or two, by `--tier all`, or by hand with a table of what
 came of it: `python tests/support/malformed/malformed_matrix.py parquet FOLDER`.
 """
 
@@ -13,14 +13,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import tiers
 from support.malformed import malformed_asking as asking
 from support.malformed import malformed_fields as fields
 from support.malformed import malformed_matrix as matrix
 from support.malformed import malformed_orc, malformed_orc_asking
 
 import parquet_bloom
-
-STEP = 60  # of so many cases one is in the slice
 
 
 @pytest.fixture(scope="module")
@@ -55,37 +54,24 @@ def test_a_reader_that_loses_rows_would_be_seen(good, tmp_path, monkeypatch):
         asking.ask("search", good, tmp_path / "made")
 
 
-def test_a_slice_of_the_matrix(good, tmp_path):
-    numbers = range(7, len(fields.cases(good)), STEP)
-    answers = list(matrix.run(good, tmp_path, numbers, ["show", "search", "embed", "drop"]))
-    assert len(answers) == 4 * len(numbers)
+@pytest.mark.timeout(20_000)
+@pytest.mark.parametrize("part", range(tiers.by_tier(1, 1, 8)))
+def test_the_matrix(part, good, tmp_path):
+    numbers = tiers.share_of(range(len(fields.cases(good))))[part :: tiers.by_tier(1, 1, 8)]
+    answers = list(matrix.run(good, tmp_path, numbers, asking.QUESTIONS))
+    assert len(answers) == len(asking.QUESTIONS) * len(numbers) > 0
     assert wrong(answers) == []
     print(matrix.table(answers))
 
 
-def test_a_slice_of_the_matrix_of_orc(tmp_path):
+@pytest.mark.timeout(20_000)
+def test_the_matrix_of_orc(tmp_path):
     good = malformed_orc.good_file(tmp_path / "good.orc")
-    numbers = range(3, len(malformed_orc.cases(good)), 20)
+    numbers = tiers.share_of(range(len(malformed_orc.cases(good))))
     answers = list(matrix.run(good, tmp_path, numbers, malformed_orc_asking.QUESTIONS, "orc"))
-    assert len(answers) == 4 * len(numbers)
+    assert len(answers) == len(malformed_orc_asking.QUESTIONS) * len(numbers) > 0
     assert wrong(answers) == []
     print(matrix.table(answers))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(20_000)
-def test_all_of_the_matrix_of_orc(tmp_path):
-    good = malformed_orc.good_file(tmp_path / "good.orc")
-    numbers = range(len(malformed_orc.cases(good)))
-    assert wrong(list(matrix.run(good, tmp_path, numbers, malformed_orc_asking.QUESTIONS, "orc"))) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(20_000)
-@pytest.mark.parametrize("part", range(8))
-def test_all_of_the_matrix(part, good, tmp_path):
-    numbers = range(part, len(fields.cases(good)), 8)
-    assert wrong(list(matrix.run(good, tmp_path, numbers, asking.QUESTIONS))) == []
 
 
 SAMPLE = [

@@ -169,7 +169,7 @@ def test_files_are_removed_and_refreshed(lake, serve):
 def test_it_refreshes_by_itself(lake, serve):
     service = serve(lake.index, "--refresh", "0.2")
     path = lake.add(FILES)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while service.found("id", [FILES * ROWS]) != [[(path, None)]]:
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -18,6 +18,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TIERS = ("default", "ci", "all")
+SHARES = 60  # that CI divides the long campaigns into: one takes some three minutes
 TIER_VARIABLE = "PARQUET_BLOOM_TIER"
 SHARE_VARIABLE = "PARQUET_BLOOM_SHARE"
 
@@ -44,6 +45,14 @@ def some(cases: Sequence[T], one_in: int) -> Sequence[T]:
     """Choose some of the cases: one in so many by default, three times as many in CI, others in each of its runs."""
     step = by_tier(one_in, max(one_in // 3, 1), 1)
     return cases[SHARE[0] % step :: step]
+
+
+def share_of(cases: Sequence[T]) -> Sequence[T]:
+    """Choose this run's share of a long campaign's cases; all of them where all is run."""
+    if TIER == "all":
+        return cases
+    k, n = SHARE if SHARE[1] > 1 else (0, SHARES)
+    return cases[k::n]
 
 
 def in_share(name: str) -> bool:

@@ -14,7 +14,7 @@ import polars
 from parquet_bloom.threads import in_order, raise_if_stopped
 
 def work(number):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         time.sleep(0.01)
         raise_if_stopped()
@@ -31,5 +31,5 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_is_noticed_beside_polars() -> None:
     pytest.importorskip("polars")  # which catches signals so that waits without an end go on
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60, check=True)
-    assert float(done.stdout) < 10  # of 20: a busy machine may take its time
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=600, check=True)
+    assert float(done.stdout) < 60  # of 300: a busy machine may take its time

@@ -525,7 +525,7 @@ class S3:
         return self.after(operation, self._never, times=times, **which)
 
     def _never(self, request: Request) -> None:
-        self._state.over.wait(60)
+        self._state.over.wait(600)
         raise ConnectionResetError("cut")
 
     def before(self, operation: str | Iterable[str] | None, act: Callable[[Request], None], **which: Any) -> Fault:

@@ -83,7 +83,7 @@ def test_uneven_hashes_take_no_longer(shape, expected):
     for start in range(0, MANY, 1 << 16):
         found.add(hashes[start : start + (1 << 16)])
     array = found.to_array()
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 20  # seconds, of minutes
     assert np.array_equal(np.sort(array), np.unique(hashes))
     filled, inserted = np.zeros(1 << 15, np.uint8), np.zeros(1 << 15, np.uint8)
     found.fill(filled)

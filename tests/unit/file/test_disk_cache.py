@@ -371,7 +371,7 @@ def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
     other.execute("BEGIN EXCLUSIVE")
     start = time.monotonic()
     assert fill(lake, folder).requests == FILES
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     other.close()
     assert len(warnings_of(caplog)) == 1
     assert "locked" in warnings_of(caplog)[0]
