@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom import filter as module
@@ -210,8 +209,8 @@ VALUES = {
 }
 
 
-@each_case("threads", [2, 3, 7, 64])
-@each_case("name", VALUES)
+@pytest.mark.parametrize("threads", [2, 3, 7, 64])
+@pytest.mark.parametrize("name", VALUES)
 def test_threads_do_what_one_does(name, threads, used):
     values = VALUES[name]
     alone, made = SplitBlockBloomFilter(2048), SplitBlockBloomFilter(2048)

@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import sys
 import threading
+import time
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any, TypeVar
 
 from ...threads import result_of
@@ -17,6 +20,8 @@ from ...threads import result_of
 T = TypeVar("T")
 
 _GIVE_UP = 1.0  # seconds for the loop to end with the process
+
+_DELIVERY = asyncio.BaseEventLoop.call_soon_threadsafe.__code__
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -78,3 +83,21 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     _ended = _process
     asyncio.run_coroutine_threadsafe(end(), loop)
     thread.join(_GIVE_UP)
+    _wait_for_deliveries()
+
+
+def _wait_for_deliveries() -> None:
+    """Wait until no thread of obstore's is still inside the call by which it handed over a result.
+
+    The result is here as soon as the call has queued it, but the thread has yet to return, and needs the interpreter's
+    lock for that. Were the interpreter ending by then, Rust would abort the process, whose work was all done.
+    """
+    deadline = time.monotonic() + _GIVE_UP
+    while time.monotonic() < deadline and any(map(_delivers, sys._current_frames().values())):
+        time.sleep(0.001)
+
+
+def _delivers(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not _DELIVERY:
+        frame = frame.f_back
+    return frame is not None

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 
 import parquet_bloom
 from parquet_bloom.core.xxh64 import hash_one
@@ -321,7 +320,7 @@ def seal(path: Path, body: bytes) -> None:
 NESTED = "[" * 100_000 + "]" * 100_000
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("where", "value"),
     [
         (("columns", 0), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from parquet_bloom import errors, storage
-from parquet_bloom.storage.objects import managed_tables
+from parquet_bloom.storage.objects import event_loop, managed_tables
 from parquet_bloom.storage.objects.client import LIST_PAGE, PARALLEL_REQUESTS
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.source import ObjectSource
@@ -250,3 +251,28 @@ def test_what_is_asked_for_at_the_very_end_is_told_so(s3: Any) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
     expected = f"{s3.url('t/a.parquet')}: cannot open: the interpreter is ending"
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, expected, "")
+
+
+def test_the_end_waits_for_a_result_that_is_being_handed_over() -> None:
+    """Else obstore's thread would come back to an interpreter that is ending, and Rust abort the process."""
+    came, go_on = threading.Event(), threading.Event()
+
+    class Loop(asyncio.SelectorEventLoop):
+        def _write_to_self(self) -> None:
+            came.set()
+            go_on.wait(600)
+
+    loop = Loop()
+    delivery = threading.Thread(target=lambda: loop.call_soon_threadsafe(int))
+    delivery.start()
+    assert came.wait(600)
+    assert any(map(event_loop._delivers, sys._current_frames().values()))
+    waiting = threading.Thread(target=event_loop._wait_for_deliveries)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    go_on.set()
+    waiting.join()
+    delivery.join()
+    assert not any(map(event_loop._delivers, sys._current_frames().values()))
+    loop.close()
