@@ -21,7 +21,7 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = "parquet_bloom"
 
-# What Cython needs for memoryviews, compiled once. Without it each module has a copy of its own, which is most of its C.
+# What Cython needs for memoryviews, compiled once. Without it each module has its own copy, which is most of its C.
 SHARED = f"{PACKAGE}.core._cython"
 
 # Flags of single modules, above those that all share: {"parquet_bloom.core.name": ["-mflag"]}. One module, one
