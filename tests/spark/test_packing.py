@@ -27,7 +27,7 @@ def test_small_files_share_as_many_tasks_as_there_are_cores() -> None:
     assert packed([0] * 5, 2) == [0, 1, 0, 1, 0]
     assert packed([10_000] * 3, 16) == [0, 1, 2]
     assert packed([], 2) == []
-    assert len(loads([100_000] * 400, 2)) == 14  # so many rounds that no task opens more than 32 files
+    assert len(loads([100_000] * 400, 2)) == 4  # so many rounds that no task opens more than 128 files
     assert len(loads([100_000] * 400, 16)) == 16
     assert len(loads([0] * 1_000_000, 2)) == MOST_TASKS
 

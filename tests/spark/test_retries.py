@@ -19,7 +19,7 @@ import parquet_bloom
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
 
 FILES, ROWS = 200, 50
-FILES_OF_A_TASK = 32  # small ones, at most
+FILES_OF_A_TASK = 100  # on two cores
 
 
 def checksums(data: bytes) -> bytes:
