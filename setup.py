@@ -21,6 +21,9 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = "parquet_bloom"
 
+# What Cython needs for memoryviews, compiled once. Without it each module has its own copy, which is most of its C.
+SHARED = f"{PACKAGE}.core._cython"
+
 # Flags of single modules, above those that all share: {"parquet_bloom.core.name": ["-mflag"]}. One module, one
 # instruction set: it is imported only after the processor was asked, so nothing else may be compiled with its flags.
 MODULE_FLAGS: dict[str, list[str]] = {
@@ -81,6 +84,8 @@ def extensions() -> list[Extension]:
     if unknown := MODULE_FLAGS.keys() - set(names):
         raise SystemExit(f"MODULE_FLAGS names modules that do not exist: {', '.join(sorted(unknown))}")
     left_out = set() if SIMD else MODULE_FLAGS.keys()
+    # The shared one comes first: it takes longest to compile, and the others fill the time beside it.
+    modules = {SHARED: Path(*SHARED.split(".")).with_suffix(".c"), **dict(zip(names, sources, strict=True))}
     return [
         Extension(
             name,
@@ -90,9 +95,28 @@ def extensions() -> list[Extension]:
             define_macros=macros,
             depends=sorted(path.as_posix() for path in Path(PACKAGE).glob("**/*.h")),
         )
-        for name, source in zip(names, sources, strict=True)
+        for name, source in modules.items()
         if name not in left_out
     ]
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processes() -> int:
+    """Return the number of processes that Cython is to run in; 0 for this one alone."""
+    # A Cython warning is an error by a setting that is a global, which only a forked process inherits.
+    if multiprocessing.get_start_method() != "fork":
+        return 0
+    try:
+        multiprocessing.Lock()  # as the pool of processes makes some: they need /dev/shm
+    except (ImportError, OSError):
+        return 0
+    return cores()
 
 
 class BuildModules(build_ext):
@@ -107,28 +131,33 @@ class BuildModules(build_ext):
 
     def finalize_options(self) -> None:
         super().finalize_options()
-        self.parallel = self.parallel or os.cpu_count()
+        self.parallel = self.parallel or cores()
         self.force = self.force or self.is_stale()
 
     def run(self) -> None:
         self.last_build.unlink(missing_ok=True)
+        self.make_sources()
         super().run()
         self.last_build.parent.mkdir(exist_ok=True)
         self.last_build.write_text(self.switches)
 
+    def make_sources(self) -> None:
+        """Have Cython make C of every module.
 
-def main() -> None:
-    # A Cython warning is an error. The setting is a global that only a forked worker inherits.
-    Options.warning_errors = True
-    forks = multiprocessing.get_start_method() == "fork"
-    modules = cythonize(
-        extensions(),
-        nthreads=(os.cpu_count() or 1) if forks else 0,
-        compiler_directives=directives,
-        force=True if BuildModules.is_stale() else None,
-    )
-    setup(ext_modules=modules, cmdclass={"build_ext": BuildModules})
+        Here and not where the modules are listed: pip runs this file once to ask for metadata and once to build.
+        """
+        Options.warning_errors = True
+        made = cythonize(
+            self.extensions,
+            nthreads=processes(),
+            compiler_directives=directives,
+            shared_utility_qualified_name=SHARED,
+            force=True if self.force else None,
+        )
+        sources = {module.name: module.sources for module in made}
+        for module in self.extensions:
+            module.sources = sources[module.name]
 
 
 if __name__ == "__main__":
-    main()
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildModules})

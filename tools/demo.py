@@ -24,6 +24,7 @@ ROW_GROUPS_PER_FILE = 2
 NUM_ROWS = 4_000_000
 FPP = 1e-4  # of 799 row groups without the id, hardly ever one is read in vain
 COLUMNS = ["request_id", "at"]
+LEAST_REPEATS, MOST_REPEATS, ENOUGH_SECONDS = 2, 5, 1.0
 
 QUIET_LOG = """\
 rootLogger.level = error
@@ -64,15 +65,19 @@ def make_lake(spark: SparkSession, lake: Path) -> None:
     rows.write.option("parquet.block.row.count.limit", rows_per_group).parquet(str(lake))
 
 
-def best_time(query: Callable[[], DataFrame], repeats: int = 5) -> tuple[list[Row], float]:
-    """Return a query's rows and the best of its times, planning included; the first run only warms up."""
+def best_time(query: Callable[[], DataFrame]) -> tuple[list[Row], int, float]:
+    """Return a query's rows, how many rows Spark read for them, and the best of its times, planning included.
+
+    The first run only warms up; slow queries are repeated less often.
+    """
     query().collect()
-    times = []
-    for _ in range(repeats):
+    times: list[float] = []
+    while len(times) < LEAST_REPEATS or (len(times) < MOST_REPEATS and sum(times) < ENOUGH_SECONDS):
         start = time.perf_counter()
-        rows = query().collect()
+        frame = query()
+        rows = frame.collect()
         times.append(time.perf_counter() - start)
-    return rows, min(times)
+    return rows, rows_read(frame), min(times)
 
 
 def num_bytes(lake: Path) -> int:
@@ -120,10 +125,10 @@ def compare(spark: SparkSession, path: str, where: str) -> str | None:
     print(f"query: SELECT * WHERE {where}\n  {'':<34}{'rows read':>12}{'time':>12}")
     answers, base = {}, 0.0
     for name, way in ways.items():
-        answers[name], seconds = best_time(way)
+        answers[name], read, seconds = best_time(way)
         base = base or seconds
         gain = f"  ({base / seconds:.1f} x faster)" if seconds < base else ""
-        print(f"  {name:<34}{rows_read(way()):12,}{seconds * 1000:9.0f} ms{gain}")
+        print(f"  {name:<34}{read:12,}{seconds * 1000:9.0f} ms{gain}")
     if any(rows != answers["Spark, filters not used"] for rows in answers.values()):
         return f"the answers differ: {answers}"
     report = parquet_bloom.spark.explain_prune(spark.read.parquet(path), where)
@@ -138,8 +143,7 @@ def plain(spark: SparkSession, path: str) -> DataFrame:
 
 
 def rows_read(frame: DataFrame) -> int:
-    """The rows that Spark's scan gave to its filter."""
-    frame._jdf.queryExecution().toRdd().count()
+    """The rows that Spark's scan gave to its filter when a DataFrame was collected."""
     plan = frame._jdf.queryExecution().executedPlan()
     while plan.children().size():
         plan = plan.children().head()
@@ -147,6 +151,7 @@ def rows_read(frame: DataFrame) -> int:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # through a pipe, too
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     with tempfile.TemporaryDirectory(prefix="parquet_bloom demo ", ignore_cleanup_errors=True) as name:
         sys.exit(demo(Path(name)))

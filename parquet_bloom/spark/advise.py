@@ -1,4 +1,4 @@
-"""Which columns of a lake deserve filters: its files surveyed by Spark's executors, a file a task."""
+"""Which columns of a lake deserve filters: its files surveyed by Spark's executors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from ..file.advise import SAMPLE, AdviceReport, ask, conclude
 from ..prune.advise import survey
 from .jobs import find_files, run
+from .packing import sizes_of
 from .paths import path_list
 
 
@@ -45,8 +46,10 @@ def advise(
     ParquetBloomError
         The Spark job itself failed.
     """
-    _, files = find_files(path, storage_options)
+    _, entries = find_files(path, storage_options)
+    files = [entry.path for entry in entries]
     question, options = ask(files, columns, sample, fpp, storage_options=storage_options, look=survey)
-    outcomes = run(spark, "advise", files, question, storage_options)
+    sizes = [size if question.per_file.get(file) else 0 for file, size in zip(files, sizes_of(entries), strict=True)]
+    outcomes = run(spark, "advise", files, question, storage_options, sizes)
     found = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
     return conclude(path_list(path), question, options.fpp, found)

@@ -17,8 +17,6 @@ from .scan import Scan, scan_files
 from .storage import ExecutorStorage
 from .trust import SparkTrust
 
-_FILES_A_TASK = 32
-
 
 def scan_on_executors(
     spark: SparkSession,
@@ -44,9 +42,7 @@ def scan_on_executors(
     inside = [file for file in files if of_files.get(file) is not False]
     work = _Work(node, trust, storage, of_files)
     try:
-        outcomes = jobs.run(
-            spark, "pruning", inside, work, storage.options, most_tasks=-(-len(inside) // _FILES_A_TASK)
-        )
+        outcomes = jobs.run(spark, "pruning", inside, work, storage.options)
     except ParquetBloomError as error:
         raise Doubt(str(error)) from error
     report, unreadable = PruneReport(str(node)), {}

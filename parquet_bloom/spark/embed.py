@@ -1,4 +1,4 @@
-"""Filters embedded into all files of a lake by Spark's executors, a file a task."""
+"""Filters embedded into all files of a lake by Spark's executors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..file.reader import open
 from ..file.rewriting import refuse_managed
 from ..storage import file_system, is_url, place_of
 from .jobs import Outcome, find_files, run
+from .packing import sizes_of
 from .report import EmbedJobReport, FileResult
 from .settings import ignores_case
 from .spelled import names_in
@@ -76,12 +77,13 @@ def embed(
     options = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     if not isinstance(dry_run, bool):
         raise ParquetBloomError(f"dry_run must be True or False, not {dry_run!r}")
-    named, files = find_files(path, storage_options)
+    named, entries = find_files(path, storage_options)
+    files = [entry.path for entry in entries]
     _refuse(named, storage_options, dry_run)
     ignore_case = ignores_case(spark)
     _check_columns(spark, files, _Look(options, ignore_case, storage_options))
     work = _Embed(options, replace, ignore_case, dry_run, keep_footer, storage_options)
-    outcomes = run(spark, "embed", files, work, storage_options)
+    outcomes = run(spark, "embed", files, work, storage_options, sizes_of(entries))
     return EmbedJobReport([_result(outcome) for outcome in outcomes], time.perf_counter() - started, dry_run)
 
 

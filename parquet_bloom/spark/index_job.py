@@ -20,7 +20,7 @@ from ..lake.manifest import ColumnPart, Manifest, SegmentInfo
 from ..lake.part import PartInfo
 from ..lake.postings_write import write_sorted
 from ..lake.reports import AppendReport
-from ..storage import Entry, Folder, look_at
+from ..storage import Entry, Folder
 from .doubt import log
 from .index_tasks import (
     KEYS_SCHEMA,
@@ -32,18 +32,15 @@ from .index_tasks import (
     WrittenSlice,
     part_of_name,
 )
-from .jobs import MOST_TASKS, collected, given_out, run, secrets_of
-from .jvm import is_classic
+from .jobs import collected, given_out, run, secrets_of
+from .packing import cores_of, packed, sizes_of
 from .slices import LAST_HASH, Slices
 from .watching import watched
 
 _ATTEMPTS = 3
-_BYTES_A_TASK = 64 << 20
 _BYTES_A_SLICE = 256 << 20
-_LEAST_BYTES = 8 << 20  # for which another task is worth while
+_LEAST_BYTES = 8 << 20  # of the lake, for which another slice is worth while
 _MOST_SLICES = 256  # files that a reader of the index opens
-_TASKS_WITHOUT_CONTEXT = 16  # Spark Connect does not tell how many run at a time
-_UNKNOWN_SIZE = 64 << 20
 
 
 @dataclass
@@ -112,13 +109,12 @@ class SegmentJobs:
 
     def _work(self, entries: Sequence[Entry]) -> list[_Work]:
         """What is to be done; for row groups a job looks into all footers, since units are given out here."""
-        work = [_Work(entry, size) for entry, size in zip(entries, _sizes(entries), strict=True)]
+        work = [_Work(entry, size) for entry, size in zip(entries, sizes_of(entries), strict=True)]
         if not self._by_row_group:
             return work
         counting = _RowGroups(self.storage_options)
         paths = [entry.path for entry in entries]
-        most = max(1, min(MOST_TASKS, 8 * self._parallel))
-        outcomes = run(self.spark, "look for row groups", paths, counting, self.storage_options, most)
+        outcomes = run(self.spark, "look for row groups", paths, counting, self.storage_options)
         found = []
         for each, outcome in zip(work, outcomes, strict=True):
             if outcome.result is None:
@@ -143,11 +139,6 @@ class SegmentJobs:
             units += count
         if group:
             yield group
-
-    @property
-    def _parallel(self) -> int:
-        """About how many tasks run at a time."""
-        return self.spark.sparkContext.defaultParallelism if is_classic(self.spark) else _TASKS_WITHOUT_CONTEXT
 
     def _made(self, work: Sequence[_Work]) -> SegmentInfo | None:
         """One segment."""
@@ -175,13 +166,11 @@ class SegmentJobs:
             self.folder.delete([name for name in self.folder.names() if name.startswith(segment)])
 
     def _job(self, work: Sequence[_Work], segment: str) -> tuple[list[HashedTask], list[WrittenSlice], Slices]:
-        num_bytes, parallel = sum(each.size for each in work), self._parallel
+        num_bytes, cores = sum(each.size for each in work), cores_of(self.spark)
         least = -(-num_bytes // _LEAST_BYTES)
-        count = self.slices or min(_MOST_SLICES, max(-(-num_bytes // _BYTES_A_SLICE), min(parallel, least)))
+        count = self.slices or min(_MOST_SLICES, max(-(-num_bytes // _BYTES_A_SLICE), min(cores, least)))
         slices = Slices(count, self.manifest.settings["prefix_bits"])
-        # A task's Python takes some milliseconds to start; four tasks a core share the work out well enough.
-        num_tasks = max(-(-num_bytes // _BYTES_A_TASK), min(4 * parallel, least))
-        num_tasks = max(1, min(num_tasks, len(work), MOST_TASKS))
+        shares = packed([each.size for each in work], cores)
         counts = [each.row_groups for each in work] if self._by_row_group else [1] * len(work)
         units, num_units = [], 0
         for each in counts:
@@ -195,9 +184,11 @@ class SegmentJobs:
 
         def job() -> list[Any]:
             paths = [each.entry.path for each in work]
-            files = given_out(self.spark, paths, num_tasks, {"unit": units, "row_groups": counts})
+            files = given_out(self.spark, paths, shares, {"unit": units, "row_groups": counts})
             keys = files.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
-            return watched(self.spark, "index", len(work), num_tasks, keys.mapInArrow(writing, WRITTEN_SCHEMA).collect)
+            return watched(
+                self.spark, "index", len(work), max(shares) + 1, keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
+            )
 
         hidden = [*hidden, *secrets_of(self.index_options)]
         found = [pickle.loads(bytes(row["data"])) for row in collected([hashing, writing], hidden, job)]
@@ -296,15 +287,6 @@ class _RowGroups:
     def __call__(self, path: str) -> int:
         with open(path, storage_options=self.storage_options) as file:
             return file.num_row_groups
-
-
-def _sizes(entries: Sequence[Entry]) -> list[int]:
-    """The sizes of files as far as they are known without asking for each; they decide how work is shared out."""
-    local = look_at([entry.path if entry.known is None else "" for entry in entries])
-    return [
-        (source.size if source is not None else _UNKNOWN_SIZE) if entry.known is None else entry.known.size or 0
-        for entry, source in zip(entries, local, strict=True)
-    ]
 
 
 def _mixed(hashed: Sequence[HashedTask], written: Sequence[WrittenSlice], slices: Slices) -> str | None:

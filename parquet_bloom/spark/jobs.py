@@ -1,4 +1,4 @@
-"""A file a task on Spark's executors, at once: what goes wrong with a file is its outcome, and does not end the job."""
+"""The same done to many files by Spark's executors: what goes wrong with one is its outcome, and ends no job."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import ParquetBloomError, StorageError, printable
 from ..redaction import remember, without_secrets
-from ..storage import file_system, is_url, list_files
+from ..storage import Entry, file_system, is_url, list_entries
+from .packing import cores_of, packed
 from .paths import local_path, path_list
 from .watching import watched
 
 R = TypeVar("R")
-
-MOST_TASKS = 4096
-"""Up to so many files each is a task of its own: then what starting tasks costs begins to show."""
 
 _SECRET = re.compile("(?!.*_id$).*(secret|token|password|key|credential|signature|sas|auth|headers)", re.IGNORECASE)
 _SHORTEST_SECRET = 6  # characters: shorter ones occur in any text
@@ -52,7 +50,7 @@ class Outcome(Generic[R]):
     seconds: float = 0.0
 
 
-def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
+def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[list[str], list[Entry]]:
     """What a caller's paths name, and the data files there: absolute, as an executor's working folder is another.
 
     Raises
@@ -63,8 +61,8 @@ def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[l
         A folder leads into a table or below a streaming sink.
     """
     named = named_paths(paths)
-    files = list_files(named, file_system(None, storage_options))
-    return named, [file if is_url(file) else os.path.abspath(file) for file in files]
+    entries = list_entries(named, file_system(None, storage_options))
+    return named, [entry if is_url(entry.path) else Entry(os.path.abspath(entry.path)) for entry in entries]
 
 
 def named_paths(paths: Any) -> list[str]:
@@ -92,10 +90,17 @@ class _Tasks(Generic[R]):
     secrets: Sequence[str] = field(default=(), repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        # Every second attempt begins with the last file: where the first one lives on (speculation, an executor that
+        # was only lost from sight) the two meet once, and neither follows the other from file to file.
+        backwards = context is not None and context.attemptNumber() % 2 == 1
         for batch in batches:
-            numbers, paths = batch.column("number"), batch.column("path").to_pylist()
+            files = sorted(zip(*(batch.column(name).to_pylist() for name in ("number", "path")), strict=True))
+            if backwards:
+                files.reverse()
             # Told at once: batches of a row each would take longer than many a file does.
-            outcomes = [pickle.dumps(self.outcome(decoded(path))) for path in paths]
+            outcomes = [pickle.dumps(self.outcome(decoded(path))) for _, path in files]
+            numbers = pa.array([number for number, _ in files], pa.int64())
             yield pa.RecordBatch.from_pydict({"number": numbers, "outcome": pa.array(outcomes, pa.binary())})
 
     def outcome(self, path: str) -> Outcome[R]:
@@ -119,12 +124,12 @@ def run(
     files: Sequence[str],
     work: Callable[[str], R],
     storage_options: Mapping[str, Any] | None = None,
-    most_tasks: int = MOST_TASKS,
+    sizes: Sequence[int] | None = None,
 ) -> list[Outcome[R]]:
-    """Do the same to many files, each in a task of its own (of very many files, some in each of `MOST_TASKS` tasks).
+    """Do the same to many files, some of them in each task (see `packing`).
 
     Nothing of it is left behind that a later action could run again. Tasks may run more than once, also side by side
-    (retries, speculation, executors that are lost and live on): the work must bear that.
+    (retries, speculation, executors that are lost and live on): the work must bear that, for any of a task's files.
 
     Parameters
     ----------
@@ -133,7 +138,7 @@ def run(
     files : their paths, which the executors understand as well.
     work : called with a path. It is pickled, and so is what it gives back.
     storage_options : what of them looks like a secret is shown in no error's text.
-    most_tasks : no more tasks than these.
+    sizes : bytes that are read of each file; None where it is footers alone.
 
     Returns
     -------
@@ -149,11 +154,11 @@ def run(
     remember(storage_options)
     secrets = secrets_of(storage_options)
     tasks = _Tasks(work, secrets)
-    num_tasks = min(len(files), most_tasks, MOST_TASKS)
+    shares = packed([0] * len(files) if sizes is None else sizes, cores_of(spark))
 
     def job() -> list[Any]:
-        asked = given_out(spark, files, num_tasks).mapInArrow(tasks, "number BIGINT, outcome BINARY")
-        return watched(spark, what, len(files), num_tasks, asked.collect)
+        asked = given_out(spark, files, shares).mapInArrow(tasks, "number BIGINT, outcome BINARY")
+        return watched(spark, what, len(files), max(shares) + 1, asked.collect)
 
     rows = collected([tasks], secrets, job)
     found = {int(row["number"]): bytes(row["outcome"]) for row in rows}
@@ -188,20 +193,21 @@ def collected(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], li
 
 
 def given_out(
-    spark: SparkSession, files: Sequence[str], num_tasks: int, more: Mapping[str, Sequence[int]] | None = None
+    spark: SparkSession, files: Sequence[str], shares: Sequence[int], more: Mapping[str, Sequence[int]] | None = None
 ) -> Any:
     """The files as rows, and each task's in a partition of its own, without a shuffle that a lost executor could lose.
 
-    They have columns `number`, `task`, `path` (see `decoded`), and of `more` whole numbers of each file.
+    They have columns `number`, `task` (of `shares`, see `packed`), `path` (see `decoded`), and of `more` whole numbers
+    of each file.
 
     Rows of a local table come in as many partitions as there are cores, but those of a range in as many as one likes:
     the table is broadcast, and joined to a range of one row a task.
     """
-    numbers = range(len(files))
+    num_tasks = max(shares) + 1
     table = pa.table(
         {
-            "number": pa.array(numbers, pa.int64()),
-            "task": pa.array([number % num_tasks for number in numbers], pa.int64()),
+            "number": pa.array(range(len(files)), pa.int64()),
+            "task": pa.array(shares, pa.int64()),
             "path": pa.array([_encoded(file) for file in files], pa.binary()),
             **{name: pa.array(values, pa.int64()) for name, values in (more or {}).items()},
         }

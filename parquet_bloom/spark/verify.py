@@ -1,4 +1,4 @@
-"""All filters of a lake checked by Spark's executors, a file a task."""
+"""All filters of a lake checked by Spark's executors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..file.reader import open
 from ..file.verify import VerifyReport
 from ..file.verify import verify as verify_file
 from .jobs import Outcome, find_files, run
+from .packing import sizes_of
 from .report import FileVerdict, VerifyJobReport
 from .settings import ignores_case
 from .spelled import names_in
@@ -56,9 +57,10 @@ def verify(
     """
     started = time.perf_counter()
     names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
-    _, files = find_files(path, storage_options)
+    _, entries = find_files(path, storage_options)
+    files = [entry.path for entry in entries]
     work = _Verify(data, names, ignores_case(spark), storage_options)
-    outcomes = run(spark, "verify", files, work, storage_options)
+    outcomes = run(spark, "verify", files, work, storage_options, sizes_of(entries) if data else None)
     found = {name for outcome in outcomes if outcome.result for name in outcome.result[0]}
     if names is not None and any(outcome.result for outcome in outcomes) and not found >= {*names}:
         raise UnknownColumnError("no such column in any file", column=min({*names} - found))

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,31 @@ from parquet_bloom.storage.local import LocalRewrite
 
 
 class Dying(_Embed):
-    """On its first attempt a worker dies before, in the middle of, or after every fourth file."""
+    """Task 0 dies at its third file; task 1 before its first, then in the middle of one, then after one is replaced."""
+
+    attempt = (-1, -1)  # the last one in this process, which may be another task's
+    done = 0  # files of it
 
     def __call__(self, path: str) -> FileResult:
         context = TaskContext.get()
         assert context is not None
-        moment = context.partitionId() % 4 if context.attemptNumber() == 0 else 0
+        attempt = (context.partitionId(), context.attemptNumber())
+        if Dying.attempt != attempt:
+            Dying.attempt, Dying.done = attempt, 0
+        moment = (*attempt, Dying.done)
 
         def die(*_: Any) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-        if moment == 1:
+        if moment in ((0, 0, 2), (1, 0, 0)):
             die()
-        if moment == 2:
+        if moment == (1, 1, 0):
             LocalRewrite._commit = die  # type: ignore[method-assign]
         result = super().__call__(path)
-        if moment == 3:
+        Dying.done += 1
+        if moment == (1, 2, 0):
             die()
-        return result
+        return replace(result, missing=(str(Dying.done),))
 
 
 if __name__ == "__main__":
@@ -45,6 +53,13 @@ if __name__ == "__main__":
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     files = sorted(map(str, Path(lake).glob("*.parquet")))
     outcomes = run(spark, "embed", files, Dying({"id": FilterOptions()}, False, True))
-    print(*(outcome.result.status if outcome.result else outcome.error for outcome in outcomes))
+    # Beside each file's status: as which of its task's it was done.
+    print(
+        *(
+            f"{outcome.result.status} {outcome.result.missing[0]}" if outcome.result else outcome.error
+            for outcome in outcomes
+        ),
+        sep="\n",
+    )
     print(spark.read.parquet(lake).where("id = 4321").count(), spark.read.parquet(lake).count())
     spark.stop()

@@ -9,7 +9,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pytest
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors, progress
-from parquet_bloom.spark import jobs
+from parquet_bloom.spark import jobs, packing
 
 pytestmark = pytest.mark.spark
 
@@ -116,8 +117,9 @@ def test_advise_as_without_spark(spark: Any, lake: Path) -> None:
         parquet_bloom.spark.advise(spark, lake, ["nobody"])
 
 
-def test_of_many_files_each_task_is_given_its_own(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def task_of(path: str) -> tuple[str, int]:
+        """The task that a file is in; of files whose names end in 7, an error."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -127,15 +129,49 @@ def test_of_many_files_each_task_is_given_its_own(spark: Any, monkeypatch: pytes
         return path, context.partitionId()
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
-    alone = jobs.run(spark, "ask", files[:5], task_of)
-    assert [outcome.result for outcome in alone] == [(file, number) for number, file in enumerate(files[:5])]
-    monkeypatch.setattr(jobs, "MOST_TASKS", 4)
-    outcomes = jobs.run(spark, "ask", files, task_of)
-    assert [outcome.path for outcome in outcomes] == files
-    assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
-        (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
-    ]
-    assert {outcome.result[1] for outcome in outcomes if outcome.result} == {0, 1, 2, 3}
+    for cores, tasks in ((25, 25), (4, 4), (1, 1)):
+        monkeypatch.setattr(jobs, "cores_of", lambda spark, cores=cores: cores)
+        outcomes = jobs.run(spark, "ask", files, task_of)
+        assert [outcome.path for outcome in outcomes] == files
+        assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
+            (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
+        ]
+        found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
+        assert found == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
+
+
+def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> None:
+    """Of each job: embed in both modes, verify, advise, an index by file and by row group, and probing."""
+
+    def tasks_of(job: Callable[[], object]) -> int:
+        """Those of the job's largest stage."""
+        context, group = spark.sparkContext, uuid.uuid4().hex
+        context.setJobGroup(group, "counted")
+        try:
+            job()
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)
+        tracker = context.statusTracker()
+        stages = [stage for number in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(number).stageIds]
+        return max(tracker.getStageInfo(stage).numTasks for stage in stages)
+
+    for number in range(FILES, 40):
+        shutil.copy(lake / "0.parquet", lake / f"{number}.parquet")
+    frame = spark.read.parquet(str(lake))
+    module = parquet_bloom.spark
+    ways: dict[str, Callable[[], object]] = {
+        "dry run": lambda: module.embed(spark, lake, ["Id"], dry_run=True),
+        "embed": lambda: module.embed(spark, lake, ["Id"]),
+        "verify": lambda: module.verify(spark, lake),
+        "verify filters": lambda: module.verify(spark, lake, data=False),
+        "advise": lambda: module.advise(spark, lake),
+        "index": lambda: module.build_index(spark, lake, ["Id"], tmp_path / "files"),
+        "fine index": lambda: module.build_index(spark, lake, ["Id"], tmp_path / "groups", granularity="row_group"),
+        "probing": lambda: module.pruned(frame, "Id = 5", probe_on="executors"),
+    }
+    cores = spark.sparkContext.defaultParallelism
+    assert cores < 40
+    assert {name: tasks_of(way) for name, way in ways.items()} == dict.fromkeys(ways, cores)
 
 
 def test_interrupted(spark: Any, tmp_path: Path) -> None:
@@ -195,7 +231,7 @@ def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "PATIENCE", 0.2)
     with terminal(monkeypatch) as said:
-        jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait)
+        jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.LARGEST_TASK] * 8)
     text = said.decode()
     assert "count sheep" in text
     assert any(f"{done}/8 files" in text for done in range(1, 9))
