@@ -54,6 +54,7 @@ def main() -> int:
         return 2
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copy is removed
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would hand on that it is ignored
     begun = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
