@@ -54,7 +54,7 @@ def main() -> int:
         return 2
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copy is removed
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would hand on that it is ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else the tests, too, ignore it in a background job
     begun = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
@@ -114,8 +114,8 @@ def table_of(results: list[Result], seconds: float) -> str:
     lines = [
         "# Faults planted, and the tests that caught them",
         "",
-        f"{count} of {len(results)} caught; {seconds / 60:.0f} minutes, most of them for the tests without a fault, for",
-        "builds and for Spark to start. Written by `make mutants`, not by hand.",
+        f"{count} of {len(results)} caught; {seconds / 60:.0f} minutes, most of them for the tests without a fault,",
+        "for builds and for Spark to start. Written by `bash tools/mutants.sh --write`, not by hand.",
         "",
         "| fault | folder | what it breaks | caught by | tier | s |",
         "| --- | --- | --- | --- | --- | ---: |",

@@ -30,8 +30,12 @@ def test_each_folder_of_the_package_has_a_fault() -> None:
 
 
 def test_what_counts_as_caught_is_a_failed_test() -> None:
-    text = "FAILED tests/a.py::test_one[x y] - assert 1 == 2\nERROR tests/b.py::test_two - OSError\nFAILED tests/c.py::test_three\n"
-    assert bench.failed(text) == ["tests/a.py::test_one", "tests/c.py::test_three"]
+    lines = [
+        "FAILED tests/a.py::test_one[x y] - assert 1 == 2",
+        "ERROR tests/b.py::test_two - OSError",
+        "FAILED tests/c.py::test_three",
+    ]
+    assert bench.failed("\n".join(lines)) == ["tests/a.py::test_one", "tests/c.py::test_three"]
 
 
 def test_a_fault_that_does_not_fit_is_told(tmp_path: Path) -> None:

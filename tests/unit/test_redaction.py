@@ -110,7 +110,6 @@ def test_chains_are_cleaned() -> None:
 
 def test_what_was_being_handled_is_cleaned_too() -> None:
     """A traceback shows it as well, where nothing was raised from it."""
-
     error = OSError("cannot be handled")
     error.__context__ = KeyError("https://u:password@host/?x=1")
     assert without_secrets(error) is error
