@@ -65,9 +65,9 @@ class Bench:
         """Return where the copy's Python finds a package."""
         return Path(self._run(["-c", f"import {package}; print({package}.__file__)"]).text.strip())
 
-    def test(self, tests: Sequence[str], *more: str) -> Ended:
-        """Run tests."""
-        options = ["-q", "-p", "no:cacheprovider", "-o", f"timeout={TEST_SECONDS}", *more]
+    def test(self, tests: Sequence[str], tier: str, *more: str) -> Ended:
+        """Run those of some tests that a tier has, as it runs them."""
+        options = ["-q", "-p", "no:cacheprovider", "--tier", tier, "-o", f"timeout={TEST_SECONDS}", *more]
         return self._run(["-m", "pytest", *options, *tests])
 
     @contextmanager
