@@ -52,7 +52,8 @@ class Bench:
         self.folder = folder
         listed = ["git", "-C", project, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split("\0")
-        compiled = [file.relative_to(project) for file in project.glob("*/**/*.so") if ".venv" not in file.parts]
+        folders = {(project / name).parent for name in names if name.endswith(".pyx")}
+        compiled = [file.relative_to(project) for folder in folders for file in folder.glob("*.so")]
         for name in filter(None, [*names, *map(str, compiled)]):
             if (project / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
