@@ -120,7 +120,7 @@ def table_of(results: list[Result], seconds: float) -> str:
     lines = [
         "# Faults planted, and the tests that caught them",
         "",
-        f"{count} of {len(results)} caught; {seconds / 60:.0f} minutes, most of them for the tests without a fault,",
+        f"{count} of {len(results)} caught, in {seconds / 60:.1f} minutes, most of them for the tests without a fault,",
         "for builds and for Spark to start. Written by `bash tools/mutants.sh --write`, not by hand.",
         "",
         "| fault | folder | what it breaks | caught by | tier | s |",

@@ -105,15 +105,6 @@ def test_lists_are_conditions_as_well(lake: str, ask_all: Any) -> None:
         assert (asked.files <= 6, asked.doubts) == (True, ""), native
 
 
-def test_a_part_in_doubt_of_an_or_is_not_left_out(write: Any, ask_spark: Any) -> None:
-    """What Spark compares in a way of its own may be true of a row in any file."""
-    path = write("doubtful", "id", "concat('0', id) s", rows=40, embed=["id", "s"])
-    asked = ask_spark(path, [[("id", "=", 7)], [("s", "=", 35)]], native="id = 7 OR s = 35")
-    assert (asked.rows, asked.files) == (2, 4)
-    asked = ask_spark(path, [("id", "=", 7), ("s", "=", 7)], native="id = 7 AND s = 7")
-    assert (asked.rows, asked.files) == (1, 1)
-
-
 def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_spark: Any) -> None:
     wheres = [
         "abs(id) = 4321",
