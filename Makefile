@@ -1,4 +1,4 @@
-.PHONY: help demo test lint bench fuzz
+.PHONY: help demo test lint bench fuzz mutants
 
 help:   ; @sed -n 's/^\([a-z]*\): .* [#] /make \1\t/p' Makefile
 demo:   ; @bash tools/demo.sh           # the main job on a small lake that Spark writes
@@ -6,3 +6,4 @@ test:   ; @bash tools/test.sh           # what the tests need, the build, and th
 lint:   ; @bash tools/lint.sh           # style, types, stubs, shell scripts
 bench:  ; @bash tools/bench.sh          # benchmarks against peers
 fuzz:   ; @bash tools/fuzz.sh           # every fuzz target for a minute, under sanitizers
+mutants: ; @bash tools/mutants.sh       # faults planted in the product, each of which the tests must notice

@@ -153,6 +153,8 @@ CASES: list[tuple[int, str, str, str, bytes | None, dict[str, str]]] = [
     (421, "answers to localhost", "GET", "/health", None, {"host": "127.0.0.1.example.com:80"}),
     (403, "other sites", "POST", "/refresh", b"", {"origin": "http://example.com"}),
     (403, "other sites", "POST", "/append", b"{}", {"origin": "null"}),
+    (403, "other sites", "POST", "/refresh", b"", {"host": "localhost", "origin": "http://not-localhost"}),
+    (403, "other sites", "POST", "/refresh", b"", {"host": "localhost", "origin": "http://localhost.example.com"}),
     # too much
     (413, "longer than 100,000 bytes", "POST", "/lookup", b" " * (MOST_BODY + 1), {}),
     (413, "longer than 100,000 bytes", "POST", "/append", b" " * 5_000_000, {}),

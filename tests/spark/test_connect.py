@@ -191,6 +191,13 @@ def test_lists(lake: str, connect: Any) -> None:
         assert (found.files <= 6, found.doubts) == (True, ""), where
 
 
+def test_a_part_in_doubt_of_an_or_is_not_left_out(lake: str, connect: Any) -> None:
+    """What Spark compares in a way of its own may be true of a row in any file."""
+    where, native = "[[('id', '=', 4321)], [('s', '=', 5)]]", "id = 4321 OR s = 5"
+    found = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
+    assert found.files == 12
+
+
 @pytest.mark.parametrize(("ansi", "zone"), [("true", "America/Los_Angeles"), ("false", "+05:30")])
 def test_settings_of_the_session(ansi: str, zone: str, lake: str, connect: Any) -> None:
     conf = {"spark_sql_ansi_enabled": ansi, "spark_sql_session_timeZone": zone}

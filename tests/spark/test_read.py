@@ -558,6 +558,16 @@ def test_legacy_calendar(stored: str, write: Any, ask_spark: Any, ask_all: Any, 
     assert ask_spark(path, "id = 7", row_groups=True).rows == 1
 
 
+def test_legacy_calendar_of_int96_alone(write: Any, ask_spark: Any, conf: Any) -> None:
+    """Spark notes the calendar of INT96 under a key of its own."""
+    settings = {key: value for key, value in LEGACY.items() if "int96" in key}
+    with conf(settings | {"spark.sql.parquet.outputTimestampType": "INT96"}):
+        path = write("old96", "timestamp_seconds(id - 14830000000) ts", "id", embed=["ts", "id"])
+    moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=7 - 14830000000)
+    asked = ask_spark(path, f"ts = TIMESTAMP '{moment}'")
+    assert (asked.rows, asked.files) == (1, 4)
+
+
 def test_files_of_unknown_age(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
     for number in range(4):
         pq.write_table(pa.table({"day": [dt.date(1500, 1, 10 + number)]}), tmp_path / f"{number}.parquet")

@@ -69,6 +69,11 @@ def test_values_in_every_form() -> None:
     assert redacted("dXNlcjpwYXNzd29yZA== or password") == "... or ..."
 
 
+def test_a_value_that_begins_as_another_one_is_hidden_whole() -> None:
+    redaction.remember({"password": "winter", "aws_secret_access_key": "winter-is-long"})
+    assert redacted("winter-is-long, winter, midwinter-is-longer") == "..., ..., mid...er"
+
+
 def test_values_are_bounded() -> None:
     redaction.remember({"aws_secret_access_key": "of-the-store"})
     for number in range(2000):
@@ -101,6 +106,14 @@ def test_chains_are_cleaned() -> None:
     cause = caught.value.__cause__
     assert isinstance(cause, OSError)
     assert (cause.errno, cause.filename) == (5, "s3://...@b")
+
+
+def test_what_was_being_handled_is_cleaned_too() -> None:
+    """A traceback shows it as well, where nothing was raised from it."""
+    error = OSError("cannot be handled")
+    error.__context__ = KeyError("https://u:password@host/?x=1")
+    assert without_secrets(error) is error
+    assert str(error.__context__) == "'https://...@host/?...'"
 
 
 def test_what_cannot_be_changed_is_stood_for() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
+
+from parquet_bloom.threads import Stopped, in_order, raise_if_stopped
 
 _SCRIPT = """
 import os, signal, threading, time
@@ -33,3 +37,22 @@ def test_an_interrupt_is_noticed_beside_polars() -> None:
     pytest.importorskip("polars")  # which catches signals so that waits without an end go on
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=600, check=True)
     assert float(done.stdout) < 60  # of 300: a busy machine may take its time
+
+
+def test_work_that_nobody_waits_for_is_given_up() -> None:
+    begun = threading.Event()
+    given_up: list[int] = []
+
+    def work(number: int) -> None:
+        begun.set()
+        try:
+            for _ in range(1000):
+                raise_if_stopped()
+                time.sleep(0.01)
+        except Stopped:
+            given_up.append(number)
+            raise
+
+    with in_order(work, range(3), 1):
+        begun.wait()
+    assert given_up == [0]

@@ -142,6 +142,9 @@ def test_zero_is_a_hash_like_others():
     assert_holds(found, {0})
     found.add(of([5, 0]))
     assert_holds(found, {0, 5})
+    many = HashSet()  # which are held against those that came last, and at first there are none
+    many.add(np.arange(5000, dtype=np.uint64))
+    assert_holds(many, set(range(5000)))
 
 
 def test_read_only_arrays():

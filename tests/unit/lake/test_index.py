@@ -435,6 +435,17 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         other.append(tmp_path / "lake")
 
 
+def test_a_manifest_takes_nobodys_place(tmp_path: Path) -> None:
+    """Where locks do nothing, on some network file systems, that alone keeps what another writer has appended."""
+    with make(tmp_path / "index") as index:
+        folder, ours = index._folder, replace(index.state.manifest, number=index.state.manifest.number + 1)
+    theirs = replace(ours, lake={"paths": ["/theirs"]})
+    manifest.write(folder, theirs)
+    with pytest.raises(IndexInUseError, match="another writer has changed the index meanwhile"):
+        manifest.write(folder, ours)
+    assert manifest.newest(folder).lake == theirs.lake
+
+
 def test_damage_makes_candidates(tmp_path: Path) -> None:
     truth = lake(tmp_path / "lake", files=3)
     with make(tmp_path / "index") as index:

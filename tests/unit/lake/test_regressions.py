@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -176,6 +177,24 @@ def test_another_file_with_the_same_times(tmp_path: Path, index: LakeIndex) -> N
     index.refresh()
     assert found(index, 2) == {path}
     assert not os.path.exists(other)
+
+
+def test_another_file_of_which_nothing_tells_that_it_is_one(tmp_path: Path) -> None:
+    """A file system that gives neither etags nor reliable times: only the contents tell."""
+    lake = fsspec.filesystem("memory")
+    folder = f"/lake-{tmp_path.name}"
+    for value in (1, 2):
+        local = put(tmp_path / f"{value}.parquet", value)
+        lake.put(local, f"{folder}/{value}.parquet")
+    assert lake.size(f"{folder}/1.parquet") == lake.size(f"{folder}/2.parquet")
+    with LakeIndex.create(tmp_path / "index", "id", lake_filesystem=lake) as index:
+        index.append(f"{folder}/1.parquet")
+        assert len(found(index, 1)) == 1
+        assert not found(index, 2)
+        lake.copy(f"{folder}/2.parquet", f"{folder}/1.parquet")
+        index.refresh()
+        assert len(found(index, 2)) == 1
+    lake.rm(folder, recursive=True)
 
 
 def test_compaction_looks_again(tmp_path: Path, index: LakeIndex) -> None:

@@ -417,6 +417,32 @@ def test_bounds_of_a_foreign_order_are_not_used(path, tmp_path):
     assert parquet_bloom.prune(path, "text = 'zzz'").skipped_by == {"range": 4}
 
 
+def test_nan_is_in_no_bounds_and_matches_all_the_same(tmp_path):
+    """It is above all numbers and differs from each; who writes statistics leaves it out of them."""
+    for arrow_type in (pa.float32(), pa.float64()):
+        target = one_group(tmp_path, pa.array([1.0, math.nan, 1.0], arrow_type))
+        statistics = pq.read_metadata(target).row_group(0).column(0).statistics
+        assert (statistics.min, statistics.max) == (1.0, 1.0)
+        for where in ("c > 5", "c >= 5", "c != 1", "c NOT IN (1, 2)", "NOT c <= 1"):
+            assert selected(target, where) == [0], where
+            assert parquet_bloom.read_table(target, where).num_rows == 1, where
+        for where in ("c < 0.5", "c <= 0.5"):
+            assert selected(target, where) == [], where
+
+
+def test_nulls_throughout_are_not_believed_beside_bounds(tmp_path):
+    """Nothing but nulls has neither a smallest nor a largest value: one of the two is wrong."""
+    target = one_group(tmp_path, pa.array([1, None, 3]))
+
+    def all_null(footer: oracle.Struct) -> None:
+        for _, metadata in surgery.each_chunk(footer, "c"):
+            metadata.value(surgery.STATISTICS).set(3, oracle.I64, 3)
+
+    surgery.rewrite_footer(target, all_null)
+    assert selected(target, "c = 3") == [0]
+    assert selected(target, "c IS NOT NULL") == [0]
+
+
 def test_truncated_bounds(tmp_path):
     """Long texts: the maximum is cut and raised, and still a bound."""
     values = ["a" * 5000, "m" * 5000, "z" * 5000]

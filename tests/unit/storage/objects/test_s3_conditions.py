@@ -102,6 +102,20 @@ def test_a_bucket_shows_it_once(s3: Any, size: str) -> None:
         assert (probes(s3), s3.uploads()) == ([], [])
 
 
+def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
+    """One endpoint may stand before stores of several kinds, and a client serves all of its buckets."""
+    s3.put(KEY, OLD["small"])
+    place = ObjectStores(s3.storage_options).place(s3.url(KEY))
+    assert place is not None
+    with ObjectSource(place) as source:
+        setting = s3_rewrite.in_place(source)._setting()
+    setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
+    for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
+        s3.clear_log()
+        conditions.prove_put(setting._replace(bucket=bucket), {"Metadata": {}})
+        assert of_probe(s3) == shown, bucket
+
+
 def test_only_what_is_needed_is_shown(s3: Any) -> None:
     s3.conditions(ignored=[COPY, COMPLETE])
     s3.put(KEY, OLD["small"])

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom import storage
+from parquet_bloom import redaction, storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
 from parquet_bloom.storage import ranges
+from parquet_bloom.storage.objects.errors import first_line
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource
 
@@ -273,6 +274,15 @@ def test_what_the_server_refuses_is_said_on_one_line(
         opened(s3, "a.bin")
     assert problem in one_line(caught.value)
     assert caught.value.errno == getattr(errno, number)
+
+
+def test_a_long_answer_is_not_cut_within_a_secret() -> None:
+    """What is left of a secret would not be known as one."""
+    secret = hashlib.sha256(b"secret").hexdigest()
+    redaction.remember({"aws_secret_access_key": secret})
+    for before in range(200, 320):
+        text = first_line(OSError(f"{'x' * before} {secret} and more"))
+        assert secret[:6] not in text, before
 
 
 def test_what_is_missing(s3: Any, place: ObjectStores) -> None:
