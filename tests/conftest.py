@@ -77,9 +77,11 @@ def is_in_tier(item: pytest.Item) -> bool:
     """Say whether the default tier, or CI's, runs a test."""
     if item.get_closest_marker("slow") or item.get_closest_marker("fuzz"):
         return tiers.TIER == "ci" and tiers.SHARE != (0, 1) and tiers.in_share(item.nodeid)
-    if tiers.TIER == "ci" or item.get_closest_marker("smoke"):
+    if tiers.TIER == "ci":
         return True
     folder = item.path.relative_to(PROJECT / "tests").parts[0]
+    if item.get_closest_marker("smoke"):
+        return folder == "spark" or "spark" not in item.nodeid  # of a test of all engines, Spark's cases are CI's
     return folder not in CI_FOLDERS and item.get_closest_marker("ci") is None
 
 

@@ -110,6 +110,7 @@ def test_with_a_sample(which, run, request):
     check_sampled(run, request.getfixturevalue(which))
 
 
+@pytest.mark.ci
 @pytest.mark.spark
 def test_with_a_sample_by_spark(run, by_spark):
     check_sampled(run, by_spark)

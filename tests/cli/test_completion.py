@@ -68,6 +68,7 @@ OFFERED = {
 }
 
 
+@pytest.mark.ci
 def test_bash_completes_commands_options_values_and_columns(tool):
     given = "".join(f"{line}\n" for line in OFFERED)  # _ stands for a word that is still empty
     done = subprocess.run(["bash", "-c", BASH], input=given, capture_output=True, text=True, timeout=120)

@@ -270,6 +270,7 @@ def test_interrupted_nothing_is_left(suffix, drifting):
     assert sorted(os.listdir()) == ["lake"]
 
 
+@pytest.mark.ci
 def test_rows_stream_in_bounded_memory(tmp_path):
     """Rows of 180 MB pass through a fraction of that."""
     path = tmp_path / "wide.parquet"

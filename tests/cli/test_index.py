@@ -386,6 +386,7 @@ def test_names_of_folders_and_files_are_neither_lost_nor_obeyed(name, here, run)
     assert run("index", "remove", f"{folder}/index", path).code == 0
 
 
+@pytest.mark.ci
 def test_a_recording_of_the_bar(tmp_path):
     """Frame after frame as somebody sees them: the bar appears, moves on, and makes room for the result."""
     for letter in "abc":
@@ -414,6 +415,7 @@ def test_narrow_terminals_lose_nothing(indexed):
     assert str(indexed / "lake" / "0.parquet") in "".join(line.strip() for line in rows.splitlines())
 
 
+@pytest.mark.ci
 def test_ctrl_c_leaves_the_index_as_it_was(indexed, spawn):
     write("lake/new.parquet", range(9000, 9100))
     code = (

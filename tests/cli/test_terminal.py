@@ -90,6 +90,7 @@ def test_the_bar_is_shown_on_terminals_and_taken_away(large):
     assert len(re.findall(r"error:\S* \S+: column 'nope': no such column", errors)) == 3
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [

@@ -171,6 +171,7 @@ def duckdb_rows(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, int]
         yield rows
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
     """What its caches keep of a file does not outlive a rewrite; docs/limits.md tells of queries meanwhile."""

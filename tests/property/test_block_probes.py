@@ -22,6 +22,8 @@ from parquet_bloom.file import probing
 from parquet_bloom.file.probing import probe, probe_hashes
 from parquet_bloom.hashing import literals
 
+pytestmark = pytest.mark.smoke
+
 SYSTEMS = ["local", "immutable", "subtree", "fsspec memory", "fsspec counted"]
 
 

@@ -14,6 +14,8 @@ from support.oracle.oracle import SALT, OracleFilter
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core import sizing
 
+pytestmark = pytest.mark.smoke
+
 HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 
 

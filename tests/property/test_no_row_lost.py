@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.random_predicates import literal_form
 from support.writers import random_files
@@ -26,6 +27,8 @@ from support.writers.random_files import NESTED
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import And, Node, Or, parse, tree
+
+pytestmark = pytest.mark.smoke
 
 TABLES = 24  # of the default suite
 

@@ -26,6 +26,8 @@ from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.index import LakeIndex
 
+pytestmark = pytest.mark.smoke
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = "parquet_bloom"
 

@@ -25,6 +25,8 @@ from parquet_bloom import logs
 from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError, printable
 
+pytestmark = pytest.mark.smoke
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",

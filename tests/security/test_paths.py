@@ -26,6 +26,8 @@ from parquet_bloom.lake.tables import delta_files
 from parquet_bloom.storage import Folder, list_files
 from parquet_bloom.storage.objects.location import place_of
 
+pytestmark = pytest.mark.smoke
+
 # What stands where a name of the index's own file belongs. {} is the folder outside.
 NAMES = [
     "../outside/secret.files", "{}/secret.files", "file://{}/secret.files", "//host/share", "..", ".", "", "a/b",

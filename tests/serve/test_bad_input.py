@@ -17,6 +17,8 @@ from parquet_bloom.lake.index import LakeIndex
 
 from .conftest import Lake, Process, write
 
+pytestmark = pytest.mark.smoke
+
 JSON = {"content-type": "application/json"}
 MOST_BODY = 100_000
 

@@ -49,6 +49,7 @@ def test_ten_thousand_lookups_by_several_threads_are_right(lake, serve):
     assert sum(false) <= 5
 
 
+@pytest.mark.smoke
 def test_a_single_lookup_understands_its_text_as_the_column_is_stored(lake, serve):
     service = serve(lake.index)
     path, row_group = lake.holder(4_321)

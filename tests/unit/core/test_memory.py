@@ -38,6 +38,7 @@ def mapping(start: int) -> dict[str, str]:
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("num_bytes", [1, 31, 32, 63, 64, 65, 4096, 100_000, HUGE - 1, HUGE, HUGE + 1, 5 * HUGE + 32])
 def test_memory_is_aligned_and_zero(num_bytes):
     held = [Memory(num_bytes) for _ in range(4)]

@@ -518,6 +518,7 @@ def crowd(lake: Path, folder: Path) -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
+@pytest.mark.ci
 @pytest.mark.crash
 def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd: list[subprocess.Popen[str]]) -> None:
     dice = random.Random(1)

@@ -100,6 +100,7 @@ def test_what_was_embedded_leaves_no_trace(tmp_path, options, steps):
     assert freed == grown.bytes_added
 
 
+@pytest.mark.ci
 @by_peers
 def test_other_writers_files_are_what_they_were(name, plain_file, tmp_path):
     path = tmp_path / "a.parquet"
@@ -111,6 +112,7 @@ def test_other_writers_files_are_what_they_were(name, plain_file, tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.ci
 @by_peers
 def test_other_writers_filters_are_dropped(name, peer_file, tmp_path):
     path = tmp_path / "a.parquet"

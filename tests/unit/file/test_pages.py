@@ -331,6 +331,7 @@ def test_an_index_that_lies_changes_nothing(tmp_path, lie, dictionary) -> None:
         assert parquet_bloom.read_table(path, [("a", "=", row)]).equals(table.slice(row, 1))
 
 
+@pytest.mark.ci
 def test_indexes_of_random_bytes_and_places(tmp_path) -> None:
     rng = random.Random(8)
     table = pa.table({"a": range(ROWS), "b": [i * 3 for i in range(ROWS)]})

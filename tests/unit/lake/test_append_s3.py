@@ -56,6 +56,7 @@ def spans(s3: Any, prefix: str) -> dict[str, list[tuple[int, int]]]:
     return {key: sorted(ranges) for key, ranges in found.items()}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("filters", [False, True])
 def test_every_byte_is_read_once(s3: Any, tmp_path: Path, way: str, filters: bool) -> None:
     (tmp_path / "lake").mkdir()

@@ -192,6 +192,7 @@ def do(s3: Any, what: str, **limits: Any) -> None:
             found.compact()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject", "ListObjects"])
 @pytest.mark.parametrize("what", ["open", "create", "append", "compact", "write"])
 def test_no_answer_ends_the_call_in_time(s3: Any, index: LakeIndex, what: str, operation: str) -> None:

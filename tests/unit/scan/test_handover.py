@@ -608,6 +608,7 @@ def test_the_explanation_names_each_row_group() -> None:
     ]
 
 
+@pytest.mark.ci
 def test_the_explanation_is_bounded() -> None:
     files = [
         FileDecision(f"{n}", tuple(skipped(g, ("filter", "range")[g % 2]) for g in range(99))) for n in range(5000)

@@ -184,6 +184,7 @@ def predicates() -> list[Any]:
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,7 @@ def decisions(report: Any, root: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["no cache", "memory", "little memory", "disk"])
 def test_objects_are_judged_as_files_are(
     s3: Any, folder: Path, upload: Callable[[], str], tmp_path: Path, kind: str

@@ -225,6 +225,7 @@ def test_many_files_make_a_bounded_page_in_which_the_needle_is_seen() -> None:
     assert Page(page(PruneReport("a = 1"), Look())).states == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("count", "groups"), [(64, 36), (10_000, 10), (70, 1000)])
 def test_the_worst_page_is_bounded(count: int, groups: int) -> None:
     from parquet_bloom.prune.picture.look import Look

@@ -330,6 +330,7 @@ def test_thrifts_own_library_writes_the_same_bytes():
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", BY_PEERS)
 def test_footers_of_real_writers_come_back_byte_for_byte(name, peer_file, tmp_path):
     path = peer_file(name).path

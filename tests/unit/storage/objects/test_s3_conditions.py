@@ -235,6 +235,7 @@ def test_what_may_not_be_done_is_named(s3: Any, size: str) -> None:
 # The probe is always cleared away
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer", "refuse"])
 def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) -> None:
@@ -274,6 +275,7 @@ def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
     assert found == [KEY, KEY]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_no_version_of_it_is_left_if_an_answer_gets_lost(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -303,6 +305,7 @@ KINDS: dict[str, dict[str, list[str]]] = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "when"), [*((kind, "before") for kind in KINDS), ("heeds all", "after"), ("ignores all", "after")]
 )

@@ -223,6 +223,7 @@ def test_columns_without_a_value(s3: Any, tmp_path: Path) -> None:
     assert pq.read_table(io.BytesIO(s3.get("a.parquet"))).num_rows == 2
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("which", ["small", "large"])
 def test_a_change_between_any_two_requests_is_refused(
     s3: Any, which: str, request: pytest.FixtureRequest, small: bytes, large: bytes

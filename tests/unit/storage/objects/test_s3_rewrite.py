@@ -410,6 +410,7 @@ with ObjectSource(ObjectStores(options).place(url)) as source, s3_rewrite.in_pla
 """
 
 
+@pytest.mark.ci
 @pytest.mark.crash
 @pytest.mark.parametrize(
     ("when", "size", "step"),
@@ -466,6 +467,7 @@ def test_another_object_is_written_the_same_way(s3: Any, size: str) -> None:
     assert s3.get("a.parquet") == OLD[size]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", STEPS)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
 def test_another_object_is_written_whatever_gets_lost(s3: Any, size: str, way: str) -> None:

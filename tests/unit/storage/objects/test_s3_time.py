@@ -60,6 +60,7 @@ def rewrite(s3: Any, size: str, harm: Callable[[], Any]) -> BaseException | None
     return None
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("times", "carried_out"), [(1000, False), (1, True)])
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 def test_an_answer_that_never_comes_ends_the_call_in_time(
