@@ -57,6 +57,14 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile(tier)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even read files of which this tier runs nothing."""
+    if config.option.markexpr or tiers.TIER != "default" or collection_path.suffix != ".py":
+        return None
+    folder = collection_path.relative_to(PROJECT / "tests").parts[0]
+    return True if folder in CI_FOLDERS and "smoke" not in collection_path.read_text() else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what belongs to a higher tier, unless a marker expression chooses."""

@@ -10,6 +10,8 @@ cd "$root" || exit 1
 
 # Another Spark, other modules or another locale of the caller must not change what is built and run here.
 unset SPARK_HOME PYTHONPATH PYTHONHOME
+# Modules are compiled once, not by each process that imports them: pip leaves that to the first one here.
+unset PYTHONDONTWRITEBYTECODE
 export LC_ALL=C.UTF-8
 # Spark asks for the host's name, which need not resolve.
 export SPARK_LOCAL_IP=127.0.0.1 SPARK_LOCAL_HOSTNAME=localhost
