@@ -139,7 +139,9 @@ def test_metadata_alone_says_what_it_does_not_know(run, plain_ids):
     assert rows["id"]["sizes"]["0.01"] == 2 * FILES * parquet_bloom.size_for(GROUP, 0.01)  # at most
 
 
-@pytest.mark.parametrize("which", ["all_dictionaries", pytest.param("by_spark", marks=[pytest.mark.spark, pytest.mark.ci])])
+@pytest.mark.parametrize(
+    "which", ["all_dictionaries", pytest.param("by_spark", marks=[pytest.mark.spark, pytest.mark.ci])]
+)
 def test_dictionaries_tell_metadata_how_many_values_are_distinct(which, run, request):
     _, found = advised(run, request.getfixturevalue(which))
     assert found["seq"] == ("no", BY_RANGES)
