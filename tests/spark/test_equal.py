@@ -78,7 +78,9 @@ def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) ->
         lake = random_lake if seed == 0 else make_lake(spark, random.Random(seed), tmp_path / f"lake {seed}")
         lake.save(tmp_path / "lake")
         told = connect.run(
-            "import random, random_queries, spark_lakes, spark_settings, dataclasses\n"
+            "import dataclasses, random\n"
+            "from support.random_cases import random_queries, spark_lakes\n"
+            "from support.spark import spark_settings\n"
             "parquet_bloom.spark.register(spark)\n"
             f"with spark_settings.settings(spark, random_queries.draw_settings(random.Random({seed + 1}))):\n"
             "    lake = spark_lakes.Lake.load(path)\n"
