@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     tiers.TIER, tiers.SHARE = tier, tiers.parse_share(share)
     os.environ[tiers.TIER_VARIABLE], os.environ[tiers.SHARE_VARIABLE] = tier, share
     hypothesis.settings.load_profile(tier)
+    # A shell has commands in the background ignore interrupts, and all that they start would do so, too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
