@@ -66,8 +66,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not even read files of which this tier runs nothing."""
     if config.option.markexpr or tiers.TIER != "default" or collection_path.suffix != ".py":
         return None
-    folder = collection_path.relative_to(PROJECT / "tests").parts[0]
-    return True if folder in CI_FOLDERS and "smoke" not in collection_path.read_text() else None
+    return True if folder_of(collection_path) in CI_FOLDERS and "smoke" not in collection_path.read_text() else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,13 +85,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
+def folder_of(path: Path) -> str:
+    """Return the folder of `tests/` that a test file is in, or its own name where it is in none."""
+    return path.relative_to(PROJECT / "tests").parts[0]
+
+
 def is_in_tier(item: pytest.Item) -> bool:
     """Say whether the default tier, or CI's, runs a test."""
     if item.get_closest_marker("slow") or item.get_closest_marker("fuzz"):
         return tiers.TIER == "ci" and tiers.SHARE != (0, 1) and tiers.in_share(item.nodeid)
     if tiers.TIER == "ci":
         return True
-    folder = item.path.relative_to(PROJECT / "tests").parts[0]
+    folder = folder_of(item.path)
     if item.get_closest_marker("smoke"):
         return folder == "spark" or "spark" not in item.nodeid  # of a test of all engines, Spark's cases are CI's
     return folder not in CI_FOLDERS and item.get_closest_marker("ci") is None

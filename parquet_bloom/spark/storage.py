@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ..errors import StorageError
-from ..storage import file_system
+from ..storage import file_system, place_of
 from .doubt import Doubt
 from .hadoop import hadoop_filesystem
 from .jvm import is_classic
@@ -89,12 +89,15 @@ class ExecutorStorage:
         Raises
         ------
         StorageError
-            fsspec, which reads what is neither local nor an object store, is missing or does not know it.
+            The options make no object store; or fsspec, which reads what is neither local nor an object, is missing
+            or does not know the path.
         """
         if self.scheme in ("", "file"):
             return path, None
         if self.scheme in OBJECTS:
-            return object_url(path), file_system(None, self.options)
+            url, filesystem = object_url(path), file_system(None, self.options)
+            place_of(url, filesystem)  # options that no store can be made of are wrong for all files, not for this one
+            return url, filesystem
         try:
             from fsspec.core import url_to_fs
         except ImportError:

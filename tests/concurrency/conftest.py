@@ -41,7 +41,7 @@ def churned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(PROGRAM.parents[3]), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(churn.PROJECT), prepend=os.pathsep)
         yield make
     for lake in made:
         lake.close()

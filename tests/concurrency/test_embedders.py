@@ -63,7 +63,7 @@ def assert_told(path: Path, said: str) -> None:
 
 def test_processes(path: Path) -> None:
     plain, table = path.read_bytes(), pq.read_table(path)
-    environment = {**os.environ, "PYTHONPATH": str(Path(churn.__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(churn.PROJECT)}
     children = {
         column: subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(path), column],

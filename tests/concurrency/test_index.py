@@ -54,7 +54,7 @@ def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
         ids = pa.array(range(number * ROWS, (number + 1) * ROWS))
         pq.write_table(pa.table({"id": ids}), lake / f"{number:02}.parquet")
     LakeIndex.create(path, "id", lake=lake).close()
-    project = str(Path(churn.__file__).parents[3])
+    project = str(churn.PROJECT)
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(lake), str(path), project, what],

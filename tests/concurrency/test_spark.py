@@ -150,7 +150,7 @@ def test_embedding_while_spark_appends(tmp_path: Path, spark: Any) -> None:
 
     def embed() -> None:
         while not stopped.is_set():
-            done = subprocess.run(command, cwd=Path(churn.__file__).parents[3], capture_output=True, text=True)
+            done = subprocess.run(command, cwd=churn.PROJECT, capture_output=True, text=True)
             if done.returncode:
                 failures.append(done.stderr)
 
@@ -166,7 +166,7 @@ def test_embedding_while_spark_appends(tmp_path: Path, spark: Any) -> None:
     assert failures == []
     assert (lake / "_SUCCESS").exists()
     assert leftovers(lake) == []
-    subprocess.run(command, cwd=Path(churn.__file__).parents[3], check=True, capture_output=True)
+    subprocess.run(command, cwd=churn.PROJECT, check=True, capture_output=True)
     assert sorted(row.id for row in spark.read.parquet(str(lake)).collect()) == list(range(500))
     files = sorted(lake.glob("*.parquet"))
     assert len(files) == 10

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
 
+PROJECT = Path(__file__).resolve().parents[3]  # what a program that imports the package has on its path
 FILES, ROWS, GROUP_ROWS = 6, 300, 100
 
 
