@@ -23,13 +23,14 @@ PACKAGE = "parquet_bloom"
 
 # What Cython needs for memoryviews, compiled once. Without it each module has its own copy, which is most of its C.
 SHARED = f"{PACKAGE}.core._cython"
+INCLUDE = Path(PACKAGE, "core", "include")
 
 # Flags of single modules, above those that all share: {"parquet_bloom.core.name": ["-mflag"]}. One module, one
 # instruction set: it is imported only after the processor was asked, so nothing else may be compiled with its flags.
 MODULE_FLAGS: dict[str, list[str]] = {
-    f"{PACKAGE}.core.kernels_sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
-    f"{PACKAGE}.core.kernels_avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
-    f"{PACKAGE}.core.kernels_avx512": [
+    f"{PACKAGE}.core.kernels.sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
+    f"{PACKAGE}.core.kernels.avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
+    f"{PACKAGE}.core.kernels.avx512": [
         *("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mbmi2"),
         "-DPB_SIMD=PB_AVX512",
     ],
@@ -93,6 +94,7 @@ def extensions() -> list[Extension]:
             extra_compile_args=compile_flags + MODULE_FLAGS.get(name, []),
             extra_link_args=link_flags,
             define_macros=macros,
+            include_dirs=[INCLUDE.as_posix()],
             depends=sorted(path.as_posix() for path in Path(PACKAGE).glob("**/*.h")),
         )
         for name, source in modules.items()

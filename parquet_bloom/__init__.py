@@ -5,27 +5,26 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from threading import RLock
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import errors
 
 if TYPE_CHECKING:
-    from .core.sizing import fpp_for, size_for
-    from .core.variants import Variant
-    from .file.advice import ColumnAdvice
-    from .file.advise import AdviceReport
+    from .core.bloom.sizing import fpp_for, size_for
+    from .core.bloom.variants import Variant
+    from .file.advise.report import AdviceReport
+    from .file.advise.verdict import ColumnAdvice
     from .file.cache.disk import DiskMetadataCache
     from .file.cache.memory import MetadataCache
-    from .file.detection import detect_variant
-    from .file.drop import DropReport, drop
-    from .file.embed import EmbedReport, embed
-    from .file.probing import Probed, probe
+    from .file.detect import detect_variant
+    from .file.probe import Probed, probe
     from .file.reader import BloomFile, ChunkFilter, open
     from .file.verify import VerifyReport, verify
-    from .file.write import write_table
+    from .file.write.drop import DropReport, drop
+    from .file.write.embed import EmbedReport, embed
+    from .file.write.write_table import write_table
     from .filter import SplitBlockBloomFilter
-    from .hashing.arrays import hash_values
+    from .hashing.arrow import hash_values
     from .lake.index import LakeIndex
     from .lake.reports import (
         Answers,
@@ -36,12 +35,10 @@ if TYPE_CHECKING:
         IndexSnapshot,
         IndexStats,
     )
-    from .prune.advise import advise
-    from .prune.plan import prune
-    from .prune.polars import scan_polars
-    from .prune.read import iter_batches, read_table
-    from .prune.report import PruneReport
-    from .prune.row_ranges import row_ranges
+    from .scan.advise import advise
+    from .scan.api import iter_batches, prune, read_table, row_ranges
+    from .scan.engines.polars import scan_polars
+    from .scan.report import PruneReport
 
 __version__ = "0.1.0"
 
@@ -89,43 +86,43 @@ __all__ = [
 # Where each public name stands. It is imported when it is first asked for: numpy and pyarrow alone take longer than a
 # program may that imports this package and does not use it at once.
 _HOMES = {
-    "AdviceReport": ".file.advise",
+    "AdviceReport": ".file.advise.report",
     "Answers": ".lake.reports",
     "AppendReport": ".lake.reports",
     "BloomFile": ".file.reader",
     "Candidate": ".lake.reports",
     "CheckReport": ".lake.reports",
     "ChunkFilter": ".file.reader",
-    "ColumnAdvice": ".file.advice",
+    "ColumnAdvice": ".file.advise.verdict",
     "CompactReport": ".lake.reports",
     "DiskMetadataCache": ".file.cache.disk",
-    "DropReport": ".file.drop",
-    "EmbedReport": ".file.embed",
+    "DropReport": ".file.write.drop",
+    "EmbedReport": ".file.write.embed",
     "MetadataCache": ".file.cache.memory",
     "IndexSnapshot": ".lake.reports",
     "IndexStats": ".lake.reports",
     "LakeIndex": ".lake.index",
-    "Probed": ".file.probing",
-    "PruneReport": ".prune.report",
+    "Probed": ".file.probe",
+    "PruneReport": ".scan.report",
     "SplitBlockBloomFilter": ".filter",
-    "Variant": ".core.variants",
+    "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify",
-    "advise": ".prune.advise",
-    "detect_variant": ".file.detection",
-    "drop": ".file.drop",
-    "embed": ".file.embed",
-    "fpp_for": ".core.sizing",
-    "hash_values": ".hashing.arrays",
-    "iter_batches": ".prune.read",
+    "advise": ".scan.advise",
+    "detect_variant": ".file.detect",
+    "drop": ".file.write.drop",
+    "embed": ".file.write.embed",
+    "fpp_for": ".core.bloom.sizing",
+    "hash_values": ".hashing.arrow",
+    "iter_batches": ".scan.api",
     "open": ".file.reader",
-    "probe": ".file.probing",
-    "prune": ".prune.plan",
-    "read_table": ".prune.read",
-    "row_ranges": ".prune.row_ranges",
-    "scan_polars": ".prune.polars",
-    "size_for": ".core.sizing",
+    "probe": ".file.probe",
+    "prune": ".scan.api",
+    "read_table": ".scan.api",
+    "row_ranges": ".scan.api",
+    "scan_polars": ".scan.engines.polars",
+    "size_for": ".core.bloom.sizing",
     "verify": ".file.verify",
-    "write_table": ".file.write",
+    "write_table": ".file.write.write_table",
 }
 
 _importing = RLock()
@@ -144,14 +141,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps `parquet_bloom.prune` the function: when the folder of that name is imported, Python would set it here."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and name in _HOMES):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

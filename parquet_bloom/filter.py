@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .core import memory, sbbf, sizing
-from .core.variants import FINAL, MASK, Variant
+from .core.bloom import memory, sbbf, sizing
+from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
-from .hashing import arrays, literals
-from .hashing.physical import ColumnType, Kind, integer_range
+from .hashing import arrow as arrays
+from .hashing import coerce as literals
+from .hashing.column_type import ColumnType, Kind, integer_range
 from .metadata.filter_header import read_header, write_header
-from .threads import in_order, processors
+from .util.threads import in_order, processors
 
 __all__ = ["SplitBlockBloomFilter"]
 

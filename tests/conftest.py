@@ -132,7 +132,7 @@ def corpus() -> Path:
 @pytest.fixture(autouse=True)
 def not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index's writer does not wait until files are old enough to be told apart by their times."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("parquet_bloom.file.identity.WAIT_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

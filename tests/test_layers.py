@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -22,9 +23,7 @@ LAYERS = {
     "redaction": -1,  # errors send their texts through it
     "errors": 0,
     "core": 1,
-    "logs": 1,
-    "progress": 1,
-    "threads": 1,
+    "util": 1,
     "metadata": 2,
     "hashing": 2,
     "storage": 2,
@@ -33,14 +32,18 @@ LAYERS = {
     "file": 4,
     "orc": 5,
     "zones": 5,
-    "lake": 5,
-    "prune": 6,
-    "spark": 7,
-    "serve": 7,
-    "cli": 8,
-    "__init__": 9,
-    "__main__": 9,
+    "tables": 5,
+    "lake": 6,
+    "scan": 7,
+    "spark": 8,
+    "serve": 8,
+    "cli": 9,
+    "__init__": 10,
+    "__main__": 10,
 }
+
+# Modules in one folder; more do not fit in the head.
+MOST_MODULES = 15
 
 # What opens a file by its path, by the name it is imported from. Only the unit `storage` calls these.
 OPENERS = {
@@ -76,7 +79,7 @@ C_OPENERS = re.compile(r"(?<![\w.])(?<!def )(f?open|creat|mmap|io\.open|os\.f?d?
 
 
 def unit_of(path: str) -> str:
-    """Return the unit that a source of the package belongs to: `parquet_bloom/file/embed.py` is of `file`."""
+    """Return the unit that a source of the package belongs to: `parquet_bloom/file/write/embed.py` is of `file`."""
     return PurePosixPath(path).parts[1].partition(".")[0]
 
 
@@ -183,6 +186,65 @@ def violations(sources: dict[str, str]) -> list[str]:
     return found
 
 
+def module_of(path: str) -> str:
+    """Return the dotted name of a source's module; a folder's `__init__` is the folder."""
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Return the modules of the package that each module imports, wherever in its sources; .pyx and .pxd are one."""
+    modules = {module_of(path) for path in sources}
+    graph: dict[str, set[str]] = {module: set() for module in modules}
+    for path, source in sources.items():
+        is_python = path.endswith((".py", ".pyi"))
+        for _, name in python_imports(path, source) if is_python else cython_imports(path, source):
+            while name and name not in modules:
+                name = name.rpartition(".")[0]
+            if name and name != module_of(path):
+                graph[module_of(path)].add(name)
+    return graph
+
+
+def circles(sources: dict[str, str]) -> list[list[str]]:
+    """Return the groups of modules that import each other, in one step or several (Tarjan's algorithm)."""
+    graph = import_graph(sources)
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    groups = []
+
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        stack.append(module)
+        for imported in sorted(graph[module]):
+            if imported not in number:
+                visit(imported)
+                lowest[module] = min(lowest[module], lowest[imported])
+            elif imported in stack:
+                lowest[module] = min(lowest[module], number[imported])
+        if lowest[module] == number[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                groups.append(sorted(group))
+
+    for module in sorted(graph):
+        if module not in number:
+            visit(module)
+    return groups
+
+
+def folder_sizes(sources: dict[str, str]) -> Counter[str]:
+    """Return the number of modules in each folder, without `__init__` and the stubs and headers of modules."""
+    modules = {
+        (str(PurePosixPath(path).parent), PurePosixPath(path).stem)
+        for path in sources
+        if path.endswith((".py", ".pyx")) and not path.endswith("__init__.py")
+    }
+    return Counter(folder for folder, _ in modules)
+
+
 def package_sources() -> dict[str, str]:
     paths = [path for suffix in ("py", "pyi", "pyx", "pxd", "pxi") for path in (ROOT / PACKAGE).glob(f"**/*.{suffix}")]
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
@@ -192,6 +254,37 @@ def test_the_package_keeps_to_its_layers() -> None:
     sources = package_sources()
     assert {unit_of(path) for path in sources} >= {"core", "storage", "file", "spark", "cli"}
     assert violations(sources) == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert circles(package_sources()) == []
+
+
+def test_no_folder_is_too_large_to_survey() -> None:
+    assert {folder: size for folder, size in folder_sizes(package_sources()).items() if size > MOST_MODULES} == {}
+
+
+def test_each_folder_says_what_lives_in_it() -> None:
+    for path, source in package_sources().items():
+        if path.endswith("__init__.py"):
+            assert ast.get_docstring(ast.parse(source)), path
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ({"a.py": "from . import b", "b.py": "if TYPE_CHECKING:\n    from .a import A"}, ["a", "b"]),
+        (
+            {"a.py": "from .d import b", "d/b.py": "from .c import x", "d/c.pyx": "from ..a cimport y"},
+            ["a", "d.b", "d.c"],
+        ),
+        ({"a.py": "from .b import x", "b.py": "def f():\n    from .a import y"}, ["a", "b"]),
+    ],
+)
+def test_a_circle_is_seen(sources: dict[str, str], expected: list[str]) -> None:
+    assert circles({f"{PACKAGE}/{path}": source for path, source in sources.items()}) == [
+        [f"{PACKAGE}.{name}" for name in expected]
+    ]
 
 
 def test_importing_the_package_starts_no_spark() -> None:
@@ -208,7 +301,7 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
         ("core/a.py", "from parquet_bloom.hashing import b", "imports parquet_bloom.hashing.b"),
         ("core/a.py", "from ..file import b", "imports parquet_bloom.file.b"),
         ("core/deep/a.py", "from ... import file", "imports parquet_bloom.file"),
-        ("core/a.py", "def f():\n    from .. import prune", "imports parquet_bloom.prune"),
+        ("core/a.py", "def f():\n    from .. import scan", "imports parquet_bloom.scan"),
         (
             "core/a.py",
             "if TYPE_CHECKING:\n    from ..storage import Source",
@@ -217,7 +310,7 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
         ("metadata/a.py", "import parquet_bloom.hashing.x", "imports parquet_bloom.hashing.x"),
         ("filter.py", "from .predicate import x", "imports parquet_bloom.predicate.x"),
         ("file/a.py", "from parquet_bloom import open", "imports parquet_bloom.open"),
-        ("file/a.py", "import_module('..prune', __package__)", "imports parquet_bloom.prune"),
+        ("file/a.py", "import_module('..scan', __package__)", "imports parquet_bloom.scan"),
         ("core/a.pyx", "cimport x, parquet_bloom.file.b as y", "imports parquet_bloom.file.b"),
         (
             "core/a.pyx",
@@ -226,7 +319,7 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
         ),
         ("core/a.pxd", "from parquet_bloom.lake \\\n  cimport b", "imports parquet_bloom.lake.b"),
         ("core/a.pxi", "x = 1; from .. import cli", "imports parquet_bloom.cli"),
-        ("prune/a.py", "from pyspark.sql import DataFrame", "only spark/ imports pyspark"),
+        ("scan/a.py", "from pyspark.sql import DataFrame", "only spark/ imports pyspark"),
         ("cli/a.py", "def f():\n    import py4j.x", "only spark/ imports py4j"),
         ("lake/a.py", "import fastapi", "only serve/ imports fastapi"),
         ("cli/a.py", "def f():\n    from uvicorn import run", "only serve/ imports uvicorn"),
@@ -265,12 +358,12 @@ def test_a_violation_is_seen(path: str, source: str, expected: str) -> None:
             "from .. import errors, storage\nfrom ..hashing.physical import x\nfrom ..filter import y",
         ),
         ("file/a.py", "def open(path): ...\nopen('x')"),
-        ("prune/a.py", "from ..file import open\nopen('x')\nx.file.open()"),
+        ("scan/a.py", "from ..file import open\nopen('x')\nx.file.open()"),
         ("storage.py", "import os\nfrom .errors import StorageError\nopen('x')\nos.open('x', 0)"),
-        ("spark/a.py", "import pyspark.sql\nfrom ..prune import prune"),
+        ("spark/a.py", "import pyspark.sql\nfrom ..scan import api"),
         ("serve/a.py", "import uvicorn\nfrom fastapi import FastAPI\nfrom ..lake import index"),
-        ("cli/a.py", "from ..spark import embed\nfrom parquet_bloom.prune import prune"),
-        ("__init__.py", "from .file.open import open as open\nfrom .prune import prune"),
+        ("cli/a.py", "from ..spark import embed\nfrom parquet_bloom.scan import api"),
+        ("__init__.py", "from .file.open import open as open\nfrom .scan.api import prune"),
     ],
 )
 def test_what_the_rules_allow(path: str, source: str) -> None:

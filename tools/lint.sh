@@ -17,7 +17,7 @@ if [ "${1:-}" = --fix ]; then
 fi
 # stubtest imports what it checks, and the kernels of an instruction set end a process whose processor lacks it.
 lacking=$("$python" -c 'from parquet_bloom.core.cpu import instruction_sets as has
-print(*(f"-e kernels_{name}$" for name in ("sse41", "avx2", "avx512") if name not in has()))')
+print(*(f"-e kernels.{name}$" for name in ("sse41", "avx2", "avx512") if name not in has()))')
 # shellcheck disable=SC2086 # a word is an argument
 mapfile -t compiled < <(find parquet_bloom -name '*.pyx' | sort | sed 's/\.pyx$//; s|/|.|g' | grep -v -e '^$' $lacking)
 check "ruff check" "$bin/ruff" check --no-cache .

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parquet_bloom
-from parquet_bloom.prune.picture.document import document
-from parquet_bloom.prune.picture.look import look
+from parquet_bloom.scan.html.details import look
+from parquet_bloom.scan.html.document import document
 
 TARGET = Path(__file__).parents[1] / "docs" / "prune.svg"
 FILES, GROUPS, ROWS = 40, 8, 4000

@@ -12,8 +12,8 @@ import click
 
 from ..errors import ParquetBloomError
 from ..redaction import redacted
-from .group import Commands
-from .output import ERROR, CannotPrintError, Output, abandon, say
+from .lazy_group import Commands
+from .output.output import ERROR, CannotPrintError, Output, abandon, say
 
 __all__ = ["main"]
 
@@ -103,7 +103,7 @@ def _output_of(ctx: click.Context) -> Output:
 
 @click.group(
     cls=Tool,
-    package=__package__,
+    package=f"{__package__}.commands",
     texts=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -18,7 +18,7 @@ VARIABLE = "PARQUET_BLOOM_SIMD"
 
 def module_of(path: str) -> str:
     """The full name of a path's kernel module."""
-    return f"{__package__}.kernels_{path}"
+    return f"{__package__}.kernels.{path}"
 
 
 def choose(wanted: str | None) -> tuple[str, ModuleType]:

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..core.distinct import HashSet
-from ..core.xxh64 import hash_keys
+from ..core.bloom.distinct import HashSet
+from ..core.hash.xxh64 import hash_keys
 from ..errors import FilterTypeError, MalformedFooterError, ParquetBloomError, UnsupportedTypeError
-from ..hashing import arrays, literals
-from ..hashing.physical import ColumnType, Kind
+from ..hashing import arrow as arrays
+from ..hashing import coerce as literals
+from ..hashing.column_type import ColumnType, Kind
 from ..metadata.footer import Footer, Leaf
 from .columns import type_of
 from .fingerprint import require_plain

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from ..errors import UnknownColumnError
-from ..hashing import physical
+from ..hashing import column_type as physical
 from ..metadata.footer import Leaf
 
 

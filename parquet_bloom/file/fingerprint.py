@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ..core.xxh64 import hash_one
+from ..core.hash.xxh64 import hash_one
 from ..errors import EncryptedFileError, MalformedFooterError, ParquetBloomError, Place, UnreadableColumnError
-from ..metadata.compact import splice_filters
 from ..metadata.footer import MAGIC, Footer, Leaf
+from ..metadata.thrift_compact import splice_filters
 from ..storage import Source
 
 PIECE_BYTES = 1 << 22  # hashed at once: the fingerprint depends on it

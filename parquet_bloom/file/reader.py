@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..core import memory
-from ..core.variants import DETECT, FINAL, Variant
+from ..core.bloom import memory
+from ..core.bloom.variants import DETECT, FINAL, Variant
 from ..errors import (
     BrokenFilterError,
     EncryptedFileError,
@@ -22,15 +22,16 @@ from ..errors import (
     UnknownColumnError,
 )
 from ..filter import SplitBlockBloomFilter
-from ..hashing.physical import ColumnType
+from ..hashing.column_type import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_of, file_system, open_source
-from .cache.memory import CachedFooter, MetadataCache, distinct
+from .cache.entry import CachedFooter
+from .cache.memory import MetadataCache, distinct
 from .columns import find_leaf, type_of
-from .draft_places import page_sizes
-from .trials import Trial, candidates, some_values
+from .drafts.pages import page_sizes
+from .drafts.trial import Trial, candidates, some_values
 from .values import ColumnReader
 
 if TYPE_CHECKING:

@@ -16,14 +16,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
-from ..hashing import arrays
-from ..hashing.physical import JULIAN_EPOCH_DAY, LONGEST_DECIMAL, NANOS_PER_DAY, ColumnType, Kind, integer_range
+from ..hashing import arrow as arrays
+from ..hashing.column_type import (
+    JULIAN_EPOCH_DAY,
+    LONGEST_DECIMAL,
+    NANOS_PER_DAY,
+    ColumnType,
+    Kind,
+    integer_range,
+)
 from ..metadata.footer import Footer, Leaf
 from ..storage import Source
 from .columns import type_of
 from .fingerprint import PassingChunk
-from .held_chunk import HeldChunk, HeldFile
-from .page_claims import CheckedPages, PageClaimError, require_pages
+from .page_checks import CheckedPages, PageClaimError, require_pages
+from .pages.held_chunk import HeldChunk, HeldFile
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # where only numbers are decoded

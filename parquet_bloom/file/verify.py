@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.sbbf import check_keys
-from ..core.variants import Variant
+from ..core.bloom.sbbf import check_keys
+from ..core.bloom.variants import Variant
 from ..errors import ParquetBloomError
-from ..hashing import arrays
+from ..hashing import arrow as arrays
 from ..redaction import shown_redacted
-from .embed import Progress
 from .reader import BloomFile, ChunkFilter, open
 from .values import ColumnReader
+from .write.embed import Progress
 
 
 @shown_redacted

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from .literals import Coerced, coerce
-from .physical import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, integer_range
+from .coerce import Coerced, coerce
+from .column_type import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, integer_range
 
 _NANOS = 10**9
 _NO_ORDER = "values of {} have no order to compare by"

@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..redaction import redacted
 from ..storage import Folder, file_system, is_local, is_url
-from ..threads import in_order, processors
-from . import layouts, sources
+from ..tables.files import TableFiles
+from ..util.threads import in_order, processors
 from . import manifest as manifests
-from .file_table import FileTable
-from .live import Judge, unjudged
+from .files import listing as sources
+from .files.liveness import Judge, unjudged
+from .files.table import FileTable
+from .lookup import literals_of
 from .manifest import Manifest
-from .probes import literals_of
+from .parts import layouts
 from .reports import Answers, AppendReport, CheckReport, CompactReport, IndexSnapshot, IndexStats
 from .segment import Segment
-from .state import State, opened
-from .tables import TableFiles
+from .snapshot import State, opened
 
 DEFAULT_MEMORY = 512 * 1024 * 1024
 
@@ -356,7 +357,7 @@ class LakeIndex:
         ParquetBloomError
             A file cannot be read; or the index cannot be written, and is what it was.
         """
-        from .appending import append
+        from .build.append import append
 
         _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
         with self._changing:
@@ -399,7 +400,7 @@ class LakeIndex:
         ParquetBloomError
             An array cannot be indexed; or the index cannot be written, and is what it was.
         """
-        from .appending import append_batches
+        from .build.append import append_batches
 
         _require(memory_limit=memory_limit)
         with self._changing:
@@ -428,7 +429,7 @@ class LakeIndex:
         StorageError
             A file is not in the index; nothing is changed then.
         """
-        from .maintenance import remove
+        from .build.maintenance import remove
 
         with self._changing:
             count = remove(self._folder, self._lake_filesystem, files)
@@ -451,7 +452,7 @@ class LakeIndex:
         ParquetBloomError
             A part is not as it was written, or the index cannot be written; it is what it was.
         """
-        from .maintenance import compact
+        from .build.maintenance import compact
 
         _require(memory_limit=memory_limit)
 
@@ -507,7 +508,7 @@ class LakeIndex:
         sample : of how many live files, chosen at random, every value is read and looked up.
         progress : called after each part and each file with (done, in all).
         """
-        from .checking import check
+        from .check import check
 
         if type(sample) is not int or sample < 0:
             raise ParquetBloomError("sample is a whole number, and not less than 0")

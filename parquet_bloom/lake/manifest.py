@@ -20,15 +20,15 @@ import numpy as np
 import pyroaring
 from numpy.typing import NDArray
 
-from ..core.xxh64 import hash_one
+from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
-from ..hashing.described import type_read, type_told
-from ..hashing.physical import ColumnType
-from ..predicate.evidence import Holds
+from ..hashing.column_type import ColumnType
+from ..hashing.column_type_json import type_read, type_told
+from ..predicate.statistics import Holds
 from ..storage import Folder
-from . import strict
-from .part import PartInfo
-from .sources import OUTSIDE
+from .files.listing import OUTSIDE
+from .parts import json_checks as strict
+from .parts.part import PartInfo
 
 FORMAT = 1
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage import Folder, is_local
-from ..threads import in_order
-from . import layouts
-from .file_table import NOT_COVERED, FileTable
+from ..util.threads import in_order
+from .files.table import NOT_COVERED, FileTable
+from .lookup import quick_hash
 from .manifest import ColumnPart, Manifest, SegmentInfo
-from .part import Found, PartReader
-from .probes import quick_hash
+from .parts import layouts
+from .parts.part import Found, PartReader
 
 _PARTS_AT_A_TIME = 4
 

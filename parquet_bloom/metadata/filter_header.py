@@ -16,7 +16,7 @@ from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.Thrift import TException, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from ..core.variants import FINAL, MASK, MURMUR3, RAW, THRIFT3, THRIFT4, XXH64, Variant
+from ..core.bloom.variants import FINAL, MASK, MURMUR3, RAW, THRIFT3, THRIFT4, XXH64, Variant
 from ..errors import BrokenFilterError
 
 ALGORITHMS = {1: "BLOCK"}

@@ -15,7 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import EncryptedFileError, MalformedFooterError, NotParquetError, Place, TruncatedFileError
-from .compact import BINARY, I32, I64, LIST, STRUCT, index_footer, read_struct, read_value, splice_filters, write_struct
+from .thrift_compact import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    index_footer,
+    read_struct,
+    read_value,
+    splice_filters,
+    write_struct,
+)
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"

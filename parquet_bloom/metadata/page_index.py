@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError
-from .compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
 from .footer import Statistics
+from .thrift_compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
 
 MAX_INDEX_BYTES = 1 << 20
 """Longer indexes are not read. Their pages would be so many, or their bounds so long, that they would cost more than

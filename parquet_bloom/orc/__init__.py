@@ -1,11 +1,11 @@
 """ORC files: their Bloom filters and statistics, by whichever writer."""
 
-from .filters import OrcFilter
-from .keys import keying, keying_of
+from .filters.filter import OrcFilter
+from .filters.hashes import keying, keying_of
+from .metadata.schema import OrcLeaf
+from .metadata.stripes import OrcRowGroup, Stripe
+from .metadata.tail import is_orc
 from .reader import OrcFile, open
-from .schema import OrcLeaf
-from .stripes import OrcRowGroup, Stripe
-from .tail import is_orc
 from .verify import verify
 
 __all__ = [

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from ..errors import EncryptedFileError, MalformedOrcError
 from ..metadata.protobuf import read_spans
-from ..predicate.evidence import Evidence
+from ..predicate.statistics import Evidence
 from ..storage import Source
-from .chunks import LONGEST_FOOTER
-from .filters import OrcFilter, parse_filter
-from .lengths import problem_of
-from .messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
-from .positions import has_positions, needed
-from .schema import OrcLeaf
-from .statistics import OF_OTHER_ROWS, evidence_of
-from .stripes import (
+from .filters.filter import OrcFilter, parse_filter
+from .filters.writer_bugs import fault_of, old_clock
+from .metadata.compression import LONGEST_FOOTER
+from .metadata.messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
+from .metadata.row_positions import has_positions, needed
+from .metadata.schema import OrcLeaf
+from .metadata.statistics import OF_OTHER_ROWS, evidence_of
+from .metadata.stripes import (
     BLOOM_FILTER,
     BLOOM_FILTER_UTF8,
     ROW_INDEX,
@@ -25,8 +25,8 @@ from .stripes import (
     row_groups_in,
     stripe_footer,
 )
-from .tail import Tail
-from .trust import fault_of, old_clock
+from .metadata.tail import Tail
+from .metadata.validate_lengths import problem_of
 
 FILTER_STREAMS = (BLOOM_FILTER_UTF8, BLOOM_FILTER)
 """Kinds of filters, the better first."""

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MalformedOrcError, ParquetBloomError
 from ..file.columns import find_leaf
 from ..metadata.protobuf import read_spans
-from ..predicate.evidence import Evidence
+from ..predicate.statistics import Evidence
 from ..redaction import redacted
 from ..storage import Source, file_system, open_source
-from .filters import OrcFilter
+from .filters.filter import OrcFilter
+from .filters.writer_bugs import UTC_ZONES
 from .indexes import FILTER_STREAMS, Indexes
-from .lengths import columns_below
-from .messages import METADATA_STRIPE, STRIPE_COLUMN
-from .schema import OrcLeaf, leaves_of
-from .statistics import evidence_of
-from .stripes import OrcRowGroup, Stripe, row_groups_of, stripes_of
-from .tail import Tail, read_tail
-from .trust import UTC_ZONES
+from .metadata.messages import METADATA_STRIPE, STRIPE_COLUMN
+from .metadata.schema import OrcLeaf, leaves_of
+from .metadata.statistics import evidence_of
+from .metadata.stripes import OrcRowGroup, Stripe, row_groups_of, stripes_of
+from .metadata.tail import Tail, read_tail
+from .metadata.validate_lengths import columns_below
 
 if TYPE_CHECKING:
     from typing import Self

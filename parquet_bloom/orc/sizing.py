@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..core.orc_hash import size_for
+from ..core.hash.orc_murmur3 import size_for
 
 STRIDE = 10_000
 """Rows of a row group, unless the writer is told otherwise."""

@@ -6,18 +6,27 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from ..core.distinct import HashSet
+from ..core.bloom.distinct import HashSet
 from ..errors import ParquetBloomError
-from ..file.engines import CLICKHOUSE, SPARK
-from ..file.survey import BOUND_BYTES, Chunk, ColumnSurvey, FileSurvey, Sample, Sizing, sample_of, spread
-from ..hashing.arrays import hash_values
-from ..hashing.physical import Domain, Kind
-from ..predicate.evidence import Evidence
+from ..file.advise.engines import CLICKHOUSE, SPARK
+from ..file.advise.survey import (
+    BOUND_BYTES,
+    Chunk,
+    ColumnSurvey,
+    FileSurvey,
+    Sample,
+    Sizing,
+    sample_of,
+    spread,
+)
+from ..hashing.arrow import hash_values
+from ..hashing.column_type import Domain, Kind
+from ..predicate.statistics import Evidence
+from .filters.writer_bugs import fault_of
+from .metadata.schema import OrcLeaf
+from .metadata.stripes import BLOOM_FILTER_UTF8, OrcRowGroup
 from .reader import OrcFile
-from .schema import OrcLeaf
 from .sizing import STRIDE, StrideSizing
-from .stripes import BLOOM_FILTER_UTF8, OrcRowGroup
-from .trust import fault_of
 from .values import StripeValues
 
 # Seen of ClickHouse 26.9 and Spark 4.3: how many rows they read of a file with filters, and without.

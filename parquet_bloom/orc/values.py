@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnreadableColumnError
-from ..predicate.evidence import Evidence
+from ..predicate.statistics import Evidence
+from .metadata.schema import OrcLeaf
 from .reader import OrcFile
-from .schema import OrcLeaf
 
 _MOST_NANOS = (1 << 63) - 1
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import FilterTypeError, ParquetBloomError
-from ..file.embed import Progress
 from ..file.verify import ChunkVerdict, VerifyReport
-from .filters import OrcFilter
-from .keys import probes_of
+from ..file.write.embed import Progress
+from .filters.filter import OrcFilter
+from .filters.hashes import probes_of
+from .metadata.stripes import OrcRowGroup
 from .reader import OrcFile, open
-from .stripes import OrcRowGroup
 from .values import StripeValues, in_nanoseconds
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow.compute as pc
 
 from ..errors import PredicateError
-from .arrow_expression import parse_expression
-from .dnf import parse_dnf
-from .sql import parse_sql
+from .parse.arrow import parse_expression
+from .parse.dnf import parse_dnf
+from .parse.sql.parser import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
 __all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", "parse_expression", "parse_sql"]

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import PredicateError
-from ..hashing.literals import parse_date, parse_time, parse_timestamp
+from ..hashing.coerce import parse_date, parse_time, parse_timestamp
 
 _Plain: TypeAlias = (
     bool | int | float | decimal.Decimal | str | bytes | uuid.UUID | dt.date | dt.time | dt.datetime | None

@@ -12,7 +12,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from .bodies import read_body
+from .errors import Refused, answer, problem, validation_problem
+from .limits.request_body import read_body
 from .models import (
     AppendAnswer,
     AppendRequest,
@@ -26,7 +27,6 @@ from .models import (
     RemoveRequest,
     StatsAnswer,
 )
-from .refusals import Refused, answer, problem, validation_problem
 from .service import Service, version
 
 _WHY = {

@@ -14,8 +14,8 @@ import uvicorn
 
 from ..errors import StorageError
 from .app import build
-from .guard import Guard
-from .protocol import bounded
+from .limits.host_guard import Guard
+from .limits.http_protocol import bounded
 from .service import Service
 
 _GRACE_SECONDS = 20

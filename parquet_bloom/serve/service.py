@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
-from .bodies import Budget, parsed
-from .lanes import Lane
-from .places import Places, roots_of
-from .refusals import Refused, encoded, from_index, refused_change, refused_lookup
+from .errors import Refused, encoded, from_index, refused_change, refused_lookup
+from .limits.allowed_paths import Places, roots_of
+from .limits.request_body import Budget, parsed
+from .limits.workers import Lane
 from .settings import Settings
 from .values import check_zone, literal_of_text, literals_of
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..hashing.literals import coerce, parse_date, parse_time, parse_timestamp
-from ..hashing.physical import Kind, from_arrow
-from .refusals import Refused
+from ..hashing.coerce import coerce, parse_date, parse_time, parse_timestamp
+from ..hashing.column_type import Kind, from_arrow
+from .errors import Refused
 
 MOST_DIGITS = 100
 

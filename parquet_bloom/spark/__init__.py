@@ -2,13 +2,13 @@
 
 from .advise import advise
 from .build_index import build_index
-from .datasource import register
 from .embed import embed
-from .file_index import install
+from .install import install
 from .read import explain_prune, pruned, read_parquet
 from .read_orc import read_orc
 from .report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
 from .semi_join import semi_join_prune
+from .source.datasource import register
 from .verify import verify
 from .write_options import write_options
 

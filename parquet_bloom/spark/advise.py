@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ..file.advise import SAMPLE, AdviceReport, ask, conclude
-from ..prune.advise import survey
-from .jobs import find_files, run
-from .packing import sizes_of
-from .paths import path_list
+from ..file.advise.report import SAMPLE, AdviceReport, ask, conclude
+from ..scan.advise import survey
+from .jobs.packing import sizes_of
+from .jobs.run import find_files, run
+from .session.paths import path_list
 
 
 def advise(

@@ -10,17 +10,18 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
-from ..lake import layouts, sources
 from ..lake import manifest as manifests
-from ..lake.appending import commit, unknown
-from ..lake.live import Judge
+from ..lake.build.append import commit, unknown
+from ..lake.files import listing as sources
+from ..lake.files.liveness import Judge
 from ..lake.manifest import Manifest
+from ..lake.parts import layouts
 from ..lake.reports import AppendReport
-from ..lake.state import opened
-from ..lake.tables import TableFiles
+from ..lake.snapshot import opened
 from ..storage import Folder, file_system, is_url
-from .index_job import SegmentJobs
-from .jobs import named_paths
+from ..tables.files import TableFiles
+from .jobs.index_job import SegmentJobs
+from .jobs.run import named_paths
 
 TASK_MEMORY = 256 * 1024 * 1024
 

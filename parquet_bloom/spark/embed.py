@@ -10,16 +10,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
-from ..file.embed import embed as embed_file
-from ..file.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.reader import open
-from ..file.rewriting import refuse_managed
+from ..file.write.embed import embed as embed_file
+from ..file.write.options import Columns, FilterOptions, parse_columns, plan_columns
+from ..file.write.rewrite import refuse_managed
 from ..storage import file_system, is_url, place_of
-from .jobs import Outcome, find_files, run
-from .packing import sizes_of
+from .jobs.packing import sizes_of
+from .jobs.run import Outcome, find_files, run
 from .report import EmbedJobReport, FileResult
-from .settings import ignores_case
-from .spelled import names_in
+from .scan.column_names import names_in
+from .session.settings import ignores_case
 
 _ATTEMPTS = 3
 _LOOKED_INTO = 32  # files that the driver itself looks into for the columns; the rest is a job

@@ -14,18 +14,18 @@ from ..errors import ParquetBloomError, PredicateError
 from ..file.cache.memory import MetadataCache
 from ..predicate import parse
 from ..predicate.tree import all_of
-from ..prune.report import PruneReport
-from .classic import ClassicPlan
-from .condition import Condition, as_condition, read_condition, under
-from .connect import connect_source, over
-from .doubt import Doubt, log
-from .fields import only
-from .indexed import Index, opened_index
-from .jvm import is_classic
-from .opening import chosen_names, opened, refuse_table
-from .paths import path_list
-from .probing import ProbeOn, Probing
-from .reread import Reread
+from ..scan.report import PruneReport
+from .condition.condition import Condition, as_condition, read_condition, under
+from .plan.classic import ClassicPlan
+from .plan.connect import connect_source, over
+from .plan.open import chosen_names, opened, refuse_table
+from .plan.reread import Reread
+from .scan.lake_index import Index, opened_index
+from .scan.planner import ProbeOn, Probing
+from .session.fallback import Doubt, log
+from .session.fields import only
+from .session.jvm import is_classic
+from .session.paths import path_list
 
 
 def read_parquet(

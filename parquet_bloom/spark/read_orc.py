@@ -11,18 +11,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from .condition import Condition, read_condition
-from .doubt import Doubt, log
-from .fields import Field, only
-from .files import Rules
-from .layout import Layout
-from .opening import chosen_names, opened, refuse_table
-from .orc_condition import stored_condition
-from .orc_files import OrcTrust, names_by_place, refuse_settings
-from .paths import path_list
-from .probing import ProbeOn, Probing
-from .reread import Reread
-from .settings import ignores_case
+from .condition.condition import Condition, read_condition
+from .condition.for_orc import stored_condition
+from .partitions.layout import Layout
+from .plan.open import chosen_names, opened, refuse_table
+from .plan.reread import Reread
+from .scan.orc_columns import OrcTrust, names_by_place, refuse_settings
+from .scan.parquet_columns import Rules
+from .scan.planner import ProbeOn, Probing
+from .session.fallback import Doubt, log
+from .session.fields import Field, only
+from .session.paths import path_list
+from .session.settings import ignores_case
 
 
 def read_orc(

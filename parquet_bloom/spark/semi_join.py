@@ -14,12 +14,12 @@ from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ..file.cache.memory import MetadataCache
 from ..predicate.literal import from_collection
 from ..predicate.tree import In
-from .doubt import Doubt, log
-from .fields import Field, find_field
-from .indexed import Index
-from .probing import ProbeOn
 from .read import check_frame, pruned
-from .settings import ignores_case
+from .scan.lake_index import Index
+from .scan.planner import ProbeOn
+from .session.fallback import Doubt, log
+from .session.fields import Field, find_field
+from .session.settings import ignores_case
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 

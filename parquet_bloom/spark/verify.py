@@ -13,11 +13,11 @@ from ..errors import UnknownColumnError
 from ..file.reader import open
 from ..file.verify import VerifyReport
 from ..file.verify import verify as verify_file
-from .jobs import Outcome, find_files, run
-from .packing import sizes_of
+from .jobs.packing import sizes_of
+from .jobs.run import Outcome, find_files, run
 from .report import FileVerdict, VerifyJobReport
-from .settings import ignores_case
-from .spelled import names_in
+from .scan.column_names import names_in
+from .session.settings import ignores_case
 
 
 def verify(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from ..core import sizing
+from ..core.bloom import sizing
 from ..errors import ParquetBloomError
-from ..file.options import Columns, FilterOptions, parse_columns
+from ..file.write.options import Columns, FilterOptions, parse_columns
 
 _PREFIX = "parquet.bloom.filter."
 _UNCOUNTED_NDV = 2_000_000  # distinct values a row group, where nobody says how many: 128 MiB of rows of 64 bytes

@@ -8,13 +8,18 @@ from collections.abc import Iterable
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
-from . import location
+from . import paths as location
 from .extents import Extents
-from .folder import Folder
-from .known import ClosedSource, KnownFiles, look_at, read_ends
+from .filesystems.rewrite import RemoteRewrite
+from .filesystems.source import DATED, RemoteIdentity, RemoteSource
+from .folder.folder import Folder
 from .listing import Entry, list_entries, list_files
-from .local import LocalRewrite
-from .mounts import keeps_change_times
+from .local.batch import ClosedSource, KnownFiles, look_at, read_ends
+from .local.mounts import keeps_change_times
+from .local.rewrite import LocalRewrite
+from .local.source import FileIdentity, LocalSource
+from .local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
+from .managed_tables import managed_table
 from .objects import arrow_filesystem as object_files
 from .objects.batch import ClosedObject, listed_objects, read_tails
 from .objects.client import RequestCount
@@ -22,14 +27,10 @@ from .objects.location import Known, file_system, is_store, is_url, place_of
 from .objects.rewrite import ObjectRewrite
 from .objects.s3 import rewrite as s3_rewrite
 from .objects.source import ObjectSource
-from .opening import create, open_source
-from .record_store import RecordStore
-from .remote import RemoteRewrite
-from .remote_source import DATED, RemoteIdentity, RemoteSource
+from .open import create, open_source
 from .rewrite import Rewrite
-from .source import FileIdentity, LocalSource, Source
-from .tables import managed_table
-from .temporary import delete_leftover, displaced_from, leftovers, leftovers_below
+from .source import Source
+from .sqlite_store import RecordStore
 
 __all__ = [
     "DATED",

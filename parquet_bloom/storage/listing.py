@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
-from .. import threads
 from ..errors import StorageError
-from . import location
+from ..util import threads
+from . import paths as location
 from .hidden import hidden, refuse
+from .managed_tables import managed_table, table_at
 from .objects.client import RequestCount
 from .objects.listing import needs_requests, objects
 from .objects.location import Known, ObjectPlace, stores
 from .patterns import Pattern
-from .table_signs import reason, tables_among
-from .tables import managed_table, table_at
+from .table_markers import reason, tables_among
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16

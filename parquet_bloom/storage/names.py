@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import location
+from . import paths as location
 from .objects.location import is_store, is_url
 
 _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}

@@ -2,9 +2,9 @@
 
 from .build import build
 from .filters import lance_filter
+from .hashes import keying
 from .index import FileZones, ZoneIndex
-from .native import keying
-from .opening import open
+from .open import open
 from .reports import Fragment, ZoneBuildReport, ZonedFile
 from .sizing import lance_num_bytes
 

@@ -16,8 +16,8 @@ from ..storage import create, file_system, list_entries
 from ..storage.hidden import hidden
 from ..storage.listing import several_paths
 from ..storage.names import name_of
-from ..storage.scratch import Run, Scratch
-from ..threads import processors
+from ..storage.spill import Run, Scratch
+from ..util.threads import processors
 from . import packed
 from .collect import Piece, ZoneMaker
 from .manifest import Manifest

@@ -11,20 +11,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..core import sbbf
-from ..errors import ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
+from ..core.bloom import sbbf
+from ..errors import (
+    ParquetBloomError,
+    StorageError,
+    UnknownColumnError,
+    UnreadableColumnError,
+    UnsupportedTypeError,
+)
 from ..file.column_hashes import num_values_of
 from ..file.columns import find_leaves, type_of
 from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
+from ..file.identity import settle
 from ..file.reader import BloomFile
-from ..file.stamps import settle
 from ..file.values import ColumnReader, outside_type
-from ..hashing.physical import ColumnType
+from ..hashing.column_type import ColumnType
 from ..metadata.footer import Leaf
 from ..storage import Entry, open_source
-from ..storage.scratch import Run, Scratch
-from ..threads import in_order
-from .native import stored_keys
+from ..storage.spill import Run, Scratch
+from ..util.threads import in_order
+from .hashes import stored_keys
 
 _FILES_AHEAD = 4  # opened at a time, so that none is waited for
 _HELD_BYTES = 1 << 22  # of filters by a thread, before they are put aside

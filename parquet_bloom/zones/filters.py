@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..core import sbbf
-from ..core.blocks import check_blocks, locate_blocks
-from ..core.sizing import BLOCK_BYTES, MAX_BYTES
+from ..core.bloom import sbbf
+from ..core.bloom.blocks import check_blocks, locate_blocks
+from ..core.bloom.sizing import BLOCK_BYTES, MAX_BYTES
 from ..errors import BrokenZonesError
-from ..file.stamps import require_unchanged
-from ..hashing.arrays import chunks_of
+from ..file.identity import require_unchanged
+from ..hashing.arrow import chunks_of
 from ..storage import Source
-from .native import array_keys
+from .hashes import array_keys
 from .sizing import lance_num_bytes
 
 _BLOCKS_AT_A_TIME = 1 << 16  # fetched for one question: 2 MiB

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..file.identity import NONE, UNSEEN, stamps_of, still_same
 from ..file.reader import BloomFile
-from ..file.stamps import NONE, UNSEEN, stamps_of, still_same
 from ..metadata.footer import Leaf
 from ..storage import Entry
-from ..threads import in_order
+from ..util.threads import in_order
 from .collect import find_column
 from .index import ZoneIndex
 

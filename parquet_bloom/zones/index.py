@@ -13,14 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
-from ..hashing.literal_lists import coerce_all
-from ..hashing.physical import ColumnType
+from ..hashing.coerce_many import coerce_all
+from ..hashing.column_type import ColumnType
 from ..storage import Source
 from ..storage.names import name_of
 from . import schema
 from .filters import Filters
+from .hashes import keying
 from .manifest import Manifest
-from .native import keying
 from .reports import Fragment, ZonedFile
 from .sizing import lance_num_bytes
 

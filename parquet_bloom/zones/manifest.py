@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.xxh64 import hash_one
+from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenZonesError
-from ..hashing.described import type_read, type_told
-from .native import HASHING
+from ..hashing.column_type_json import type_read, type_told
+from .hashes import HASHING
 from .reports import Fragment, ZonedFile
 from .schema import NUMBERS, ZONE
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.xxh64 import hash_one
+from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenZonesError
 from ..storage import Source
 from .manifest import KEY

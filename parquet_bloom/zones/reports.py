@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..errors import ParquetBloomError
-from ..hashing.physical import ColumnType
+from ..hashing.column_type import ColumnType
 from ..redaction import shown_redacted
 
 

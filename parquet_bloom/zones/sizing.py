@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ..core.sizing import MAX_BYTES, MIN_BYTES
+from ..core.bloom.sizing import MAX_BYTES, MIN_BYTES
 
 _MOST_KEYS_A_BLOCK = 749  # the sum goes from here down to 0
 _MOST_KEYS_A_BIT = 2  # from here on a filter is taken to answer "maybe" always

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.cli.embed import columns_of
+from parquet_bloom.cli.commands.embed import columns_of
 from parquet_bloom.errors import ParquetBloomError
 
 

@@ -251,7 +251,7 @@ def test_exit_codes_and_what_is_wrong(drifting, run):
 INTERRUPTED = """
 import os, signal, sys
 from parquet_bloom import cli
-from parquet_bloom.cli import find
+from parquet_bloom.cli.commands import find
 taken = find._first
 def stop(batches, limit):  # between the first rows and the others
     for number, batch in enumerate(taken(batches, limit)):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parquet_bloom.cli.formats import CsvRows, JsonRows, NdjsonRows, TableRows, to_json
-from parquet_bloom.cli.table import Column, lay_out
+from parquet_bloom.cli.output.formats import CsvRows, JsonRows, NdjsonRows, TableRows, to_json
+from parquet_bloom.cli.output.table import Column, lay_out
 from parquet_bloom.errors import printable
 
 COLUMNS = (

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from parquet_bloom import cli, zones
-from parquet_bloom.cli import index
-from parquet_bloom.cli import zones as zone_commands
+from parquet_bloom.cli.commands import index
+from parquet_bloom.cli.commands import zones as zone_commands
 from parquet_bloom.lake.index import LakeIndex
 
 FORMATS = ("table", "json", "ndjson", "csv")
@@ -344,7 +344,7 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
 
 def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of the files of three writers, one of row groups, and one that is damaged."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)  # nothing will change them
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # nothing will change them
     files = [f"lake/by={writer}" for writer in ("pyarrow", "spark", "datafusion")]
     for name, granularity in (("lake", "file"), ("groups", "row_group"), ("damaged", "file")):
         with LakeIndex.create(f"{name}.index", ["id", "tag"], granularity=granularity) as index:
@@ -355,7 +355,7 @@ def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_zones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Zones of two columns; a file is another one since."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
     for column in ("id", "tag"):
         zones.build("lake", column, f"{column}.zones", rows_per_zone=16, container="parquet")
     shutil.copy("lake/by=spark/part-0.parquet", "lake/by=pyarrow/plain.parquet")

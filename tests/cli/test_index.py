@@ -420,7 +420,7 @@ def test_ctrl_c_leaves_the_index_as_it_was(indexed, spawn):
     write("lake/new.parquet", range(9000, 9100))
     code = (
         "import os, signal, sys\n"
-        "from parquet_bloom.lake import hashed\n"
+        "from parquet_bloom.lake.files import hash_files as hashed\n"
         "read = hashed._read\n"
         "def interrupted(*arguments):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

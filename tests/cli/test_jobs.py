@@ -50,7 +50,7 @@ def test_results_and_their_order_are_those_of_one_by_one(jobs, many, run, monkey
 STOPPED = """
 import os, signal, sys, threading, time
 from parquet_bloom import cli
-from parquet_bloom.file import embed
+from parquet_bloom.file.write import embed
 written, begun = embed.write_filter, []
 def stop(new, *rest):  # when several files are in the middle
     written(new, *rest)
@@ -77,7 +77,7 @@ def test_when_interrupted_files_are_whole_and_nothing_else_is_there(name, code, 
 
 
 def test_the_bar_counts_parts_of_files_in_work():
-    from parquet_bloom.progress import Bar
+    from parquet_bloom.util.progress import Bar
 
     with Bar("embed", 3, visible=False, color=False) as bar:
         moves = [bar.beside() for _ in range(3)]

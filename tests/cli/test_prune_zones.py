@@ -27,7 +27,7 @@ def write(path: Path, ids: list[int]) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
     Path("lake").mkdir()
     write(Path("lake", "a.parquet"), IDS)
     for column in ("id", "name"):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import parquet_bloom
 from parquet_bloom import cli
-from parquet_bloom.cli import index
+from parquet_bloom.cli.commands import index
 
 COMMANDS = list(cli.COMMANDS)
 OF_INDEX = [f"index {name}" for name in index.COMMANDS]
@@ -55,8 +55,8 @@ def test_help_imports_no_command(group):
     code = f"import sys; from parquet_bloom import cli; cli.main([*{group}, '--help']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded = out.splitlines()[-1].split()
-    commands = {f"parquet_bloom.cli.{command.replace(' ', '.')}" for command in COMMANDS + OF_INDEX}
-    assert commands & set(loaded) == {f"parquet_bloom.cli.{name}" for name in group}
+    commands = {f"parquet_bloom.cli.commands.{command.replace(' ', '.')}" for command in COMMANDS + OF_INDEX}
+    assert commands & set(loaded) == {f"parquet_bloom.cli.commands.{name}" for name in group}
     assert "rich.progress" not in loaded
     assert "rich.console" not in loaded
 
@@ -125,7 +125,7 @@ def test_a_bug_is_one_line_and_with_v_a_traceback(lake, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("it was\nnot meant")
 
-    monkeypatch.setattr(import_module("parquet_bloom.cli.show"), "_rows", fail)
+    monkeypatch.setattr(import_module("parquet_bloom.cli.commands.show"), "_rows", fail)
     result = CliRunner().invoke(cli.tool, ["show", "lake"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: a bug, please report it with what -v shows: RuntimeError: it was not meant\n"

@@ -16,8 +16,9 @@ from support.processes import churn
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage import atomic, leftovers
-from parquet_bloom.storage.local import LocalRewrite
+from parquet_bloom.storage import leftovers
+from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local.rewrite import LocalRewrite
 
 COLUMNS = ("a", "b", "c")
 PROGRAM = """

@@ -24,7 +24,7 @@ import random, sys
 sys.path.insert(0, sys.argv[3])
 import parquet_bloom
 from parquet_bloom.errors import IndexInUseError
-from parquet_bloom.file import stamps
+from parquet_bloom.file import identity as stamps
 from parquet_bloom.lake.index import LakeIndex
 
 stamps.WAIT_SECONDS = 0

@@ -12,7 +12,7 @@ from support.malformed import malformed
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.prune import plan
+from parquet_bloom.scan.evaluate import planner as plan
 
 NAMES = [name for name, *_ in malformed.CASES]
 

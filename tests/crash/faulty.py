@@ -200,7 +200,7 @@ def do(job: dict[str, Any], say: Callable[[Any], None]) -> None:
 
 def main() -> None:
     """Answer jobs until the standard input ends."""
-    import_module("parquet_bloom.file.stamps").SETTLED_NS = -1  # type: ignore[attr-defined]  # nothing else changes files
+    import_module("parquet_bloom.file.identity").SETTLED_NS = -1  # type: ignore[attr-defined]  # nothing else changes files
     say = sys.stdout.write
 
     def answer(what: Any) -> None:

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.storage import atomic, create, leases, open_source, rewrite
+from parquet_bloom.storage import create, open_source, rewrite
+from parquet_bloom.storage.local import lease as leases
+from parquet_bloom.storage.local import rename as atomic
 
 PREFIX = 70_001  # no whole number of checksum chunks
 CALLS: list[tuple[Any, str]] = [

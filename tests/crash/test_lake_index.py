@@ -27,7 +27,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 import test_lake_index as own
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file import stamps
+from parquet_bloom.file import identity as stamps
 from parquet_bloom.lake.index import LakeIndex
 
 stamps.WAIT_SECONDS = 0  # a process that waits is killed for nothing

@@ -16,7 +16,8 @@ from support import tiers
 import parquet_bloom
 from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage import atomic, leases
+from parquet_bloom.storage.local import lease as leases
+from parquet_bloom.storage.local import rename as atomic
 
 pytestmark = pytest.mark.crash
 

@@ -17,7 +17,7 @@ from choices import Choices, damaged
 from scratch import folder
 
 from parquet_bloom import LakeIndex
-from parquet_bloom.core.xxh64 import hash_one
+from parquet_bloom.core.hash.xxh64 import hash_one
 
 FILES, GROUP = 3, 4
 _TAIL = struct.Struct("<IQ8s")

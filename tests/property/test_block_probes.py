@@ -18,9 +18,9 @@ from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 
 import parquet_bloom
-from parquet_bloom.file import probing
-from parquet_bloom.file.probing import probe, probe_hashes
-from parquet_bloom.hashing import literals
+from parquet_bloom.file import probe as probing
+from parquet_bloom.file.probe import probe, probe_hashes
+from parquet_bloom.hashing import coerce as literals
 
 pytestmark = pytest.mark.smoke
 

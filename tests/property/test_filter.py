@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.oracle.oracle import SALT, OracleFilter
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom.core import sizing
+from parquet_bloom.core.bloom import sizing
 
 pytestmark = pytest.mark.smoke
 

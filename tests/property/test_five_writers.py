@@ -32,8 +32,10 @@ from support.writers.peers import VALUES, bits_of, take_rows
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate import decide, tree
-from parquet_bloom.prune.report import FileDecision, PruneReport, RowGroupDecision
+from parquet_bloom.predicate import pruning as decide
+from parquet_bloom.predicate import tree
+from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.report import PruneReport
 
 TABLES = 6  # of each writer in the default suite
 PREDICATES = 40  # of a table
@@ -103,7 +105,7 @@ class Hunt:
 def hunt(monkeypatch: pytest.MonkeyPatch) -> Hunt:
     """A hunt that sees which row groups `read_table` chose (and may choose others)."""
     found = Hunt()
-    reading = importlib.import_module("parquet_bloom.prune.read")
+    reading = importlib.import_module("parquet_bloom.scan.api")
     original = reading.prune
 
     def noted(*arguments: Any, **options: Any) -> PruneReport:
@@ -118,7 +120,7 @@ def by_pages(rng: random.Random) -> AbstractContextManager[Any]:
     """Every other table is read by pages, however small they are, where it has a page index."""
     if rng.random() < 0.5:
         return nullcontext()
-    return patch.multiple("parquet_bloom.file.page_lookup", SMALL_BYTES=0, WORTHWHILE=10.0)
+    return patch.multiple("parquet_bloom.file.pages.lookup", SMALL_BYTES=0, WORTHWHILE=10.0)
 
 
 def check_table(hunt: Hunt, table: Table, rng: random.Random, seed: int, connection: Any) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.core.xxh64 import hash_keys
-from parquet_bloom.hashing.arrays import keys_of
+from parquet_bloom.core.hash.xxh64 import hash_keys
+from parquet_bloom.hashing.arrow import keys_of
 from parquet_bloom.lake.index import LakeIndex
 
 PAIRS = int(os.environ.get("PARQUET_BLOOM_PAIRS", "3000000"))

@@ -13,8 +13,8 @@ import pytest
 
 import parquet_bloom.orc as orc
 from parquet_bloom.hashing.bounds import place
-from parquet_bloom.hashing.literals import coerce
-from parquet_bloom.orc.keys import keying_of
+from parquet_bloom.hashing.coerce import coerce
+from parquet_bloom.orc.filters.hashes import keying_of
 
 DAY_NS = 86_400 * 10**9
 

@@ -3,7 +3,8 @@
 import pytest
 from property.test_no_row_lost import Tally, hunt
 
-from parquet_bloom.file import page_lookup, pages
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages import reader as pages
 
 FIRST_SEED = 1_000_000  # others than that test's
 TABLES = 10

@@ -28,12 +28,14 @@ from support.writers.peers import VALUES, arrow_array
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError, UnknownColumnError
-from parquet_bloom.lake import cuckoo, layouts, segment
+from parquet_bloom.lake import segment
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.part import Found
+from parquet_bloom.lake.parts import layouts
+from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
+from parquet_bloom.lake.parts.part import Found
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
-from parquet_bloom.prune.read import iter_selected
+from parquet_bloom.scan.read.reader import iter_selected
 
 LAKES = 5  # of the default suite
 PREDICATES = 12
@@ -299,7 +301,7 @@ def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
 
 
 def test_with_an_index_the_rows_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)  # `change` waits for the clock's next tick
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # `change` waits for the clock's next tick
     monkeypatch.chdir(tmp_path)
     told: Counter[str] = Counter()
     for seed in seeds(LAKES):
@@ -310,7 +312,7 @@ def test_with_an_index_the_rows_are_the_same(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_index_that_lies_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
     monkeypatch.chdir(tmp_path)
     find = segment.OpenPart.find
 

@@ -25,7 +25,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.prune import orc_seeking
+from parquet_bloom.scan.read import orc_seek as orc_seeking
 
 TABLES = 8  # of the default suite
 PREDICATES = 10

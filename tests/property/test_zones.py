@@ -23,10 +23,11 @@ from support.writers import random_files
 
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.file import page_lookup, pages
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
-from parquet_bloom.prune.row_ranges import ranges_of
+from parquet_bloom.scan.read.row_ranges import ranges_of
 
 LAKES, MORE_LAKES = 4, 60
 PREDICATES = 12
@@ -194,7 +195,7 @@ def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
 @pytest.fixture(params=["pages", "whole"], autouse=True)
 def by_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Small column chunks are read by pages, too, or none is."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)  # `change` waits for the clock's next tick
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # `change` waits for the clock's next tick
     monkeypatch.chdir(tmp_path)
     if request.param == "pages":
         monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)

@@ -20,7 +20,7 @@ from parquet_bloom.lake.index import LakeIndex
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from parquet_bloom.serve.refusals import from_index
+from parquet_bloom.serve.errors import from_index
 
 FILES = 40
 SCRIPT = """

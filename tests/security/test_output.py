@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from support.processes.on_a_terminal import on_terminal
 
 import parquet_bloom
-from parquet_bloom import logs
 from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError, printable
+from parquet_bloom.util import logs
 
 pytestmark = pytest.mark.smoke
 
@@ -152,8 +152,8 @@ def test_a_predicate_is_shown_and_not_obeyed(lake: Path, tmp_path: Path) -> None
 
 
 def test_pages_and_pictures_hold_texts_as_texts(lake: Path, tmp_path: Path) -> None:
-    from parquet_bloom.prune.picture.document import document
-    from parquet_bloom.prune.picture.look import look
+    from parquet_bloom.scan.html.details import look
+    from parquet_bloom.scan.html.document import document
 
     for where in ("id = 1", f"text = '{HOSTILE[0]}' or \"{HOSTILE[2]}\" = '{HOSTILE[3]}'"):
         report = parquet_bloom.prune(lake, where)
@@ -208,7 +208,7 @@ def test_a_log_s_record_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("parquet_bloom.file", "parquet_bloom.storage", "parquet_bloom.spark"):
         if name in logging.root.manager.loggerDict:
             assert logging.getLogger(name).filters
-    assert "parquet_bloom.logs" in sys.modules
+    assert "parquet_bloom.util.logs" in sys.modules
 
 
 def test_nothing_warns_with_names_of_files(lake: Path) -> None:

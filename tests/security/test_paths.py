@@ -18,13 +18,13 @@ from support.processes.watching import everything_in, touched
 
 from parquet_bloom import zones
 from parquet_bloom.cli import tool
-from parquet_bloom.core.xxh64 import hash_one
+from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.manifest import name_of
-from parquet_bloom.lake.tables import delta_files
 from parquet_bloom.storage import Folder, list_files
 from parquet_bloom.storage.objects.location import place_of
+from parquet_bloom.tables.files import delta_files
 
 pytestmark = pytest.mark.smoke
 

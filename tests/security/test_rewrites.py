@@ -17,7 +17,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage import local, temporary
+from parquet_bloom.storage.local import rewrite as local
+from parquet_bloom.storage.local.rewrite import temporary
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 NOBODY, ALICE, LAKE, OTHERS = 65534, 12345, 23456, 23457  # users and groups

@@ -22,9 +22,10 @@ from obstore.store import HTTPStore, S3Store
 from support.servers.fault_server import FAULTS, FaultServer, closed_port
 
 import parquet_bloom
-from parquet_bloom import logs, redaction
+from parquet_bloom import redaction
 from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.util import logs
 
 MARK = "hUsH"
 SECRET = f"{MARK}4ever/and+{MARK}5=="

@@ -74,8 +74,8 @@ def test_slow_many_and_greedy_clients_are_refused(lake: Lake):
 
 
 def test_a_lane_bounds_what_waits_and_what_takes_long():
-    from parquet_bloom.serve.lanes import Lane
-    from parquet_bloom.serve.refusals import Refused
+    from parquet_bloom.serve.errors import Refused
+    from parquet_bloom.serve.limits.workers import Lane
 
     async def main() -> None:
         lane = Lane("test", 1, 1, lambda: Refused(429, "full"))

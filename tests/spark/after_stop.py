@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import parquet_bloom.spark
-from parquet_bloom.spark import file_index
+from parquet_bloom.spark import install as file_index
 
 
 def session(scratch: str) -> SparkSession:

@@ -17,7 +17,7 @@ def modules(_: Iterator[int]) -> Iterator[tuple[str, ...]]:
     import pyarrow
 
     import parquet_bloom
-    from parquet_bloom.core import sbbf
+    from parquet_bloom.core.bloom import sbbf
 
     folder = os.path.realpath(os.curdir)
     files = (parquet_bloom.__file__, sbbf.__file__, pyarrow.__file__, numpy.__file__)

@@ -10,11 +10,11 @@ from typing import Any
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
-from parquet_bloom.file.options import FilterOptions
+from parquet_bloom.file.write.options import FilterOptions
 from parquet_bloom.spark.embed import _Embed
-from parquet_bloom.spark.jobs import run
+from parquet_bloom.spark.jobs.run import run
 from parquet_bloom.spark.report import FileResult
-from parquet_bloom.storage.local import LocalRewrite
+from parquet_bloom.storage.local.rewrite import LocalRewrite
 
 
 class Dying(_Embed):

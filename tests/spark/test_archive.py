@@ -17,7 +17,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark import archive, closure
+from parquet_bloom.spark.archive import build as archive
+from parquet_bloom.spark.archive import dependencies as closure
 
 HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -45,7 +46,7 @@ def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["status"] == ["embedded"] * 4
     assert seen["rows"] == 1
-    packages = ["parquet_bloom/__init__.py", f"parquet_bloom/core/sbbf{SUFFIX}", "pyarrow", "numpy"]
+    packages = ["parquet_bloom/__init__.py", f"parquet_bloom/core/bloom/sbbf{SUFFIX}", "pyarrow", "numpy"]
     (modules,) = seen["modules"]
     assert modules[:2] == [f"environment/{name}" for name in packages[:2]]
     assert modules[2:] == [f"environment/{name}/__init__.py" for name in packages[2:]]
@@ -80,7 +81,11 @@ def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
     assert names[1:] == sorted(names[1:])
     assert seen == [(number, len(names) - 1) for number in range(len(names) - 1)]
     assert {(member.mtime, member.mode, member.uid, member.uname) for member in members} == {(315532800, 0o644, 0, "")}
-    assert {"parquet_bloom/spark/archive.py", f"parquet_bloom/core/sbbf{SUFFIX}", "click/__init__.py"} <= set(names)
+    assert {
+        "parquet_bloom/spark/archive/build.py",
+        f"parquet_bloom/core/bloom/sbbf{SUFFIX}",
+        "click/__init__.py",
+    } <= set(names)
     assert not [name for name in names if name.endswith((".pyc", ".pyx", ".h", ".c", "direct_url.json", "/RECORD"))]
     assert not [name for name in names if {"tests", "__pycache__", "..", "pyspark"} & set(name.split("/"))]
     assert report.unpacked_bytes == sum(member.size for member in members[1:])

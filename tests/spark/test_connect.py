@@ -290,11 +290,11 @@ def test_a_column_of_a_classic_session(spark: Any, lake: str, connect: Any) -> N
 
 # ------------------------------------------------------------------------------------------ what a DataFrame reads
 
-SOURCE = "from parquet_bloom.spark.connect import connect_source, over; df = spark.read.parquet(path); "
+SOURCE = "from parquet_bloom.spark.plan.connect import connect_source, over; df = spark.read.parquet(path); "
 
 
 def test_columns_of_a_dataframe(lake: str, connect: Any) -> None:
-    code = "from parquet_bloom.spark.condition import read_condition; df = spark.read.parquet(path); "
+    code = "from parquet_bloom.spark.condition.condition import read_condition; df = spark.read.parquet(path); "
     for where, node in {
         "df.id == 4321": "id = 4321",
         "(df['s'] == \"it's\") & (df.st.b.c == 'n4321') & (F.col('i32') + 1 > 0)": "s = 'it''s' AND st.b.c = 'n4321'",

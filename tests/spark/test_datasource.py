@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.partition_values import value_of
-from parquet_bloom.spark.source_options import Options, settings_of
-from parquet_bloom.spark.source_plan import Lake
+from parquet_bloom.spark.partitions.values import value_of
+from parquet_bloom.spark.source.options import Options, settings_of
+from parquet_bloom.spark.source.plan import Lake
 
 pytestmark = pytest.mark.spark
 

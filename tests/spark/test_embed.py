@@ -19,9 +19,9 @@ from support.writers import peers
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
-from parquet_bloom.file.options import FilterOptions
+from parquet_bloom.file.write.options import FilterOptions
 from parquet_bloom.spark.embed import _check_columns, _Embed
-from parquet_bloom.spark.jobs import _Tasks, job_problem, secrets_of
+from parquet_bloom.spark.jobs.run import _Tasks, job_problem, secrets_of
 
 pytestmark = pytest.mark.spark
 

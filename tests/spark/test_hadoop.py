@@ -25,14 +25,14 @@ import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError, StorageError
 from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.spark.condition import read_condition
-from parquet_bloom.spark.doubt import Doubt
-from parquet_bloom.spark.files import Rules
-from parquet_bloom.spark.hadoop import hadoop_filesystem
-from parquet_bloom.spark.paths import file_uri, listed_path
-from parquet_bloom.spark.probing import Probing
-from parquet_bloom.spark.storage import executor_storage, storage_for
-from parquet_bloom.spark.trust import SparkTrust
+from parquet_bloom.spark.condition.condition import read_condition
+from parquet_bloom.spark.scan.parquet_columns import Rules
+from parquet_bloom.spark.scan.planner import Probing
+from parquet_bloom.spark.scan.trust import SparkTrust
+from parquet_bloom.spark.session.fallback import Doubt
+from parquet_bloom.spark.session.hadoop import hadoop_filesystem
+from parquet_bloom.spark.session.paths import file_uri, listed_path
+from parquet_bloom.spark.session.storage import executor_storage, storage_for
 from parquet_bloom.storage import managed_table, open_source
 
 pytestmark = pytest.mark.spark

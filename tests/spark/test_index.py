@@ -37,16 +37,17 @@ from parquet_bloom.errors import (
     StorageError,
     UnknownColumnError,
 )
-from parquet_bloom.hashing.physical import ColumnType, Kind
+from parquet_bloom.hashing.column_type import ColumnType, Kind
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.predicate import parse
-from parquet_bloom.spark import build_index, explain_prune, index_job, install, pruned, read_parquet, semi_join_prune
-from parquet_bloom.spark.fields import Field
-from parquet_bloom.spark.files import Rules
-from parquet_bloom.spark.index_tasks import HashedTask, HashTask, WriteTask, WrittenSlice
-from parquet_bloom.spark.indexed import _Trusted, open_index, ruled_out
-from parquet_bloom.spark.slices import LAST_HASH, Slices, spark_hash
-from parquet_bloom.spark.trust import SparkTrust
+from parquet_bloom.spark import build_index, explain_prune, install, pruned, read_parquet, semi_join_prune
+from parquet_bloom.spark.jobs import index_job
+from parquet_bloom.spark.jobs.hash_slices import LAST_HASH, Slices, spark_hash
+from parquet_bloom.spark.jobs.index_tasks import HashedTask, HashTask, WriteTask, WrittenSlice
+from parquet_bloom.spark.scan.lake_index import _Trusted, open_index, ruled_out
+from parquet_bloom.spark.scan.parquet_columns import Rules
+from parquet_bloom.spark.scan.trust import SparkTrust
+from parquet_bloom.spark.session.fields import Field
 from parquet_bloom.storage import Folder
 
 pytestmark = pytest.mark.spark

@@ -25,8 +25,10 @@ from pyspark.sql import functions as F
 from support.spark.spark_metrics import opened
 
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
-from parquet_bloom.spark import doubt, explain_prune, file_index, install, pruned, write_options
-from parquet_bloom.spark.file_index import BloomFileIndex
+from parquet_bloom.spark import explain_prune, install, pruned, write_options
+from parquet_bloom.spark import install as file_index
+from parquet_bloom.spark.install import BloomFileIndex
+from parquet_bloom.spark.session import fallback as doubt
 
 pytestmark = pytest.mark.spark
 

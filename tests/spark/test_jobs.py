@@ -22,8 +22,10 @@ import pytest
 
 import parquet_bloom
 import parquet_bloom.spark
-from parquet_bloom import errors, progress
-from parquet_bloom.spark import jobs, packing
+from parquet_bloom import errors
+from parquet_bloom.spark.jobs import packing
+from parquet_bloom.spark.jobs.run import run as jobs
+from parquet_bloom.util import progress
 
 pytestmark = pytest.mark.spark
 

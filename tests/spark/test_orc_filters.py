@@ -14,8 +14,8 @@ import pytest
 from support.oracle import orc_oracle
 
 import parquet_bloom.orc as orc
-from parquet_bloom.core import orc_hash
-from parquet_bloom.orc.keys import probes_of
+from parquet_bloom.core.hash import orc_murmur3 as orc_hash
+from parquet_bloom.orc.filters.hashes import probes_of
 
 pytestmark = pytest.mark.spark
 

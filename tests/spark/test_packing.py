@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parquet_bloom.spark.packing import LARGEST_TASK, MOST_TASKS, OPENING, packed, sizes_of
+from parquet_bloom.spark.jobs.packing import LARGEST_TASK, MOST_TASKS, OPENING, packed, sizes_of
 from parquet_bloom.storage import Entry, place_of
 from parquet_bloom.storage.objects.location import Known
 

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file import page_lookup, pages
-from parquet_bloom.file.pages import RowGroupPages, take_rows
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages.reader import RowGroupPages, take_rows
 
 pytestmark = pytest.mark.spark
 

@@ -25,7 +25,8 @@ from pyspark.sql.types import (
 )
 
 import parquet_bloom.spark
-from parquet_bloom.spark import arrow, classic
+from parquet_bloom.spark.arrow import convert as arrow
+from parquet_bloom.spark.plan import classic
 
 pytestmark = pytest.mark.spark
 

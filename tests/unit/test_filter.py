@@ -20,7 +20,7 @@ from support.oracle.oracle import OracleFilter
 import parquet_bloom
 from parquet_bloom import SplitBlockBloomFilter, hash_values
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
-from parquet_bloom.hashing.physical import from_arrow, from_parquet
+from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 
 
 def bound(arrow_type: pa.DataType, *values: object) -> SplitBlockBloomFilter:

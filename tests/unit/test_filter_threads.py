@@ -12,9 +12,9 @@ import pytest
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom import filter as module
-from parquet_bloom.core import memory
+from parquet_bloom.core.bloom import memory
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
-from parquet_bloom.threads import processors
+from parquet_bloom.util.threads import processors
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

@@ -110,10 +110,10 @@ def test_dir_help_and_star_know_all_names():
 @pytest.mark.parametrize(
     "code",
     [
-        "import parquet_bloom.prune.plan",
-        "from parquet_bloom.prune.report import PruneReport",
+        "import parquet_bloom.scan.evaluate.planner",
+        "from parquet_bloom.scan.report import PruneReport",
         "parquet_bloom.PruneReport",
-        "import parquet_bloom.cli.prune",
+        "import parquet_bloom.cli.commands.prune",
         "from parquet_bloom import prune",
         "import importlib; importlib.reload(parquet_bloom)",
     ],
@@ -179,7 +179,7 @@ def test_a_system_without_posix_has_all_but_local_files(tmp_path):
 import contextlib, importlib, pkgutil
 import parquet_bloom
 for module in pkgutil.walk_packages(parquet_bloom.__path__, "parquet_bloom."):
-    if not module.name.startswith(("parquet_bloom.spark", "parquet_bloom.__main__", "parquet_bloom.core.kernels_")):
+    if not module.name.startswith(("parquet_bloom.spark", "parquet_bloom.__main__", "parquet_bloom.core.kernels.")):
         importlib.import_module(module.name)
 import pyarrow as pa
 path = {str(tmp_path / "a.parquet")!r}

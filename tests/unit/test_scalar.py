@@ -18,10 +18,10 @@ from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom.core import sbbf
-from parquet_bloom.core.memory import zeros
-from parquet_bloom.hashing import literals
-from parquet_bloom.hashing.physical import ColumnType, from_arrow, from_parquet
+from parquet_bloom.core.bloom import sbbf
+from parquet_bloom.core.bloom.memory import zeros
+from parquet_bloom.hashing import coerce as literals
+from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 
 
 class Int(int):

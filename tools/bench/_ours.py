@@ -18,9 +18,9 @@ import pyarrow as pa
 
 import parquet_bloom
 from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom.core.bloom.sbbf import check_keys, insert_keys
+from parquet_bloom.core.hash.xxh64 import hash_keys
 from parquet_bloom.core.keys import Keys
-from parquet_bloom.core.sbbf import check_keys, insert_keys
-from parquet_bloom.core.xxh64 import hash_keys
 
 SWEPT = 32 << 20  # as in kernels_peer.h
 SWEEPS = 4

@@ -2,8 +2,8 @@
 
 CPU time of the whole process. What pyarrow's filters cost, and those of our `write_table`, is the difference to writing
 the same table without any (plain pages, uncompressed, so that the difference does not drown). Our step is also measured
-alone: hashing, counting the distinct hashes, sizing and filling, as `parquet_bloom.file.build` does it, against just
-inserting the same values into a filter of that size.
+alone: hashing, counting the distinct hashes, sizing and filling, as `parquet_bloom.file.write.build` does it, against
+just inserting the same values into a filter of that size.
 
 python tools/bench/embedding_cost.py [--output FILE]
 """
@@ -23,12 +23,12 @@ from _keys import make
 from _results import kept
 
 import parquet_bloom
-from parquet_bloom.core.distinct import HashSet
-from parquet_bloom.core.sbbf import insert_keys
-from parquet_bloom.core.xxh64 import hash_keys
-from parquet_bloom.file.build import PIECE_ROWS, FilterBuilder
-from parquet_bloom.file.options import FilterOptions
-from parquet_bloom.hashing.arrays import keys_of, to_storage, type_of
+from parquet_bloom.core.bloom.distinct import HashSet
+from parquet_bloom.core.bloom.sbbf import insert_keys
+from parquet_bloom.core.hash.xxh64 import hash_keys
+from parquet_bloom.file.write.build import PIECE_ROWS, FilterBuilder
+from parquet_bloom.file.write.options import FilterOptions
+from parquet_bloom.hashing.arrow import keys_of, to_storage, type_of
 
 ROW_GROUP = 1_048_576
 ROW_GROUPS = 2

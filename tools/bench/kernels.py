@@ -31,9 +31,9 @@ from _peers import Peer
 from _results import kept
 
 from parquet_bloom import SplitBlockBloomFilter
+from parquet_bloom.core.bloom.sbbf import insert_hashes
 from parquet_bloom.core.cpu import instruction_sets
-from parquet_bloom.core.sbbf import insert_hashes
-from parquet_bloom.threads import processors
+from parquet_bloom.util.threads import processors
 
 OPERATIONS = {"insert": "insert", "check-hit": "hit", "check-miss": "miss"}
 PATHS = (*instruction_sets(), "base")  # best first

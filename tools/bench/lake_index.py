@@ -28,8 +28,8 @@ import pyarrow as pa
 from _common import header, positive
 from _results import kept
 
-from parquet_bloom.core.xxh64 import hash_keys
-from parquet_bloom.hashing.arrays import keys_of
+from parquet_bloom.core.hash.xxh64 import hash_keys
+from parquet_bloom.hashing.arrow import keys_of
 from parquet_bloom.lake.index import LakeIndex
 
 LOOKUPS, COLD, ABSENT, BATCH = 3000, 200, 200_000, 10_000

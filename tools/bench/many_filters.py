@@ -24,12 +24,12 @@ import pyarrow.parquet as pq
 from _common import header, positive
 
 import parquet_bloom
-from parquet_bloom.core import sbbf
-from parquet_bloom.core.blocks import check_blocks, locate_blocks
-from parquet_bloom.file.probing import probe
+from parquet_bloom.core.bloom import sbbf
+from parquet_bloom.core.bloom.blocks import check_blocks, locate_blocks
+from parquet_bloom.file.probe import probe
 from parquet_bloom.metadata.filter_header import write_header
 from parquet_bloom.storage import open_source
-from parquet_bloom.storage.scattered import count_resident
+from parquet_bloom.storage.local.scatter import count_resident
 
 NUM_BYTES = 1 << 20
 REPEAT = 7

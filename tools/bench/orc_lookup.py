@@ -35,7 +35,7 @@ from pyorc.predicates import PredicateColumn
 
 import parquet_bloom
 from parquet_bloom import orc
-from parquet_bloom.prune import orc_seeking
+from parquet_bloom.scan.read import orc_seek as orc_seeking
 
 STRIPES = 8
 STRIDE = 10_000

@@ -40,7 +40,7 @@ from _lookup_tables import ALWAYS, KINDS, PYARROW, USES, Answers, print_table, p
 from _peers import HERE, Peer
 
 from parquet_bloom.storage import open_source
-from parquet_bloom.storage.scattered import count_resident
+from parquet_bloom.storage.local.scatter import count_resident
 
 SLOW = ("Spark", *PYARROW)  # asked once or twice for each kind
 COMPILING = "Spark"  # warm after more lookups than others

@@ -27,7 +27,7 @@ from _common import header, in_turn
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
-from parquet_bloom.file.pages import RowGroupPages
+from parquet_bloom.file.pages.reader import RowGroupPages
 
 ROWS, ZONE = 1_000_000, 8192
 ASKED = 50

@@ -8,12 +8,13 @@ from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from ...core.xxh64 import hash_one
+from ...core.hash.xxh64 import hash_one
 from ...errors import ParquetBloomError
 from ...metadata.footer import TAIL_BYTES, Footer
 from ...redaction import redacted
 from ...storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, look_at
-from .memory import DEFAULT_BYTES, CachedFooter, MetadataCache, distinct
+from .entry import CachedFooter
+from .memory import DEFAULT_BYTES, MetadataCache, distinct
 
 DISK_BYTES = 1 << 30
 

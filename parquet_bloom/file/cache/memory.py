@@ -6,16 +6,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from ...metadata.filter_header import MAX_HEADER_BYTES
-from ...metadata.footer import Footer
-from ...metadata.page_index import KnownPages
-from ...storage import DATED, Extents, FileIdentity, RemoteIdentity, Source
-from ..facts import ColumnFacts, FileFacts, Trust
+from ...storage import DATED, FileIdentity, RemoteIdentity, Source
+from .entry import CachedFooter
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 
@@ -27,50 +22,6 @@ FAR_SETTLED_NS = 600_000_000_000
 """The same by another computer's clock, which may be wrong: Kerberos refuses those that differ by five minutes."""
 
 _MAX_TOGETHER = 32
-_FIXED_BYTES = 4096  # of Python's objects, a footer
-_LEAF_BYTES = 4096  # a column: its part of the schema, and what is made of it
-_CHUNK_BYTES = 256  # a column chunk: its facts
-_PAGES_BYTES = 256  # a column chunk whose page index was looked for
-_HEAD_BYTES = MAX_HEADER_BYTES + 160  # a filter: its header, and its places in tables
-
-
-@dataclass(eq=False)
-class CachedFooter:
-    """What a footer cache holds of a file.
-
-    Attributes
-    ----------
-    footer : the footer.
-    heads : {offset: the bytes that stand there} of filters' headers that were read.
-    columns : {number of the leaf: facts} of columns that were asked for.
-    views : {arguments of `facts_of`: facts} of what predicates looked at.
-    pages : {(row group, leaf's number): what is known of its pages}; None where the page index cannot be used.
-    schema : the Arrow schema, as pyarrow reads it, once it was asked for.
-    flat : a schema, and what `pages` made of it.
-    stored_schemas : {columns: what the writer kept of their Arrow types, as key "ARROW:schema" has it}, of a few.
-    extents : other ranges of the file that were read: of objects in a store, whose filters are asked again and again.
-    """
-
-    footer: Footer
-    heads: dict[int, bytes] = field(default_factory=dict)
-    columns: dict[int, ColumnFacts] = field(default_factory=dict)
-    views: dict[tuple[tuple[str, ...], bool, Trust | None], FileFacts] = field(default_factory=dict)
-    pages: dict[tuple[int, int], KnownPages | None] = field(default_factory=dict)
-    schema: pa.Schema | None = None
-    flat: Any = None
-    stored_schemas: dict[tuple[str, ...], bytes] = field(default_factory=dict)
-    extents: Extents = field(default_factory=Extents)
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory it takes at most, by estimate, without the extents: with every column and every header read."""
-        footer = self.footer
-        num_filters = int((footer.chunks["filter_offset"] != -1).sum())
-        columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
-        tables = footer.chunks.nbytes + footer.row_groups.nbytes
-        of_chunks = len(footer.chunks) * _CHUNK_BYTES + num_filters * _HEAD_BYTES
-        pages = sum(_PAGES_BYTES + (known.num_bytes if known else 0) for known in list(self.pages.values()))
-        return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + of_chunks + pages
 
 
 @dataclass(slots=True)

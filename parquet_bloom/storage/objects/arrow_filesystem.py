@@ -11,7 +11,8 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFi
 from ...errors import StorageError
 from ...redaction import redacted
 from ..listing import list_entries
-from ..source import LocalSource, Source
+from ..local.source import LocalSource
+from ..source import Source
 from .location import place_of
 from .source import ObjectSource
 

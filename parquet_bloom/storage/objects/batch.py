@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import ParquetBloomError
-from ..known import ClosedSource
+from ..filesystems.source import RemoteIdentity
 from ..listing import Entry
-from ..remote_source import RemoteIdentity
+from ..local.batch import ClosedSource
 from . import event_loop
 from .client import together
 from .errors import translated

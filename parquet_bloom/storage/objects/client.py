@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..ranges import GAP_BYTES
+from ..coalesce import GAP_BYTES
 from . import event_loop
 from .failures import NoAnswerError, is_busy, may_pass
 from .limits import RequestLimits

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...redaction import redacted, without_secrets
-from ...threads import Stopped
+from ...util.threads import Stopped
 from .failures import STATUS, NoAnswerError, status_of
 
 _SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
-from ...threads import result_of
+from ...util.threads import result_of
 
 T = TypeVar("T")
 

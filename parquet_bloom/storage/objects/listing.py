@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from ... import threads
 from ...errors import StorageError
+from ...util import threads
 from ..hidden import hidden, refuse
 from ..patterns import Pattern
-from ..table_signs import reason, tables_among
+from ..table_markers import reason, tables_among
 from .client import Listed, RequestCount
 from .errors import is_missing, translated
 from .location import Known, ObjectPlace

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import StorageError
-from ..table_signs import ICEBERG, ICEBERG_FILES, LOGS, reason
+from ..table_markers import ICEBERG, ICEBERG_FILES, LOGS, reason
 from .client import LIST_PAGE, RequestCount
 from .errors import translated
 from .location import ObjectPlace

@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ... import threads
 from ...errors import StorageError
-from .. import copying
+from ...util import threads
+from ..local import copy as copying
 from ..rewrite import Rewrite
 from ..source import Source
 from .errors import require_own_process, translated

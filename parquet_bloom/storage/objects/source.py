@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .. import ranges
+from .. import coalesce as ranges
 from ..extents import Extents
-from ..positioned import Positioned
-from ..remote_source import RemoteIdentity
+from ..filesystems.source import RemoteIdentity
+from ..seekable import Positioned
 from ..source import REMEMBERED_BYTES, Source
 from . import event_loop
 from .client import together

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from taking import Taken, short
 
-from parquet_bloom.core import blocks, sbbf
+from parquet_bloom.core.bloom import blocks, sbbf
 
 ALLOWED = (ValueError,)
 MAX_INPUT = 1024

@@ -12,7 +12,7 @@ from thrift.Thrift import TType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata import compact
+from parquet_bloom.metadata import thrift_compact as compact
 
 ALLOWED = (MalformedFooterError,)
 MAX_INPUT = 512

@@ -7,8 +7,8 @@ import functools
 import numpy as np
 from taking import Taken, is_compared, short
 
-from parquet_bloom.core import cuckoo_rows
-from parquet_bloom.core.cuckoo import FINGERPRINT_BITS, Layout
+from parquet_bloom.core.index import cuckoo_rows
+from parquet_bloom.core.index.cuckoo import FINGERPRINT_BITS, Layout
 
 ALLOWED = (ValueError,)
 MAX_INPUT = 2048

@@ -11,7 +11,7 @@ from support.oracle.oracle import filter_header
 from wire import Spelled
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom.core.variants import VARIANTS
+from parquet_bloom.core.bloom.variants import VARIANTS
 from parquet_bloom.errors import BrokenFilterError
 from parquet_bloom.metadata.filter_header import read_any, read_header, write_header
 

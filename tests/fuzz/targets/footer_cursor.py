@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from taking import is_compared
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata import compact
+from parquet_bloom.metadata import thrift_compact as compact
 
 ALLOWED = (MalformedFooterError,)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.oracle import orc_runs
 from taking import is_compared
 
-from parquet_bloom.core.orc_lengths import sum_lengths
+from parquet_bloom.core.decode.orc_lengths import sum_lengths
 
 ALLOWED = (ValueError,)
 MAX_INPUT = 512

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from taking import Taken
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata import compact, page_index
+from parquet_bloom.metadata import page_index
+from parquet_bloom.metadata import thrift_compact as compact
 
 ALLOWED = (MalformedFooterError,)
 MAX_INPUT = 1024

@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 from taking import Taken, is_compared
 
-from parquet_bloom.core import postings
+from parquet_bloom.core.index import postings
 
 ALLOWED = ()
 MAX_INPUT = 1024

@@ -21,7 +21,7 @@ from scratch import folder, one_line
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.evaluate import mask
+from parquet_bloom.predicate.row_filter import mask
 
 ALLOWED = (ParquetBloomError,)
 SLICE = 150

@@ -12,7 +12,7 @@ from taking import is_compared
 from parquet_bloom.errors import MalformedOrcError
 from parquet_bloom.metadata import protobuf
 from parquet_bloom.metadata.protobuf import BOOL, BYTES, DOUBLE, INT, MESSAGE, SINT, SPAN, UINT
-from parquet_bloom.orc import messages
+from parquet_bloom.orc.metadata import messages
 
 ALLOWED = (MalformedOrcError,)
 MAX_INPUT = 512

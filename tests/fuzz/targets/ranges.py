@@ -12,7 +12,8 @@ from scratch import folder
 from taking import Taken, short
 
 from parquet_bloom.errors import TruncatedFileError
-from parquet_bloom.storage import open_source, scattered
+from parquet_bloom.storage import open_source
+from parquet_bloom.storage.local import scatter as scattered
 
 ALLOWED = (TruncatedFileError, ValueError)
 MAX_INPUT = 512

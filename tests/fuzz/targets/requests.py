@@ -18,7 +18,7 @@ from small_lakes import bases, changed_json
 
 from parquet_bloom import LakeIndex
 from parquet_bloom.serve.app import build
-from parquet_bloom.serve.guard import Guard
+from parquet_bloom.serve.limits.host_guard import Guard
 from parquet_bloom.serve.service import Service
 from parquet_bloom.serve.settings import Settings
 

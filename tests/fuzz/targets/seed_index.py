@@ -9,7 +9,7 @@ from choices import Choices, damaged
 from scratch import as_folder, one_line
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.lake.seed_files import SeedIndex
+from parquet_bloom.lake.parts.cuckoo.partition_index_files import SeedIndex
 
 ALLOWED = (ParquetBloomError,)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from taking import is_compared
 
-from parquet_bloom.core.snappy import unpack_front
+from parquet_bloom.core.decode.snappy import unpack_front
 
 ALLOWED = (ValueError,)
 

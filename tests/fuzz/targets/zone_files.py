@@ -23,7 +23,7 @@ from wire import Spelled
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.core.xxh64 import hash_one
+from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.predicate import parse
 

@@ -15,7 +15,8 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from parquet_bloom.file import page_lookup, stamps
+from parquet_bloom.file import identity as stamps
+from parquet_bloom.file.pages import lookup as page_lookup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it is run as a program, too
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import parquet_bloom
 from parquet_bloom.file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
-from parquet_bloom.file.stamps import stamp_of
+from parquet_bloom.file.identity import stamp_of
 from parquet_bloom.zones import FileZones, ZonedFile, ZoneIndex, keying
 
 Zone = tuple[int, int, int]

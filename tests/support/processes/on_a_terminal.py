@@ -16,7 +16,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def on_terminal(*arguments: str, columns: int = 80, patience: float | None = None, **environment: str) -> str:
     """All that a command prints when all its streams are a terminal, with escape sequences."""
-    code = "import sys; from parquet_bloom import progress; from parquet_bloom.cli import main\n"
+    code = "import sys; from parquet_bloom.util import progress; from parquet_bloom.cli import main\n"
     if patience is not None:
         code += f"import rich.console, rich.progress; progress.PATIENCE = {patience}\n"  # a bar at once, if at all
     code += "sys.exit(main())"

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.prune_option import conjuncts
+from parquet_bloom.spark.source.predicate import conjuncts
 from support.random_cases.spark_conditions import Condition, Drawing
 from support.random_cases.spark_lakes import Lake, as_path
 

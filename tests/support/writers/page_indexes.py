@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import parquet_bloom
-from parquet_bloom.metadata.compact import BINARY, I32, I64, LIST, STRUCT, TRUE, write_struct
 from parquet_bloom.metadata.page_index import read_offset_index
+from parquet_bloom.metadata.thrift_compact import BINARY, I32, I64, LIST, STRUCT, TRUE, write_struct
 from support.oracle import oracle
 from support.writers import surgery
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
 
-from parquet_bloom.core.blocks import check_blocks, locate_blocks
+from parquet_bloom.core.bloom.blocks import check_blocks, locate_blocks
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=8)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.cases import each_case
 from support.oracle.oracle import xxh64
 
-from parquet_bloom.core.cuckoo import Group, Layout
-from parquet_bloom.core.cuckoo_rows import RowScan, pack, scan_rows, unpack
+from parquet_bloom.core.index.cuckoo import Group, Layout
+from parquet_bloom.core.index.cuckoo_rows import RowScan, pack, scan_rows, unpack
 
 BITS = (8, 12, 16, 24)
 MASK = 2**64 - 1

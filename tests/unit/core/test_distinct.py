@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.cases import each_case
 from support.oracle.oracle import OracleFilter
 
-from parquet_bloom.core import sbbf
-from parquet_bloom.core.distinct import HashSet
+from parquet_bloom.core.bloom import sbbf
+from parquet_bloom.core.bloom.distinct import HashSet
 
 HASHES = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
 # Hashes that all want the first slots, and those that want the last ones.
@@ -168,7 +168,7 @@ def test_chosen_repetitions_do_not_take_memory():
     """
     script = (
         "import resource, numpy as np\n"
-        "from parquet_bloom.core.distinct import HashSet\n"
+        "from parquet_bloom.core.bloom.distinct import HashSet\n"
         "rng = np.random.default_rng(3)\n"
         "def turns(bits):\n"
         "    pairs = rng.integers(0, 2**64, (1 << bits, 2), dtype=np.uint64)\n"

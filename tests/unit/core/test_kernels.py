@@ -18,7 +18,7 @@ from support.oracle import oracle
 
 from parquet_bloom.core import dispatch
 from parquet_bloom.core.cpu import instruction_sets
-from parquet_bloom.core.xxh64 import Keys
+from parquet_bloom.core.hash.xxh64 import Keys
 
 PATHS = [*instruction_sets(), "base"]
 LENGTHS = range(131)
@@ -28,7 +28,7 @@ PROT_NONE = 0
 
 @pytest.fixture(params=PATHS)
 def kernels(request):
-    return import_module(f"parquet_bloom.core.kernels_{request.param}")
+    return import_module(f"parquet_bloom.core.kernels.{request.param}")
 
 
 def variable(values: list[bytes], wide: bool = False) -> Keys:
@@ -100,7 +100,7 @@ def test_offsets_and_views_at_odd_addresses(kernels):
 @each_case("num_blocks", [1, 3, 1024, 2**16 + 1])
 def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_blocks):
     """The largest filter is one whose blocks are fetched ahead."""
-    base = import_module("parquet_bloom.core.kernels_base")
+    base = import_module("parquet_bloom.core.kernels.base")
     rng = np.random.default_rng(count)
     numbers = rng.integers(0, 2**63, count)
     texts = [rng.bytes(int(length)) for length in rng.integers(0, 50, count)]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom.core import memory, sbbf
-from parquet_bloom.core.distinct import HashSet
-from parquet_bloom.core.memory import Memory
+from parquet_bloom.core.bloom import memory, sbbf
+from parquet_bloom.core.bloom.distinct import HashSet
+from parquet_bloom.core.bloom.memory import Memory
 
 HUGE = 2 << 20
 SMAPS = Path("/proc/self/smaps")
@@ -112,7 +112,7 @@ FEW = """
 import resource, pickle
 import numpy as np
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom.core.distinct import HashSet
+from parquet_bloom.core.bloom.distinct import HashSet
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
 for _ in range(30):  # given back each time

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from support.writers import drafts
 
+from parquet_bloom.core.hash.murmur3 import hash_keys, hash_one
 from parquet_bloom.core.keys import Keys
-from parquet_bloom.core.murmur3 import hash_keys, hash_one
-from parquet_bloom.hashing.arrays import keys_of
+from parquet_bloom.hashing.arrow import keys_of
 
 SEEDS = (0, 1, drafts.SEED, 2**32 - 1)
 

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import each_case
 
-from parquet_bloom.core.postings import HOT, REASONS, Layout, find, find_one, hot_runs, pack, squeeze, unpack
+from parquet_bloom.core.index.postings import (
+    HOT,
+    REASONS,
+    Layout,
+    find,
+    find_one,
+    hot_runs,
+    pack,
+    squeeze,
+    unpack,
+)
 
 NOTHING = np.empty(0, np.int64)
 NO_PLACES = np.empty((0, 2), np.uint64)

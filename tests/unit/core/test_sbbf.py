@@ -9,8 +9,8 @@ import pytest
 from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
 
-from parquet_bloom.core import sbbf
-from parquet_bloom.core.xxh64 import Keys
+from parquet_bloom.core.bloom import sbbf
+from parquet_bloom.core.hash.xxh64 import Keys
 
 BLOCKS = (1, 2, 3, 5, 8, 31, 64, 257)
 TAIL = b"of no block"

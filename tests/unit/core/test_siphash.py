@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parquet_bloom.core.siphash import fingerprints, hash_words, siphash
+from parquet_bloom.core.hash.siphash import fingerprints, hash_words, siphash
 
 K0, K1 = 0x0706050403020100, 0x0F0E0D0C0B0A0908
 MASK = 2**64 - 1

@@ -9,7 +9,7 @@ import pytest
 from support.cases import each_case
 from support.oracle import oracle
 
-from parquet_bloom.core import sizing
+from parquet_bloom.core.bloom import sizing
 
 FPPS = (0.5, 0.1, 0.05, 0.01, 0.001, 1e-5, 1e-9)
 NDVS = (0, 1, 2, 7, 8, 31, 32, 33, 100, 999, 1000, 12_345, 1_000_000)

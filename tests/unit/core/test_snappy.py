@@ -6,7 +6,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.core.snappy import unpack_front
+from parquet_bloom.core.decode.snappy import unpack_front
 
 SNAPPY = pa.Codec("snappy")
 

@@ -11,7 +11,7 @@ import pytest
 from support.cases import each_case
 from support.oracle import oracle
 
-from parquet_bloom.core.xxh64 import Keys, hash_keys, hash_one
+from parquet_bloom.core.hash.xxh64 import Keys, hash_keys, hash_one
 
 WIDTHS = range(1, 131)
 # Around the bytes of a bitmap, the 64 bits of a word, and the keys that are hashed at one go.

@@ -13,11 +13,11 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.advice import Advice
-from parquet_bloom.file.engines import engines_for
-from parquet_bloom.file.estimates import share_in_common, share_in_range, share_of_same
-from parquet_bloom.file.survey import SKETCH, Sample, spread, survey
-from parquet_bloom.hashing import physical
+from parquet_bloom.file.advise.engines import engines_for
+from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_same
+from parquet_bloom.file.advise.survey import SKETCH, Sample, spread, survey
+from parquet_bloom.file.advise.verdict import Advice
+from parquet_bloom.hashing import column_type as physical
 
 ROWS = 4000
 FILES = 6

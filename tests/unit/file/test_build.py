@@ -8,12 +8,12 @@ import pytest
 from support.cases import each_case
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom.core import sbbf, sizing
-from parquet_bloom.core.distinct import HashSet
-from parquet_bloom.file import build
-from parquet_bloom.file.build import FilterBuilder
-from parquet_bloom.file.options import FilterOptions
-from parquet_bloom.hashing.physical import from_arrow
+from parquet_bloom.core.bloom import sbbf, sizing
+from parquet_bloom.core.bloom.distinct import HashSet
+from parquet_bloom.file.write import build
+from parquet_bloom.file.write.build import FilterBuilder
+from parquet_bloom.file.write.options import FilterOptions
+from parquet_bloom.hashing.column_type import from_arrow
 
 INT64 = from_arrow(pa.int64())
 

@@ -21,8 +21,8 @@ import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file import column_hashes
 from parquet_bloom.file.column_hashes import distinct_hashes, hashes_of
-from parquet_bloom.hashing.arrays import type_of
-from parquet_bloom.hashing.physical import ColumnType
+from parquet_bloom.hashing.arrow import type_of
+from parquet_bloom.hashing.column_type import ColumnType
 
 ROWS, GROUPS = 100, 4
 D = decimal.Decimal

@@ -26,8 +26,18 @@ from support.servers.counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.prune import known, plan
-from parquet_bloom.storage import DATED, RecordStore, RemoteIdentity, keeps_change_times, mounts, record_store
+from parquet_bloom.scan.evaluate import local_batch as known
+from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.storage import (
+    DATED,
+    RecordStore,
+    RemoteIdentity,
+    keeps_change_times,
+)
+from parquet_bloom.storage import (
+    sqlite_store as record_store,
+)
+from parquet_bloom.storage.local import mounts
 
 FILES, GROUPS, ROWS = 12, 4, 400
 KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))

@@ -16,8 +16,8 @@ from support.writers.drafts import DRAFTS, plain_values, write_draft
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, Variant, detect_variant, errors
-from parquet_bloom.file import trials
-from parquet_bloom.file.facts import facts_of
+from parquet_bloom.file.drafts import trial as trials
+from parquet_bloom.file.statistics import facts_of
 
 GROUP = 60
 COLUMNS = ("i", "s", "d")

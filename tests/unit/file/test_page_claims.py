@@ -14,7 +14,7 @@ from support.oracle.oracle import varint
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.file import values
-from parquet_bloom.file.page_claims import CheckedPages, PageClaimError, require_pages
+from parquet_bloom.file.page_checks import CheckedPages, PageClaimError, require_pages
 
 MIB = 1 << 20
 ROWS = 200_000

@@ -12,10 +12,10 @@ from support.servers.counted import CountedFileSystem
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, encode_locations, locations, with_index
 
 import parquet_bloom
-from parquet_bloom.file import page_lookup
 from parquet_bloom.file.cache import memory
 from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.file.pages import RowGroupPages
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages.reader import RowGroupPages
 
 ROWS = 2000
 

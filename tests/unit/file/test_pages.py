@@ -15,9 +15,10 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 from support.writers.peers import VALUES
 
 import parquet_bloom
-from parquet_bloom.file import page_lookup, pages
-from parquet_bloom.file.page_plan import Plan
-from parquet_bloom.file.pages import RowGroupPages
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages.plan import Plan
+from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
 
 NESTED = ["st", "li", "ma", "ls"]

@@ -17,14 +17,14 @@ from support.servers.counted import CountedFileSystem
 from support.writers import surgery
 
 import parquet_bloom
-from parquet_bloom.core.sizing import size_for
-from parquet_bloom.file import probing
-from parquet_bloom.file.facts import facts_of
-from parquet_bloom.file.probing import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
+from parquet_bloom.core.bloom.sizing import size_for
+from parquet_bloom.file import probe as probing
+from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.file.statistics import facts_of
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.prune import plan
-from parquet_bloom.prune.evidence import has_broken_filter
+from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate.parquet import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
 BIG = 1 << 17

@@ -23,9 +23,9 @@ from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter, hash_values
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
-from parquet_bloom.hashing import arrays
-from parquet_bloom.hashing.literals import coerce, stored_forms
-from parquet_bloom.hashing.physical import ColumnType, from_arrow, from_parquet
+from parquet_bloom.hashing import arrow as arrays
+from parquet_bloom.hashing.coerce import coerce, stored_forms
+from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 
 COUNT = 90
 

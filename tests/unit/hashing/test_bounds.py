@@ -12,7 +12,7 @@ import pytest
 from support.cases import each_case
 
 from parquet_bloom.hashing.bounds import Place, place
-from parquet_bloom.hashing.physical import ColumnType, Kind, from_arrow
+from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
 
 D = decimal.Decimal
 UTC = dt.UTC

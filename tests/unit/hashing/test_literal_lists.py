@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from support.cases import each_case
 
-from parquet_bloom.hashing.literal_lists import coerce_all, hash_all
-from parquet_bloom.hashing.literals import coerce, hashes
-from parquet_bloom.hashing.physical import from_parquet
+from parquet_bloom.hashing.coerce import coerce, hashes
+from parquet_bloom.hashing.coerce_many import coerce_all, hash_all
+from parquet_bloom.hashing.column_type import from_parquet
 
 D = decimal.Decimal
 TYPES = [

@@ -20,8 +20,8 @@ import pytest
 from support.cases import each_case
 from support.oracle import oracle
 
-from parquet_bloom.hashing.literals import ABSENT, Coerced, coerce, hashes, stored_forms
-from parquet_bloom.hashing.physical import NANOS_PER_DAY, ColumnType, from_arrow, from_parquet
+from parquet_bloom.hashing.coerce import ABSENT, Coerced, coerce, hashes, stored_forms
+from parquet_bloom.hashing.column_type import NANOS_PER_DAY, ColumnType, from_arrow, from_parquet
 
 UTC = dt.UTC
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -16,7 +16,7 @@ from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.errors import UnsupportedTypeError
-from parquet_bloom.hashing.physical import (
+from parquet_bloom.hashing.column_type import (
     ColumnType,
     Kind,
     decimal_length,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from support.cases import each_case
 
-from parquet_bloom.core.cuckoo import Group, Layout
-from parquet_bloom.lake.cuckoo import expected_false
-from parquet_bloom.lake.cuckoo_advice import advise
+from parquet_bloom.core.index.cuckoo import Group, Layout
+from parquet_bloom.lake.parts.cuckoo.reader import expected_false
+from parquet_bloom.lake.parts.cuckoo.sizing import advise
 
 
 def built(sizes: list[int], num_buckets: int, bits: int) -> tuple[list[int], int]:

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake import cuckoo
-from parquet_bloom.lake.cuckoo import CuckooReader, CuckooWriter, merge
-from parquet_bloom.lake.part import Found, PartInfo, Sections, SectionWriter
+from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
+from parquet_bloom.lake.parts.cuckoo.merge import merge
+from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader
+from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter
+from parquet_bloom.lake.parts.part import Found, PartInfo, Sections, SectionWriter
 
 BITS = (8, 12, 16, 24)
 MASK = 2**64 - 1

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import BrokenIndexError
-from parquet_bloom.lake import file_pages, file_table
-from parquet_bloom.lake.file_table import FileRecord, FileTable
+from parquet_bloom.lake.files import table as file_table
+from parquet_bloom.lake.files import table_pages as file_pages
+from parquet_bloom.lake.files.table import FileRecord, FileTable
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.storage import Folder, file_system
 

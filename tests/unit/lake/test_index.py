@@ -47,7 +47,7 @@ SETTLED = 0.02  # seconds, in place of two: a local disk's times are finer than 
 
 @pytest.fixture(autouse=True)
 def settles_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("stamps", "cache.memory"):
+    for module in ("identity", "cache.memory"):
         monkeypatch.setattr(f"parquet_bloom.file.{module}.SETTLED_NS", round(SETTLED * 1e9))
 
 
@@ -337,12 +337,12 @@ def test_values_that_repeat_and_such_as_no_column_holds(tmp_path: Path) -> None:
 
 def test_files_that_were_written_just_now_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = lake(tmp_path / "lake", files=3)
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", 3600 * 10**9)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", 3600 * 10**9)
     with make(tmp_path / "without") as index:
         index.append(tmp_path / "lake")
         assert set(index.state.segments[0].files.stamps.to_pylist()) == {b""}
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", 10**9)
-    monkeypatch.setattr("parquet_bloom.file.stamps.WAIT_SECONDS", 60.0)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", 10**9)
+    monkeypatch.setattr("parquet_bloom.file.identity.WAIT_SECONDS", 60.0)
     with make(tmp_path / "index") as index:
         index.append(tmp_path / "lake")
         assert b"" not in index.state.segments[0].files.stamps.to_pylist()

@@ -16,8 +16,8 @@ import parquet_bloom
 from parquet_bloom import cli
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.tables import delta_files, iceberg_files
-from parquet_bloom.prune.read import match_counter
+from parquet_bloom.scan.read.reader import match_counter
+from parquet_bloom.tables.files import delta_files, iceberg_files
 
 
 def names(answer: list) -> set[str]:

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
-from parquet_bloom.lake import postings_write
-from parquet_bloom.lake.part import Sections, SectionWriter
-from parquet_bloom.lake.postings import PostingsReader, PostingsWriter, merge, write_sorted
-from parquet_bloom.lake.sorted_runs import SortedRuns
-from parquet_bloom.lake.unit_lists import pack_units, unpack_units
+from parquet_bloom.lake.parts.part import Sections, SectionWriter
+from parquet_bloom.lake.parts.postings import writer as postings_write
+from parquet_bloom.lake.parts.postings.bitmaps import pack_units, unpack_units
+from parquet_bloom.lake.parts.postings.merge import merge
+from parquet_bloom.lake.parts.postings.reader import PostingsReader
+from parquet_bloom.lake.parts.postings.writer import PostingsWriter, write_sorted
+from parquet_bloom.lake.parts.sorted_runs import SortedRuns
 
 ALL = 2**64 - 1
 
@@ -456,7 +458,7 @@ def test_property_lists_of_units(units, data):
 
 @given(st.binary(max_size=60), st.integers(0, 2**32 - 1))
 def test_lists_of_anything_behind_a_right_checksum_do_no_harm(body, num_units):
-    from parquet_bloom.lake.unit_lists import _checksum
+    from parquet_bloom.lake.parts.postings.bitmaps import _checksum
 
     for data in (body, body[:1] + pack_units(np.arange(0, 9000, 3, dtype=np.uint32))[1:-4] + body):
         try:

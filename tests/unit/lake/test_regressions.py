@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.core.xxh64 import hash_one
+from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
-from parquet_bloom.hashing.described import type_read, type_told
-from parquet_bloom.hashing.physical import from_arrow
+from parquet_bloom.hashing.column_type import from_arrow
+from parquet_bloom.hashing.column_type_json import type_read, type_told
 from parquet_bloom.lake.index import LakeIndex
 
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as old enough to be told by their times."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 
 def put(path: Path, *ids: int) -> str:
@@ -94,7 +94,7 @@ def test_a_folder_named_like_a_pattern(tmp_path: Path, index: LakeIndex) -> None
 
 def test_renamed_columns_of_a_table(tmp_path: Path) -> None:
     catalogs = pytest.importorskip("pyiceberg.catalog")
-    from parquet_bloom.lake.tables import iceberg_files
+    from parquet_bloom.tables.files import iceberg_files
 
     catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
     catalog.create_namespace("n")
@@ -451,7 +451,7 @@ def test_types_come_back_from_json_as_they_were():
 def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
     """They are called `p=a+b` for "a b", and `p=null` for NULL: rows were lost by the folders' columns."""
     catalogs = pytest.importorskip("pyiceberg.catalog")
-    from parquet_bloom.lake.tables import iceberg_files
+    from parquet_bloom.tables.files import iceberg_files
 
     values = ["a b", "a+b", None, "null", "x%41", "", "__HIVE_DEFAULT_PARTITION__"]
     days = [dt.date(2026, 1, 1 + number) for number in range(len(values))]
@@ -488,7 +488,7 @@ def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
 def test_an_iceberg_table_s_own_folder_is_where_it_was_opened(tmp_path: Path, location: str):
     """Its metadata could say that it is in `/`, which all files are inside of, and name lists of files anywhere."""
     catalogs = pytest.importorskip("pyiceberg.catalog")
-    from parquet_bloom.lake.tables import iceberg_files
+    from parquet_bloom.tables.files import iceberg_files
 
     catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "private"))
     catalog.create_namespace("n")

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parquet_bloom.core.siphash import siphash
+from parquet_bloom.core.hash.siphash import siphash
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake.seed_files import SeedIndex
+from parquet_bloom.lake.parts.cuckoo.partition_index_files import SeedIndex
 
 
 def fingerprint(value: int) -> int:

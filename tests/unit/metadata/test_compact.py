@@ -29,7 +29,7 @@ from support.oracle.oracle import (
 )
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata import compact
+from parquet_bloom.metadata import thrift_compact as compact
 
 # A value of every type of the protocol, and what Python sees of it (raw bytes where nothing in a footer has the type).
 VALUES = [

@@ -11,8 +11,8 @@ from support.writers.page_indexes import encode_bounds, encode_locations
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.metadata import page_index
-from parquet_bloom.metadata.compact import I32, I64, LIST, STRUCT, write_struct
 from parquet_bloom.metadata.page_index import read_column_index, read_offset_index, read_page_header
+from parquet_bloom.metadata.thrift_compact import I32, I64, LIST, STRUCT, write_struct
 
 PAGES = [(4, 10, 0), (14, 20, 100), (34, 5, 150)]
 

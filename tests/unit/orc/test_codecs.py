@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import MalformedOrcError, ParquetBloomError
-from parquet_bloom.orc import codecs
-from parquet_bloom.orc.chunks import LONGEST_STREAM, Compression
+from parquet_bloom.orc.metadata import codecs
+from parquet_bloom.orc.metadata.compression import LONGEST_STREAM, Compression
 
 BLOCK = 1 << 12
 TEXT = b"".join(b"%d," % (i * i) for i in range(600))

@@ -18,7 +18,7 @@ from support.writers.orc_files import Parts, fields_of, message_of, with_fields
 
 import parquet_bloom
 from parquet_bloom import orc
-from parquet_bloom.core.orc_lengths import sum_lengths
+from parquet_bloom.core.decode.orc_lengths import sum_lengths
 from parquet_bloom.errors import MalformedOrcError
 
 MOST = (1 << 62) - 1

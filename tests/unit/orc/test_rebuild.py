@@ -15,8 +15,8 @@ from support.writers.orc_columns import FPP, ROWS, STRIDE, columns, expected_bit
 from support.writers.orc_files import ROOT
 
 import parquet_bloom.orc as orc
-from parquet_bloom.core import orc_hash
-from parquet_bloom.orc.keys import probes_of
+from parquet_bloom.core.hash import orc_murmur3 as orc_hash
+from parquet_bloom.orc.filters.hashes import probes_of
 
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 

@@ -17,13 +17,13 @@ from support.writers.orc_tables import by_pyorc
 import parquet_bloom
 from parquet_bloom import orc
 from parquet_bloom.errors import MalformedOrcError, UnreadableColumnError
-from parquet_bloom.orc.chunks import Compression
-from parquet_bloom.orc.positions import has_positions, needed
-from parquet_bloom.orc.schema import leaves_of
-from parquet_bloom.orc.statistics import evidence_of
-from parquet_bloom.orc.tail import Tail
-from parquet_bloom.orc.trust import old_clock
-from parquet_bloom.predicate.evidence import Evidence
+from parquet_bloom.orc.filters.writer_bugs import old_clock
+from parquet_bloom.orc.metadata.compression import Compression
+from parquet_bloom.orc.metadata.row_positions import has_positions, needed
+from parquet_bloom.orc.metadata.schema import leaves_of
+from parquet_bloom.orc.metadata.statistics import evidence_of
+from parquet_bloom.orc.metadata.tail import Tail
+from parquet_bloom.predicate.statistics import Evidence
 
 DAY_NS = 86_400 * 10**9
 

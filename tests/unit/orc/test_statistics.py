@@ -19,11 +19,11 @@ from support.writers.orc_columns import ROWS, STRIDE, columns, table_of
 from support.writers.orc_files import message_of, varint
 
 import parquet_bloom.orc as orc
-from parquet_bloom.orc.chunks import Compression
-from parquet_bloom.orc.schema import OrcLeaf, leaves_of
-from parquet_bloom.orc.statistics import GREGORIAN_DAY, ZONED_MS, evidence_of
-from parquet_bloom.orc.tail import Tail
-from parquet_bloom.predicate.evidence import Evidence
+from parquet_bloom.orc.metadata.compression import Compression
+from parquet_bloom.orc.metadata.schema import OrcLeaf, leaves_of
+from parquet_bloom.orc.metadata.statistics import GREGORIAN_DAY, ZONED_MS, evidence_of
+from parquet_bloom.orc.metadata.tail import Tail
+from parquet_bloom.predicate.statistics import Evidence
 
 KINDS = {"BYTE": 1, "SHORT": 2, "INT": 3, "LONG": 4, "FLOAT": 5, "DOUBLE": 6, "STRING": 7, "BINARY": 8, "TIMESTAMP": 9}
 KINDS |= {"DECIMAL": 14, "DATE": 15, "VARCHAR": 16, "CHAR": 17, "TIMESTAMP_INSTANT": 18, "BOOLEAN": 0}

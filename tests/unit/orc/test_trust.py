@@ -12,9 +12,9 @@ import pytest
 from support.writers.orc_files import Parts, fields_of, message_of, patched, varint, with_fields, with_stripe_footer
 
 import parquet_bloom.orc as orc
-from parquet_bloom.core.orc_hash import hash_longs
-from parquet_bloom.orc.filters import OrcFilter
-from parquet_bloom.orc.keys import probes_of
+from parquet_bloom.core.hash.orc_murmur3 import hash_longs
+from parquet_bloom.orc.filters.filter import OrcFilter
+from parquet_bloom.orc.filters.hashes import probes_of
 
 ROWS = 900
 

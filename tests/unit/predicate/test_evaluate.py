@@ -19,7 +19,7 @@ from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.evaluate import mask
+from parquet_bloom.predicate.row_filter import mask
 from parquet_bloom.predicate.tree import And, Connective, Equal, In, Leaf, Node, Or, fold
 
 D = decimal.Decimal

@@ -19,7 +19,7 @@ from support.writers.surgery import each_chunk, rewrite_footer
 import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnreadableColumnError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.evaluate import mask
+from parquet_bloom.predicate.row_filter import mask
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or, negation
 
 NAN = float("nan")

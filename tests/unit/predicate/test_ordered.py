@@ -16,7 +16,7 @@ from support.cases import each_case
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.evaluate import mask
+from parquet_bloom.predicate.row_filter import mask
 from parquet_bloom.predicate.tree import (
     And,
     Compare,

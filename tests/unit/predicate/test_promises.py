@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.hashing.physical import ColumnType, from_parquet
-from parquet_bloom.predicate.decide import Decider, Evidence
+from parquet_bloom.hashing.column_type import ColumnType, from_parquet
+from parquet_bloom.predicate.pruning import Decider, Evidence
 from parquet_bloom.predicate.tree import In
 
 NAN = float("nan")

@@ -19,7 +19,7 @@ from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
-from parquet_bloom.predicate.evaluate import mask
+from parquet_bloom.predicate.row_filter import mask
 from parquet_bloom.predicate.tree import (
     And,
     Compare,
@@ -410,7 +410,7 @@ def test_doubtful_forms_of_dialects_are_refused(text, dialect):
 
 def test_sqlglot_is_imported_for_sql_alone():
     code = (
-        "import sys, parquet_bloom.predicate as p, parquet_bloom.predicate.evaluate; p.parse([('a', '=', 1)]);"
+        "import sys, parquet_bloom.predicate as p, parquet_bloom.predicate.row_filter; p.parse([('a', '=', 1)]);"
         "assert 'sqlglot' not in sys.modules; p.parse('a = 1'); assert 'sqlglot' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -24,8 +24,9 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.prune import polars_predicate
-from parquet_bloom.prune.report import FileDecision, PruneReport, RowGroupDecision
+from parquet_bloom.scan.engines import polars_predicate
+from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.report import PruneReport
 
 FILES, GROUPS, ROWS = 3, 4, 50  # row groups a file, rows a row group
 ABSENT = 2**40 + 5

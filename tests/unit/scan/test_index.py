@@ -20,10 +20,10 @@ import parquet_bloom
 from parquet_bloom import PruneReport
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.prune.picture.states import state_of
-from parquet_bloom.prune.plan import prune_entries
-from parquet_bloom.prune.read import iter_selected
-from parquet_bloom.prune.report import FileDecision, RowGroupDecision
+from parquet_bloom.scan.evaluate.planner import prune_entries
+from parquet_bloom.scan.html.states import state_of
+from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.read.reader import iter_selected
 
 FILES, ROWS = 6, 60
 EVERYWHERE = 7
@@ -32,7 +32,7 @@ EVERYWHERE = 7
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 
 def tick() -> None:
@@ -272,7 +272,7 @@ def test_row_groups_of_another_file_are_not_skipped(
     where = f"id IN ({values[0]}, 5)"
     assert parquet_bloom.prune(path, where, index=index).selected == {path: [0]}
     tick()
-    from parquet_bloom.lake import choice
+    from parquet_bloom.lake import select as choice
 
     stamps_of = choice.stamps_of
 

@@ -23,8 +23,10 @@ import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
-from parquet_bloom.prune import known, plan
-from parquet_bloom.storage import FileIdentity, KnownFiles, open_source, visits
+from parquet_bloom.scan.evaluate import local_batch as known
+from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.storage import FileIdentity, KnownFiles, open_source
+from parquet_bloom.storage.local import batch_read as visits
 
 # ---------------------------------------------------------------------------------------------------------- a visit
 
@@ -313,7 +315,7 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
         pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
         parquet_bloom.embed(target, ["key"])
-    reading, polars = (importlib.import_module(f"parquet_bloom.prune.{name}") for name in ("read", "polars"))
+    reading, polars = (importlib.import_module(f"parquet_bloom.scan.{name}") for name in ("api", "engines.polars"))
     original = {"prune": reading.prune, "prune_entries": polars.prune_entries}
 
     def then_replaced(name: str, *arguments: Any, **options: Any) -> Any:

@@ -23,13 +23,15 @@ import parquet_bloom
 import parquet_bloom.orc
 from parquet_bloom import LakeIndex, errors
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.evaluate import mask
-from parquet_bloom.prune import orc_data, orc_seeking, orc_timestamps
-from parquet_bloom.prune.formats import open_file
-from parquet_bloom.prune.partitions import Partitions
-from parquet_bloom.prune.plan import prune_entries
-from parquet_bloom.prune.read import iter_selected, match_counter
-from parquet_bloom.prune.report import ORC, PARQUET
+from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.scan.evaluate.planner import prune_entries
+from parquet_bloom.scan.model.decision import ORC, PARQUET
+from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.read import orc as orc_data
+from parquet_bloom.scan.read import orc_seek as orc_seeking
+from parquet_bloom.scan.read import orc_timestamps
+from parquet_bloom.scan.read.open import open_file
+from parquet_bloom.scan.read.reader import iter_selected, match_counter
 from parquet_bloom.storage import list_entries
 
 ROWS = 6 * STRIDE

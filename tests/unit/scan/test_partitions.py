@@ -20,7 +20,7 @@ import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file import reader
 from parquet_bloom.file.cache import memory
-from parquet_bloom.prune.partitions import Partitions
+from parquet_bloom.scan.model.partitions import Partitions
 
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
 COUNTRIES = ["de", "fr", "__HIVE_DEFAULT_PARTITION__"]

@@ -17,10 +17,11 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.prune.picture.document import document
-from parquet_bloom.prune.picture.look import look
-from parquet_bloom.prune.picture.states import state_of
-from parquet_bloom.prune.report import FileDecision, PruneReport, RowGroupDecision
+from parquet_bloom.scan.html.details import look
+from parquet_bloom.scan.html.document import document
+from parquet_bloom.scan.html.states import state_of
+from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.report import PruneReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 VOID = {"meta", "rect", "path", "circle"}
@@ -209,8 +210,8 @@ def many_files(count: int, groups: int) -> PruneReport:
 
 
 def test_many_files_make_a_bounded_page_in_which_the_needle_is_seen() -> None:
-    from parquet_bloom.prune.picture.look import Look
-    from parquet_bloom.prune.picture.page import page
+    from parquet_bloom.scan.html.details import Look
+    from parquet_bloom.scan.html.page import page
 
     text = page(many_files(10_000, 10), Look())
     drawn = Page(text)
@@ -228,8 +229,8 @@ def test_many_files_make_a_bounded_page_in_which_the_needle_is_seen() -> None:
 @pytest.mark.ci
 @pytest.mark.parametrize(("count", "groups"), [(64, 36), (10_000, 10), (70, 1000)])
 def test_the_worst_page_is_bounded(count: int, groups: int) -> None:
-    from parquet_bloom.prune.picture.look import Look
-    from parquet_bloom.prune.picture.page import page
+    from parquet_bloom.scan.html.details import Look
+    from parquet_bloom.scan.html.page import page
 
     long = "&" * 50 + "x" * 400
     fates = [

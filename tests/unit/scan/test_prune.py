@@ -20,8 +20,8 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.facts import bounds
-from parquet_bloom.hashing.physical import from_arrow, from_parquet
+from parquet_bloom.file.statistics import bounds
+from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 from parquet_bloom.metadata.footer import Statistics
 
 ROWS, GROUPS = 400, 4

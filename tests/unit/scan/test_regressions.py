@@ -18,8 +18,8 @@ from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations,
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import MalformedFooterError, UnknownColumnError, UnreadableColumnError
-from parquet_bloom.file import page_lookup
-from parquet_bloom.file.pages import RowGroupPages
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_values import take_byte_arrays
 
 

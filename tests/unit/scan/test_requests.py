@@ -19,15 +19,16 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
-from parquet_bloom.file import probing
+from parquet_bloom.file import probe as probing
 from parquet_bloom.file.cache import memory
-from parquet_bloom.file.facts import facts_of
-from parquet_bloom.file.probing import probe_hashes
+from parquet_bloom.file.probe import probe_hashes
 from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.file.statistics import facts_of
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.decide import Answer, Decider, Question, Verdict
-from parquet_bloom.prune import evidence, plan
+from parquet_bloom.predicate.pruning import Answer, Decider, Question, Verdict
+from parquet_bloom.scan.evaluate import parquet as evidence
+from parquet_bloom.scan.evaluate import planner as plan
 
 TAIL = 64 * 1024
 GROUPS, ROWS = 6, 60_000

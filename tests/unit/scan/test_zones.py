@@ -24,17 +24,18 @@ from support.oracle.exact_zones import ExactZones, every
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
-from parquet_bloom.file import pages
-from parquet_bloom.file.stamps import NONE, still_same
+from parquet_bloom.file.identity import NONE, still_same
+from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import parse
-from parquet_bloom.prune import row_group, zoned
-from parquet_bloom.prune.page_choice import in_both
-from parquet_bloom.prune.partitions import Partitions
-from parquet_bloom.prune.picture.states import state_of
-from parquet_bloom.prune.plan import prune_entries
-from parquet_bloom.prune.read import match_counter, read_selected
-from parquet_bloom.prune.row_ranges import ranges_of
-from parquet_bloom.prune.zoned import zones_at_hand
+from parquet_bloom.scan.evaluate import zones as zoned
+from parquet_bloom.scan.evaluate.planner import prune_entries
+from parquet_bloom.scan.evaluate.zones import zones_at_hand
+from parquet_bloom.scan.html.states import state_of
+from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.read import row_group
+from parquet_bloom.scan.read.page_selection import in_both
+from parquet_bloom.scan.read.reader import match_counter, read_selected
+from parquet_bloom.scan.read.row_ranges import ranges_of
 from parquet_bloom.storage import Entry
 
 ROWS, GROUP, ZONE = 400, 100, 10
@@ -44,7 +45,7 @@ IDS = random.Random(5).sample(range(1000, 10**9), ROWS)
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.file.stamps.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 
 def tick() -> None:
@@ -348,7 +349,7 @@ def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
         tmp_path / "lake" / "a.parquet", IDS * 50, row_group_size=20_000, write_page_index=True, max_rows_per_page=70
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.file.page_lookup.SMALL_BYTES", 0)
+        patch.setattr("parquet_bloom.file.pages.lookup.SMALL_BYTES", 0)
         where = f"id = {IDS[88]} AND n >= 490 AND n < 900"
         given = build(path, rows_per_zone=6)
         ((ranges,),) = [found.values() for found in parquet_bloom.row_ranges(path, where, zones=given).values()]
@@ -551,7 +552,7 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
 def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pl = pytest.importorskip("polars")
     given = build(file)
-    from parquet_bloom.prune import polars as source
+    from parquet_bloom.scan.engines import polars as source
 
     original = source.prune_entries
 

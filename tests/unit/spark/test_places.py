@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from parquet_bloom.spark.doubt import Doubt
-from parquet_bloom.spark.layout import find_layout
-from parquet_bloom.spark.paths import file_uri, normal_path
-from parquet_bloom.spark.storage import storage_for
+from parquet_bloom.spark.partitions.layout import find_layout
+from parquet_bloom.spark.session.fallback import Doubt
+from parquet_bloom.spark.session.paths import file_uri, normal_path
+from parquet_bloom.spark.session.storage import storage_for
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("p", StringType())])
 

@@ -10,11 +10,21 @@ import pytest
 pytest.importorskip("pyspark")
 
 from parquet_bloom.predicate import tree
-from parquet_bloom.predicate.sql import fold_sql
-from parquet_bloom.predicate.sql_tokens import Builder
+from parquet_bloom.predicate.parse.sql.parser import fold_sql
+from parquet_bloom.predicate.parse.sql.tokens import Builder
 from parquet_bloom.predicate.tree import And, Equal, Node, Or
-from parquet_bloom.spark.sql_terms import foldable_comparison
-from parquet_bloom.spark.terms import Joined, Negated, Piece, Reading, Term, join, joined, known, spelled
+from parquet_bloom.spark.condition.from_sql import foldable_comparison
+from parquet_bloom.spark.condition.terms import (
+    Joined,
+    Negated,
+    Piece,
+    Reading,
+    Term,
+    join,
+    joined,
+    known,
+    spelled,
+)
 
 Truth = bool | None
 

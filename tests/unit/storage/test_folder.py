@@ -19,7 +19,10 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
-from parquet_bloom.storage import Folder, atomic, folder_lock, local
+from parquet_bloom.storage import Folder
+from parquet_bloom.storage.folder import lock as folder_lock
+from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import rewrite as local
 from parquet_bloom.storage.objects import put_if_absent
 from parquet_bloom.storage.objects import rewrite as object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores

@@ -19,8 +19,10 @@ from support.cases import each_case
 from support.servers.counted import CountedFileSystem
 
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from parquet_bloom.storage import Source, open_source, ranges, scattered
-from parquet_bloom.storage.ranges import GAP_BYTES, PARALLEL_REQUESTS, SPAN_BYTES, coalesce
+from parquet_bloom.storage import Source, open_source
+from parquet_bloom.storage import coalesce as ranges
+from parquet_bloom.storage.coalesce import GAP_BYTES, PARALLEL_REQUESTS, SPAN_BYTES, coalesce
+from parquet_bloom.storage.local import scatter as scattered
 
 DATA = np.random.default_rng(5).bytes(3_000_000)
 

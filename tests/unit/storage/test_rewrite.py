@@ -19,25 +19,20 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pytest
 
-from parquet_bloom.errors import (
-    ConcurrentChangeError,
-    ParquetBloomError,
-    StorageError,
-    TruncatedFileError,
-)
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
 from parquet_bloom.storage import (
-    atomic,
-    copying,
     create,
     delete_leftover,
     displaced_from,
-    leases,
     leftovers,
     leftovers_below,
     open_source,
     rewrite,
     same_place,
 )
+from parquet_bloom.storage.local import copy as copying
+from parquet_bloom.storage.local import lease as leases
+from parquet_bloom.storage.local import rename as atomic
 
 OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001

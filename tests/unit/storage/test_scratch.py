@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from parquet_bloom.errors import StorageError
-from parquet_bloom.storage.scratch import Run, Scratch
+from parquet_bloom.storage.spill import Run, Scratch
 
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
@@ -199,7 +199,7 @@ HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[2])
 import numpy as np
-from parquet_bloom.storage.scratch import Scratch
+from parquet_bloom.storage.spill import Scratch
 scratch = Scratch(sys.argv[1])
 scratch.put([np.ones(60_000)])
 print("there", flush=True)
@@ -225,7 +225,7 @@ import resource, sys
 sys.path.insert(0, sys.argv[2])
 import numpy as np
 from parquet_bloom.errors import StorageError
-from parquet_bloom.storage.scratch import Scratch
+from parquet_bloom.storage.spill import Scratch
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 with Scratch(sys.argv[1]) as scratch:
     run = scratch.put([np.arange(10_000)])

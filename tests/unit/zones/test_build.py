@@ -31,8 +31,8 @@ from parquet_bloom.errors import (
     UnreadableColumnError,
     UnsupportedTypeError,
 )
-from parquet_bloom.file import stamps
-from parquet_bloom.storage.local import LocalRewrite
+from parquet_bloom.file import identity as stamps
+from parquet_bloom.storage.local.rewrite import LocalRewrite
 from parquet_bloom.zones import collect, freshness, write
 from parquet_bloom.zones.schema import SCHEMA
 

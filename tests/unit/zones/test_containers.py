@@ -15,7 +15,7 @@ import pytest
 from support.writers.zone_tables import INTS, answered, table_of
 
 from parquet_bloom import zones
-from parquet_bloom.core.xxh64 import hash_one
+from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.zones.schema import SCHEMA
 

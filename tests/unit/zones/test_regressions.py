@@ -16,7 +16,7 @@ from support.writers import surgery
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, MalformedFooterError, StorageError
-from parquet_bloom.storage import scratch
+from parquet_bloom.storage import spill as scratch
 
 ROWS = 400
 

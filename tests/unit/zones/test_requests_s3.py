@@ -15,9 +15,10 @@ import pytest
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError
-from parquet_bloom.hashing.physical import ColumnType, Kind
+from parquet_bloom.hashing.column_type import ColumnType, Kind
 from parquet_bloom.storage import create
-from parquet_bloom.zones import packed, parquet_file, write
+from parquet_bloom.zones import packed, write
+from parquet_bloom.zones.containers import parquet as parquet_file
 from parquet_bloom.zones.manifest import Manifest
 from parquet_bloom.zones.reports import ZonedFile
 from parquet_bloom.zones.schema import ZONE, Sizes
@@ -119,8 +120,8 @@ def test_the_same_zones_stand_in_the_table_and_at_the_end(
     _, path = small(tmp_path, container)
     with zones.open(path) as index:
         sealed = index.to_table()
-    for module in ("parquet_file", "arrow_file"):
-        monkeypatch.setattr(f"parquet_bloom.zones.{module}.is_sealed", lambda *_: False)
+    for module in ("parquet", "arrow"):
+        monkeypatch.setattr(f"parquet_bloom.zones.containers.{module}.is_sealed", lambda *_: False)
     with zones.open(path) as index:
         assert index.to_table().equals(sealed, check_metadata=True)
 
@@ -169,14 +170,14 @@ def test_places_that_are_not_proved_are_looked_for(
         )
     _, path = small(tmp_path, container)
     if container == "arrow":
-        real_batch = parquet_bloom.zones.arrow_file._batch
+        real_batch = parquet_bloom.zones.containers.arrow._batch
 
         def elsewhere(message: bytes, block: Any, columns: int) -> Any:
             batch = real_batch(message, block, columns)
-            monkeypatch.setattr("parquet_bloom.zones.arrow_file._batch", real_batch)
+            monkeypatch.setattr("parquet_bloom.zones.containers.arrow._batch", real_batch)
             return batch._replace(num_rows=batch.num_rows + 1)
 
-        monkeypatch.setattr("parquet_bloom.zones.arrow_file._batch", elsewhere)
+        monkeypatch.setattr("parquet_bloom.zones.containers.arrow._batch", elsewhere)
     with zones.open(path) as index:
         for value in range(300):
             if value % 7:
@@ -241,8 +242,8 @@ def test_filters_are_where_they_are_supposed(
         raise AssertionError("the places are looked for")
 
     monkeypatch.setattr(parquet_file, "_filters", refuse)
-    monkeypatch.setattr("parquet_bloom.zones.arrow_file._part", refuse)
-    monkeypatch.setattr("parquet_bloom.zones.arrow_file._columns", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._part", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._columns", refuse)
     with zones.open(path) as index:
         assert index.files is not None
         assert index.files[0].stamp.startswith(b"\xff\x00")

@@ -19,8 +19,8 @@ from support.writers.zone_tables import INTS, answered, table_of
 
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, UnsupportedTypeError
-from parquet_bloom.hashing.literals import coerce
-from parquet_bloom.zones import native
+from parquet_bloom.hashing.coerce import coerce
+from parquet_bloom.zones import hashes as native
 from parquet_bloom.zones.schema import SCHEMA
 
 D = decimal.Decimal
@@ -149,8 +149,8 @@ def test_dictionaries_and_chunks_are_hashed_as_what_they_hold():
 @given(st.lists(st.integers(-(10**9) + 1, 10**9 - 1), min_size=1, max_size=8))
 def test_decimals_are_hashed_alike_however_they_are_stored(unscaled):
     """As what they are, in 16 bytes; stored as INT32, INT64, or 4, 9, 20 or any number of bytes."""
-    from parquet_bloom.core.xxh64 import hash_keys
-    from parquet_bloom.hashing.physical import from_parquet
+    from parquet_bloom.core.hash.xxh64 import hash_keys
+    from parquet_bloom.hashing.column_type import from_parquet
 
     expected = [oracle.xxh64(value.to_bytes(16, "little", signed=True)) for value in unscaled]
     decimal_of = {5: {1: 2, 2: 9}}
@@ -173,8 +173,8 @@ def test_decimals_are_hashed_alike_however_they_are_stored(unscaled):
 
 
 def test_a_decimal_that_16_bytes_do_not_hold():
-    from parquet_bloom.core.xxh64 import hash_keys
-    from parquet_bloom.hashing.physical import from_parquet
+    from parquet_bloom.core.hash.xxh64 import hash_keys
+    from parquet_bloom.hashing.column_type import from_parquet
 
     column_type = from_parquet("FIXED_LEN_BYTE_ARRAY", 20, logical={5: {1: 0, 2: 38}})
     value = 1 << 140

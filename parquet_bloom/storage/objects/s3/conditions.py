@@ -12,8 +12,8 @@ from concurrent.futures import Future, wait
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from .... import threads
 from ....errors import StorageError
+from ....util import threads
 from . import proof
 from .probe import Probe
 from .proof import Proven, UnfitError

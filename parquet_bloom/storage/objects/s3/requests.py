@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .... import threads
+from ....util import threads
 from ..limits import RequestLimits
 from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
 from .jobs import Group, Job, Late

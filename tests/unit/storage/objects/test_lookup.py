@@ -23,7 +23,7 @@ from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.prune import plan
+from parquet_bloom.scan import api as plan
 from parquet_bloom.storage.objects import managed_tables
 
 FILES = 12

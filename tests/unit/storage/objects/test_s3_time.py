@@ -21,7 +21,7 @@ from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
 from parquet_bloom.storage.objects.s3.probe import NAME
 from parquet_bloom.storage.objects.s3.requests import Requests
 from parquet_bloom.storage.objects.source import ObjectSource
-from parquet_bloom.threads import in_order
+from parquet_bloom.util.threads import in_order
 
 TAIL = b"filters and footer"
 PART = 20_000

@@ -15,7 +15,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import redaction, storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from parquet_bloom.storage import ranges
+from parquet_bloom.storage import coalesce as ranges
 from parquet_bloom.storage.objects.errors import first_line
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource

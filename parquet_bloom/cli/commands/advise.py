@@ -1,0 +1,174 @@
+"""`parquet-bloom advise`: which columns deserve filters, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...errors import printable
+from ...file.advise.engines import ENGINES
+from ...file.advise.report import SAMPLE, AdviceReport, ask, conclude
+from ...file.advise.survey import FileSurvey
+from ...file.advise.verdict import MAYBE, NO, YES, ColumnAdvice
+from ...scan.advise import survey
+from ...util.threads import processors
+from ..options.common import column_option, command
+from ..options.paths import Found, find_files
+from ..output.output import Output, write_text
+from ..output.table import Column, counted
+from ..run.parallel import Progress, working
+
+_ORDER = (YES, MAYBE, NO)
+_FILES_AT_ONCE = 4  # a processor: to wait for a store takes none
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1%}"
+
+
+def _shares(value: dict[str, float]) -> str:
+    return "; ".join(f"{fpp}: {share:.2%}" for fpp, share in value.items()) or "-"
+
+
+def _engines(value: list[str]) -> str:
+    return "all" if len(value) == len(ENGINES) else ", ".join(value) or "-"
+
+
+def _detail(row: Any) -> bool:
+    """For columns of which a narrow terminal shows nothing."""
+    return True
+
+
+COLUMNS = (
+    Column("verdict", "filter?"),
+    Column("column", "column", folds=True),
+    Column("type", "type", folds=True),
+    Column("row_groups", "row groups", right=True, usual=_detail),
+    Column("filtered", "have one", right=True, usual=lambda row: row["filtered"] == 0, sinks=True),
+    Column("num_values", "values", right=True, usual=_detail),
+    Column("num_bytes", "bytes", right=True, usual=_detail),
+    Column("distinct", "distinct", right=True, text=_percent),
+    Column("distinct_at_most", "at most", right=True, text=_percent, usual=_detail),
+    Column("dictionary", "in dict.", right=True, text=_percent),
+    Column("same_min", "same min", right=True, text=_percent, usual=_detail),
+    Column("same_max", "same max", right=True, text=_percent, usual=_detail),
+    Column("in_range", "in range", right=True, text=_percent),
+    Column("holding", "hold it", right=True, text=_percent, usual=_detail),
+    Column("filter_share", "size", right=True, text=_percent),
+    Column("skipped_present", "skips", right=True, text=_percent),
+    Column("skipped_absent", "absent", right=True, text=_percent),
+    Column("sizes", "bytes of filters", usual=_detail),
+    Column("shares", "share of the files", text=_shares, usual=_detail),
+    Column("filter_fpp", "fpp now", right=True, rare=lambda row: row["filter_fpp"] is None, sinks=True),
+    Column("together", "a stripe", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
+    Column("row_group_fpp", "fpp of each", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
+    Column("engines", "asked by", text=_engines, folds=True, sinks=True),
+    Column("reason", "why", below=True),
+)
+
+
+@command(
+    "advise",
+    example=(
+        "parquet-bloom advise lake/\nparquet-bloom advise lake/ --column user.id --column trace --sample 8 --fpp 0.001"
+    ),
+    exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
+)
+@column_option("Look at this column only: a dotted path, a group standing for all columns in it. Repeatable.")
+@click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help=f"Read the values of N row groups, spread over all files, for surer advice; {SAMPLE} is a good number.",
+)
+@click.option(
+    "--fpp",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="False-positive probability that is reckoned with; in ORC files that of a stripe.",
+)
+def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sample: int, fpp: float) -> int:
+    r"""Say which columns deserve filters, and why: for queries of the form column = value.
+
+    Without --sample this is told from footers alone, and from the headers of dictionaries in a few files; what these
+    leave open is said to be open. A row a column, the best first, then the command that embeds what is advised. Into
+    ORC files nothing can be embedded: for them it is told how to write them anew. A reader that takes stripes whole
+    asks the filters of all row groups in them, so these need a smaller fpp each.
+
+    \b
+    distinct  share of a row group's values that are distinct
+    in dict.  row groups whose values are all in a dictionary
+    in range  row groups that min and max leave to be read: few of a sorted
+              column, all of a random one
+    size      of all filters, against the files; at most, if distinct is ?
+    skips     row groups that min, max and a filter skip, for a value that
+              occurs, and (absent) for one that does not
+    fpp now   of the filters that are there; of ORC files alone, as are
+    a stripe     the most row groups in one, and
+    fpp of each  what filters are to be made for, that a stripe has --fpp
+    asked by  which of DuckDB, DataFusion, ClickHouse and Spark ask such a
+              column's filters themselves
+    """
+    files = find_files(paths, output)
+    question, options = ask(
+        [file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem, look=survey
+    )
+
+    def look(file: Found, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
+        progress(0, 1)
+        return file.path, question(file.path), None
+
+    with output.rows("columns", COLUMNS) as rows:
+        with working(output, "look at files", files, look, _FILES_AT_ONCE * processors()) as surveys:
+            report = conclude(paths, question, options.fpp, surveys)
+        for advice in sorted(report.columns, key=lambda advice: _ORDER.index(advice.verdict)):
+            rows.add(_row(advice, report))
+        rows.facts |= {"fpp": fpp, "totals": _totals(report)}
+        rows.facts |= {"embed_command": report.command, "sample_command": report.open_question}
+        rows.facts |= {"orc_options": report.orc_options}
+    if output.format == "table":
+        _say_commands(report)
+    output.summary(_summary(report))
+    return output.exit_code()
+
+
+def _row(advice: ColumnAdvice, report: AdviceReport) -> dict[str, Any]:
+    row: dict[str, Any] = {column.key: getattr(advice, column.key, None) for column in COLUMNS}
+    shares = {each: advice.share(each, report.num_bytes) for each in advice.sizes}
+    return row | {
+        "engines": list(advice.engines),
+        "filter_share": shares.get(report.fpp),
+        "sizes": {f"{each:g}": num_bytes for each, num_bytes in advice.sizes.items()},
+        "shares": {f"{each:g}": share for each, share in shares.items() if share is not None},
+    }
+
+
+def _totals(report: AdviceReport) -> dict[str, int]:
+    return {
+        "files": report.files,
+        "row_groups": report.row_groups,
+        "rows": report.rows,
+        "num_bytes": report.num_bytes,
+        "sampled_files": report.sampled,
+    }
+
+
+def _say_commands(report: AdviceReport) -> None:
+    """The commands to go on with, on stdout: they are what was asked for."""
+    said = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
+    if report.orc_calls:
+        spark, pyarrow = report.orc_calls
+        said += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
+    lines = [f"{head}\n    {printable(command)}\n" for head, command in said if command]
+    if lines:
+        write_text("\n" + "".join(lines))
+
+
+def _summary(report: AdviceReport) -> str:
+    many = (counted(report.files, "file"), counted(report.row_groups, "row group"), counted(report.rows, "row"))
+    read = f"values of {counted(report.sampled, 'file')} read" if report.sampled else "no values read"
+    return f"{', '.join(many)}, {report.num_bytes:,} bytes; {read}"

@@ -1,0 +1,124 @@
+"""`parquet-bloom embed`: filters for files that exist, in place or to another place, or as a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import click
+
+from ...errors import ParquetBloomError
+from ...file.write.embed import EmbedReport
+from ...file.write.embed import embed as embed_file
+from ...file.write.options import FilterOptions, parse_columns
+from ...util.threads import processors
+from ..options.common import column_option, command, jobs_option, require_target, target_options
+from ..output.output import Output
+from ..output.table import Column
+from ..run.parallel import Progress
+from ..run.rewrite import Rewriting
+
+EMBED = Rewriting(
+    "embed",
+    "embedded",
+    bytes="bytes_added",
+    grows=True,
+    columns=(
+        Column("row_group", "row group", right=True),
+        Column("column", "column", folds=True),
+        Column("ndv", "ndv", right=True),
+        Column("num_bytes", "bytes", right=True),
+        Column("fpp", "fpp", right=True),
+    ),
+    row_of=asdict,
+)
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+@command(
+    "embed",
+    example=(
+        "parquet-bloom embed lake/ --column user.id --column trace=0.001 --dry-run\n"
+        "parquet-bloom embed lake/ --column user.id --column trace=0.001 -o filtered/\n"
+        "parquet-bloom embed a.parquet --column user.id --in-place"
+    ),
+    exit_codes="0 done, or there was nothing to add; 2 error, of whichever file: the others were done.",
+)
+@column_option(
+    "A column that gets filters, as a dotted path; NAME=FPP gives it an fpp of its own. Repeatable. "
+    "(A name that ends in = and a number needs =FPP behind it.)",
+    required=True,
+)
+@click.option(
+    "--fpp",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="False-positive probability: the share of absent keys that a filter may let pass.",
+)
+@target_options("the filters that would be written")
+@click.option("--replace", is_flag=True, help="Build filters anew where there are some; else those stay.")
+@click.option(
+    "--keep-footer",
+    is_flag=True,
+    help="Leave the old footer in the file, unused, so that Spark's queries that have listed it already do not fail.",
+)
+@click.option(
+    "--exact-size",
+    is_flag=True,
+    help="Size filters to the smallest multiple of 32 bytes instead of a power of two; not every reader accepts that.",
+)
+@jobs_option
+def embed(
+    output: Output,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    fpp: float,
+    target: str | None,
+    in_place: bool,
+    dry_run: bool,
+    replace: bool,
+    keep_footer: bool,
+    exact_size: bool,
+    jobs: int,
+) -> int:
+    """Embed Bloom filters into Parquet files.
+
+    Filters are sized from the data; pages and all other metadata stay byte for byte. -o or --in-place is needed, but
+    for --dry-run. A file is the old one or the new one, whole, whatever happens.
+    """
+    require_target(target, in_place, dry_run)
+    asked = columns_of(columns)
+    parse_columns(asked, FilterOptions(fpp, None, not exact_size))  # what is wrong with them is said once
+
+    def embed_one(path: str, place: str | None, progress: Progress) -> EmbedReport:
+        return embed_file(
+            path,
+            asked,
+            fpp=fpp,
+            power_of_two=not exact_size,
+            output=place,
+            replace=replace,
+            keep_footer=keep_footer,
+            dry_run=dry_run,
+            filesystem=output.filesystem,
+            progress=progress,
+            threads=max(1, processors() // jobs),
+        )
+
+    return EMBED.run(output, paths, target, dry_run, jobs, embed_one)
+
+
+def columns_of(arguments: tuple[str, ...]) -> Mapping[str, float | None]:
+    """`["user.id", "trace=0.001"]` as {"user.id": None, "trace": 0.001}."""
+    columns: dict[str, float | None] = {}
+    for argument in arguments:
+        name, equals, number = argument.rpartition("=")
+        own = bool(equals and name and _NUMBER.fullmatch(number))
+        column = name if own else argument
+        if column in columns:
+            raise ParquetBloomError("the column is named twice", column=column)
+        columns[column] = float(number) if own else None
+    return columns

@@ -1,0 +1,165 @@
+"""`parquet-bloom show`: the filters as they are, broken ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.bloom.variants import FINAL_NAME
+from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError
+from ...file.columns import find_leaves
+from ...file.reader import BloomFile, ChunkFilter
+from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
+from ..options.common import column_option, command, variant_option
+from ..options.paths import find_files
+from ..output import orc_rows
+from ..output.output import Output
+from ..output.table import PROBLEM, Column, counted
+
+if TYPE_CHECKING:
+    from ...orc import OrcFile
+
+
+def _known(key: str, names: dict[int, str]) -> Any:
+    return lambda row: row[key] in (None, *names.values())
+
+
+def _of_orc(row: Any) -> bool:
+    return row["stripe"] is not None
+
+
+COLUMNS = (
+    Column("file", "file", folds=True),
+    Column("row_group", "row group", right=True),
+    orc_rows.STRIPE,
+    Column("column", "column", folds=True),
+    Column("type", "type", folds=True),
+    orc_rows.STREAM,
+    Column("offset", "offset", right=True, rare=_of_orc),
+    Column("length", "length", right=True, rare=_of_orc),
+    Column("num_bytes", "bytes", right=True),
+    Column("algorithm", "algorithm", rare=_of_orc, usual=_known("algorithm", ALGORITHMS), folds=True),
+    Column("hash", "hash", rare=_of_orc, usual=_known("hash", HASHES), folds=True),
+    Column("compression", "compression", rare=_of_orc, usual=_known("compression", COMPRESSIONS), folds=True),
+    Column("variant", "variant", rare=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
+    Column("num_blocks", "blocks", right=True, rare=_of_orc),
+    orc_rows.FUNCTIONS,
+    Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
+    Column("fpp", "fpp", right=True),
+    Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
+    orc_rows.DOUBT,
+    PROBLEM,
+)
+
+
+@command(
+    "show",
+    example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
+    exit_codes="0 shown (a broken filter is a row that says what is broken), 2 error.",
+)
+@column_option(
+    "Show the filters of this column only: a dotted path, a group standing for all columns in it. Repeatable."
+)
+@click.option(
+    "--row-group",
+    "row_groups",
+    metavar="N",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Show the filters of this row group of each file only, counted from 0, in ORC files through all stripes. "
+    "Repeatable.",
+)
+@variant_option
+def show(
+    output: Output,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    row_groups: tuple[int, ...],
+    variant: str | None,
+) -> int:
+    """Show the filters of Parquet and ORC files, a row each: place, header, size, fill, false-positive probability.
+
+    fpp and ndv (distinct values) are estimated from the bits that are set. A file is what it holds, whatever its name.
+    Row groups of ORC files are numbered through all stripes; filters that other writers' faults make useless are said
+    to be so.
+    """
+    files = find_files(paths, output)
+    missing = set(columns)
+    highest = -1
+    totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
+    with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
+        for file in bar.over(files):
+            with (
+                output.going_on(),
+                output.step("read filters"),
+                orc_rows.opened(file.path, output.filesystem, variant) as opened,
+            ):
+                totals["files"] += 1
+                highest = max(highest, len(opened.row_groups) - 1)
+                for row in _rows(opened, columns, row_groups, missing):
+                    totals["filters"] += 1
+                    totals["broken"] += row["problem"] is not None
+                    totals["doubtful"] += row["doubt"] is not None
+                    totals["num_bytes"] += 0 if row["problem"] else row["num_bytes"]
+                    rows.add(row)
+        if totals["files"]:
+            _complain(output, sorted(missing), [number for number in row_groups if number > highest], totals["files"])
+        rows.facts["totals"] = totals
+    output.summary(
+        f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
+        + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
+        + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
+    )
+    return output.exit_code()
+
+
+def _rows(
+    file: BloomFile | OrcFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
+) -> Iterator[dict[str, Any]]:
+    if not isinstance(file, BloomFile):
+        yield from orc_rows.rows_of(file, columns, row_groups, missing, [column.key for column in COLUMNS])
+        return
+    leaves = file.leaves
+    if columns:
+        found = {name: find_leaves(leaves, name) for name in columns}
+        missing.difference_update(name for name in columns if found[name])
+        wanted = {leaf.index for name in columns for leaf in found[name]}
+        leaves = [leaf for leaf in leaves if leaf.index in wanted]
+    for row_group in file.row_groups:
+        if not row_groups or row_group in row_groups:
+            for leaf in leaves:
+                try:
+                    chunk = file.chunk(row_group, leaf)
+                except EncryptedFileError:  # with all of its metadata: no place of a filter can be seen
+                    if columns:
+                        raise
+                    continue
+                if chunk is not None:
+                    yield _row(file, chunk)
+
+
+def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
+    row |= {"file": file.path, "row_group": chunk.row_group, "column": chunk.column, "type": str(chunk.column_type)}
+    row |= {"offset": chunk.offset, "length": chunk.length}
+    try:
+        header = chunk.header
+        row |= {"num_bytes": header.num_bytes, "num_blocks": max(0, chunk.num_blocks)}
+        row |= {"algorithm": header.algorithm, "hash": header.hash, "compression": header.compression}
+        if not chunk.header_problem:
+            row |= {"variant": chunk.variant.name, "hash": hash_name(header, chunk.variant)}
+        row |= {"fill": chunk.fill, "fpp": chunk.fpp, "ndv_estimate": chunk.ndv_estimate}
+    except ParquetBloomError as error:
+        row["problem"] = error.problem
+    return row
+
+
+def _complain(output: Output, columns: list[str], row_groups: list[int], files: int) -> None:
+    """Say which of the options found nothing anywhere: most likely they were mistyped."""
+    where = "the file" if files == 1 else f"any of {files:,} files"
+    for name in columns:
+        output.fail(UnknownColumnError(f"no such column in {where}", column=name))
+    for number in row_groups:
+        output.fail(UnknownColumnError(f"no row group {number} in {where}"))

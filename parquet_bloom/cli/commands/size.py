@@ -1,0 +1,72 @@
+"""`parquet-bloom size`: how many bytes a filter takes, for its number of values and its false-positive probability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...core.bloom.sizing import MAX_BYTES, fpp_for, size_for
+from ..options.common import command, whole_number
+from ..output.output import Output
+from ..output.table import Column
+
+FPPS = (0.1, 0.05, 0.01, 0.001, 0.0001)
+_OTHERS = (0.1, 0.5, 2, 10)  # times the number of values asked for
+
+COLUMNS = (
+    Column("asked", "", text=lambda value: ">" if value else ""),
+    Column("ndv", "ndv", right=True, text=lambda value: f"{value:,}"),
+    Column("fpp", "fpp", right=True, text=lambda value: f"{value:g}"),
+    Column("num_bytes", "power of two", right=True, text=lambda value: f"{value:,}"),
+    Column("real_fpp", "its real fpp", right=True),
+    Column("exact_bytes", "exact", right=True, text=lambda value: f"{value:,}"),
+    Column("bits_per_value", "bits a value", right=True, text=lambda value: "-" if value is None else f"{value:.1f}"),
+)
+
+
+@command(
+    "size",
+    example="parquet-bloom size --ndv 1e6 --fpp 0.01",
+    exit_codes="0 shown, 2 error.",
+    paths=False,
+)
+@click.option(
+    "--ndv", metavar="N", required=True, callback=whole_number, help="Distinct values in the filter, such as 1e6."
+)
+@click.option(
+    "--fpp",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.01,
+    show_default=True,
+    help="False-positive probability: the share of absent keys that the filter may let pass.",
+)
+def size(output: Output, ndv: int, fpp: float) -> int:
+    """Say how many bytes a filter takes, by the exact model, and show others around it.
+
+    "power of two" is what embed writes, and its real fpp is better than the one asked for; "exact", which takes
+    --exact-size, is the smallest multiple of 32 bytes that will do. Readers accept 128 MiB at most: of filters that
+    would be larger the real fpp is worse.
+    """
+    asked = [(ndv, each) for each in sorted({*FPPS, fpp}, reverse=True)]
+    asked += [(number, fpp) for number in sorted({round(ndv * times) for times in _OTHERS} - {0, ndv})]
+    with output.step("reckon"), output.rows("sizes", COLUMNS) as rows:
+        for number, each in asked:
+            rows.add(_row(number, each) | {"asked": (number, each) == (ndv, fpp)})
+        rows.facts |= {"ndv": ndv, "fpp": fpp}
+    num_bytes = size_for(ndv, fpp)
+    if num_bytes == MAX_BYTES and fpp_for(ndv, num_bytes) > fpp:
+        output.summary(f"no filter is that large; with {MAX_BYTES:,} bytes the fpp is {fpp_for(ndv, num_bytes):.3g}")
+    return output.exit_code()
+
+
+def _row(ndv: int, fpp: float) -> dict[str, Any]:
+    num_bytes, exact = size_for(ndv, fpp), size_for(ndv, fpp, power_of_two=False)
+    return {
+        "ndv": ndv,
+        "fpp": fpp,
+        "num_bytes": num_bytes,
+        "real_fpp": fpp_for(ndv, num_bytes),
+        "exact_bytes": exact,
+        "bits_per_value": exact * 8 / ndv if ndv else None,
+    }

@@ -1,0 +1,101 @@
+"""`parquet-bloom spark-archive`: one archive from which Spark's executors have the package and what it needs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import click
+
+from ...errors import ParquetBloomError
+from ..options.common import command
+from ..output.output import Output, write_text
+from ..output.table import Column, counted
+
+COLUMNS = (
+    Column("name", "distribution"),
+    Column("version", "version"),
+    Column("files", "files", right=True),
+    Column("bytes", "bytes", right=True),
+    Column("missing", "missing files", right=True, usual=lambda row: row["missing"] == 0),
+)
+
+
+@command(
+    "spark-archive",
+    example=(
+        "parquet-bloom spark-archive -o env.tar.gz\n"
+        "parquet-bloom spark-archive -o env.tar.gz --without pyarrow --without numpy"
+    ),
+    exit_codes="0 the archive is written; 2 error: there is none, or the one that was there.",
+    paths=False,
+)
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="PATH",
+    required=True,
+    help="Write the archive here: a path or URL that ends in .tar.gz, .tgz or .tar.",
+)
+@click.option(
+    "--without",
+    metavar="NAME",
+    multiple=True,
+    help="Leave out a distribution that executors have, and what only it needs. Repeatable.",
+)
+@click.option(
+    "--extra",
+    "extras",
+    metavar="NAME",
+    multiple=True,
+    help="Pack what an extra of this package needs, too, such as s3. Repeatable.",
+)
+def spark_archive(output: Output, target: str, without: tuple[str, ...], extras: tuple[str, ...]) -> int:
+    """Pack this package and what it needs for Spark's executors, and show the settings that use the archive.
+
+    Executors unpack it into their working folder, which PYTHONPATH leads to. They need the version of Python that packs
+    it, the same platform, and the same C library or a newer one; a file in the archive says which those are. pyspark is
+    not packed. What is packed goes before what executors have installed.
+    """
+    try:
+        from ...spark.archive.build import MANIFEST, write_archive
+    except ImportError as error:
+        raise ParquetBloomError(f"it needs the extra 'spark': {error}") from error
+
+    with output.step("pack"), output.progress(0) as bar:
+        report = write_archive(target, extras=extras, without=without, filesystem=output.filesystem, progress=bar.of)
+    with output.rows("distributions", COLUMNS) as rows:
+        made_for = report.made_for
+        rows.facts |= {"output": report.path, "num_bytes": report.num_bytes, "unpacked_bytes": report.unpacked_bytes}
+        rows.facts |= {"made_for": made_for, "settings": report.settings}
+        for one in report.distributions:
+            row = {"name": one.name, "version": one.version, "files": len(one.files), "bytes": one.num_bytes}
+            rows.add(row | {"missing": one.missing})
+    if output.format == "table":
+        write_text(_how_to_use(report.settings))
+    output.summary(
+        f"{report.path}: {counted(report.num_bytes, 'byte')}, unpacked {report.unpacked_bytes:,}; for Python "
+        f"{made_for['python']} on {made_for['platform']}, {made_for['libc'] or 'any C library'} ({MANIFEST})"
+    )
+    return output.exit_code()
+
+
+def _how_to_use(settings: dict[str, str]) -> str:
+    archives, *others = settings.items()
+    flags = [f"--archives {shlex.quote(archives[1])}"]
+    flags += [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in others]
+    calls = [f"    .config({json.dumps(key)}, {json.dumps(value)})" for key, value in settings.items()]
+    return "\n".join(
+        [
+            "",
+            "spark-submit " + " \\\n    ".join([*flags, "..."]),
+            "",
+            "spark = (",
+            "    SparkSession.builder",
+            *calls,
+            "    .getOrCreate()",
+            ")  # on YARN, spark.yarn.dist.archives instead of spark.archives",
+            "",
+        ]
+    )

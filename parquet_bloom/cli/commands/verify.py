@@ -1,0 +1,75 @@
+"""`parquet-bloom verify`: whether every filter is what it should be."""
+
+from __future__ import annotations
+
+import click
+
+from ...file.verify import ChunkVerdict, VerifyReport
+from ..options.common import column_option, command, jobs_option, variant_option
+from ..options.paths import Found, find_files
+from ..output.orc_rows import verify_any
+from ..output.output import BAD, GOOD, Output
+from ..output.table import PROBLEM, Column, counted
+from ..run.parallel import Progress, working
+
+COLUMNS = (
+    Column("file", "file", folds=True),
+    Column("row_group", "row group", right=True),
+    Column("column", "column", folds=True),
+    Column("ok", "filter", text=lambda value: "good" if value else "bad"),
+    Column("num_values", "values probed", right=True, usual=lambda row: row["num_values"] is None),
+    Column("num_missing", "denied", right=True, usual=lambda row: not row["num_missing"]),
+    Column("note", "note", usual=lambda row: row["note"] is None, folds=True),
+    PROBLEM,
+)
+
+
+@command(
+    "verify",
+    example="parquet-bloom verify lake/ --data",
+    exit_codes="0 every filter is good, 1 a filter is bad, 2 error: a file or its footer cannot be read.",
+)
+@click.option("--data", is_flag=True, help="Read the columns too, and probe every value: a filter must not deny one.")
+@column_option("Check the filters of this column only, a dotted path. Repeatable.")
+@variant_option
+@jobs_option
+def verify(
+    output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...], variant: str | None, jobs: int
+) -> int:
+    """Check the filters of Parquet and ORC files: their places, headers, sizes, and with --data their answers.
+
+    Filters of ORC files that no reader may ask, for faults of their writers, are told as such: they are no harm to who
+    knows. Row groups of ORC files are numbered through all stripes.
+    """
+    files = find_files(paths, output)
+    totals = {"files": 0, "filters": 0, "bad": 0}
+
+    def verify_one(file: Found, progress: Progress) -> VerifyReport:
+        return verify_any(file.path, data, columns or None, output.filesystem, progress, variant)
+
+    with output.rows("filters", COLUMNS) as rows:
+        rows.facts["totals"] = totals
+        with working(output, "verify", files, verify_one, jobs) as reports:
+            for report in reports:
+                totals["files"] += 1
+                totals["filters"] += len(report.chunks)
+                totals["bad"] += len(report.problems)
+                for chunk in report.chunks:
+                    rows.add(_row(chunk))
+                output.detail(str(report))
+    found = f"{totals['bad'] or 'none'} of them bad"
+    output.summary(f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {found}")
+    return output.exit_code(BAD if totals["bad"] else GOOD)
+
+
+def _row(chunk: ChunkVerdict) -> dict[str, object]:
+    return {
+        "file": chunk.path,
+        "row_group": chunk.row_group,
+        "column": chunk.column,
+        "ok": chunk.problem is None,
+        "num_values": chunk.num_values,
+        "num_missing": None if chunk.num_values is None else chunk.num_missing,
+        "note": chunk.note,
+        "problem": chunk.problem,
+    }

@@ -1,0 +1,250 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""An exact set of 64-bit hashes, which a filter's size is taken from."""
+
+import os
+
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from .buckets cimport (
+    Buckets, bucket_at, bucket_of, deal_anew, deal_out, forget, free_buckets, is_lopsided, make_buckets, num_buckets,
+    num_hashes, settle
+)
+
+from ..dispatch import kernels
+from ..keys import Keys
+
+cdef extern from "memory.h" nogil:
+    void* allocate "pb_allocate"(size_t num_bytes)
+    void release "pb_release"(void* memory, size_t num_bytes)
+
+cdef enum:
+    LEAST_ROOM = 1 << 10  # hashes
+    FIRST_ROOM = 1 << 17  # hashes that room is made for at first: 1.1 MiB stay in near caches
+    MOST_ROOM = 1 << 22   # hashes that room is made for in advance: 34 MiB
+    SIFTED = 1 << 10      # hashes looked at in one go
+    RECENT_BITS = 15      # log2 of the number of hashes remembered: 256 KiB
+    MAP_BITS = 32         # of a map, for each hash in it
+    MAP_MOST_BITS = 23    # log2: 1 MiB
+    PIECE = 1 << 13       # hashes, or some more, that a filter is filled with at once
+
+# What mixes hashes that lie unevenly. Nobody who makes up keys can know it and pick those that crowd one bucket.
+cdef uint64_t FACTOR = int.from_bytes(os.urandom(8), "little") | 1
+cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # spreads what shares its upper bits
+
+
+cdef inline uint64_t recent_slot(uint64_t h) noexcept nogil:
+    return (h * FACTOR) >> (64 - RECENT_BITS)
+
+
+cdef class HashSet:
+    """Distinct hashes. They are first only dealt out to buckets by their upper bits; the repetitions in a bucket are
+    taken out when it is full, and when the number of hashes is asked for. Either needs the near caches alone, as one
+    table of all hashes would not.
+
+    Buckets stand in the order of a filter's blocks, so that filling a filter from them walks through its memory once.
+    Hashes that share their upper bits (of keys made up for it, or of rows in the order of their hashes) would all fall
+    into a few buckets; when that is seen, the order is given up.
+
+    Memory: 8 to 64 bytes a distinct hash, and 2.5 MiB. Once more than a quarter of that is used, 9 bytes for each hash
+    that is expected (34 MiB at most) are taken at once. It is kept until the set itself goes: new pages cost more time
+    than the counting.
+
+    Parameters
+    ----------
+    expected : how many hashes may come, repetitions included, if that is known.
+    """
+
+    cdef Buckets buckets
+    cdef Buckets spare  # the small ones of the beginning while there are large ones, or the other way round
+    cdef uint64_t* recent  # the hashes that came last, each in its slot: most repetitions need not be dealt out
+    cdef uint64_t expected
+    cdef bint settled  # whether no bucket has repetitions
+
+    def __cinit__(self, uint64_t expected=0):
+        self.settled = True
+        self._expect(expected)
+        if not make_buckets(&self.buckets, min(self.expected, <uint64_t>FIRST_ROOM), 0):
+            raise MemoryError
+
+    def __dealloc__(self):
+        free_buckets(&self.buckets)
+        free_buckets(&self.spare)
+        if self.recent != NULL:
+            release(self.recent, <size_t>8 << RECENT_BITS)
+
+    @property
+    def at_most(self):
+        """How many hashes there may be; unlike len(), this looks for no repetitions."""
+        return num_hashes(&self.buckets)
+
+    cdef void _expect(self, uint64_t expected) noexcept nogil:
+        self.expected = max(<uint64_t>LEAST_ROOM, min(expected, <uint64_t>MOST_ROOM))
+
+    def clear(self, uint64_t expected=0):
+        """Forget all hashes, and keep the memory for the next ones; `expected` as for a new set."""
+        cdef Buckets large
+        if self.spare.hashes != NULL and self.spare.room < self.buckets.room:
+            large = self.buckets
+            self.buckets = self.spare  # few distinct values stay in the near caches
+            self.spare = large
+        forget(&self.buckets, 0)
+        if self.recent != NULL:
+            self._forget_recent()
+        self._expect(expected)
+        self.settled = True
+
+    def __len__(self):
+        self._settle()
+        return num_hashes(&self.buckets)
+
+    cdef bint _mix(self) noexcept nogil:
+        """Give up the order of the buckets. False if there is no memory."""
+        return deal_anew(&self.buckets, &self.spare, self.buckets.room, FACTOR, FACTOR)
+
+    cdef bint _make_room(self, size_t bucket) noexcept nogil:
+        """Make room in a full bucket. False if there is no memory."""
+        if not settle(&self.buckets, bucket):
+            return self._mix()
+        if 2 * self.buckets.counts[bucket] <= self.buckets.capacity:
+            return True
+        if self.buckets.room < self.expected:
+            return deal_anew(&self.buckets, &self.spare, self.expected, self.buckets.factor, FACTOR)
+        # One full bucket, and little in the others?
+        if is_lopsided(&self.buckets):
+            return self._mix()
+        return deal_anew(&self.buckets, &self.spare, 4 * self.buckets.room, self.buckets.factor, FACTOR)
+
+    def add(self, const uint64_t[::1] hashes not None):
+        """Add hashes, given as a uint64 array."""
+        cdef Py_ssize_t n = hashes.shape[0]
+        cdef Py_ssize_t start = 0
+        cdef Py_ssize_t count
+        cdef uint64_t other[SIFTED]
+        cdef bint enough = True
+        if n == 0:
+            return
+        self.settled = False
+        with nogil:
+            if n < SIFTED or not self._remember():
+                enough = self._deal(&hashes[0], n)
+            else:
+                while start < n and enough:
+                    count = self._sift(&hashes[start], min(n - start, <Py_ssize_t>SIFTED), other)
+                    enough = self._deal(other, count)
+                    start += SIFTED
+        if not enough:
+            raise MemoryError
+
+    cdef bint _remember(self) noexcept nogil:
+        """Make room for the hashes that came last. False if there is no memory."""
+        if self.recent == NULL:
+            self.recent = <uint64_t*>allocate(<size_t>8 << RECENT_BITS)
+            if self.recent != NULL:
+                self._forget_recent()
+        return self.recent != NULL
+
+    cdef void _forget_recent(self) noexcept nogil:
+        memset(self.recent, 0, <size_t>8 << RECENT_BITS)
+        # 0, which now fills all slots, is a hash of this one: here stands one of another slot.
+        self.recent[0] = 1
+        while recent_slot(self.recent[0]) == 0:
+            self.recent[0] += 1
+
+    cdef Py_ssize_t _sift(self, const uint64_t* hashes, Py_ssize_t n, uint64_t* other) noexcept nogil:
+        """Copy the hashes that are not among those that came last; returns how many there are."""
+        cdef Py_ssize_t kept = 0
+        cdef Py_ssize_t i
+        cdef uint64_t* slot
+        for i in range(n):
+            slot = self.recent + recent_slot(hashes[i])
+            other[kept] = hashes[i]
+            kept += slot[0] != hashes[i]
+            slot[0] = hashes[i]
+        return kept
+
+    cdef bint _deal(self, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
+        """Deal hashes out to the buckets. False if there is no memory."""
+        cdef Py_ssize_t done = 0
+        while True:
+            done += deal_out(&self.buckets, hashes + done, n - done)
+            if done == n:
+                return True
+            if not self._make_room(bucket_of(hashes[done], self.buckets.factor, self.buckets.bits)):
+                return False
+
+    cdef _settle(self):
+        """Take all repetitions out."""
+        cdef size_t bucket = 0
+        cdef bint enough = True
+        with nogil:
+            while not self.settled and enough:
+                self.settled = True
+                for bucket in range(num_buckets(&self.buckets)):
+                    if not settle(&self.buckets, bucket):
+                        self.settled = False
+                        enough = self._mix()
+                        break
+        if not enough:
+            raise MemoryError
+
+    cdef Py_ssize_t _copy(self, size_t* bucket, uint64_t* out, Py_ssize_t least) noexcept nogil:
+        """Copy whole buckets, from number `bucket` on, until there are at least so many hashes; returns how many."""
+        cdef Py_ssize_t copied = 0
+        while copied < least and bucket[0] < num_buckets(&self.buckets):
+            memcpy(out + copied, bucket_at(&self.buckets, bucket[0]), 8 * <size_t>self.buckets.counts[bucket[0]])
+            copied += self.buckets.counts[bucket[0]]
+            bucket[0] += 1
+        return copied
+
+    def count_with(self, const uint64_t[::1] others not None):
+        """How many distinct hashes there are in this set and among `others`, which are all different, together.
+
+        Of the others only those are looked up that may be in the set by one bit of a map; the set then holds these too.
+        """
+        cdef Py_ssize_t n = others.shape[0]
+        cdef Py_ssize_t num_maybe = 0
+        cdef Py_ssize_t i
+        cdef int shift = 64 - 6
+        cdef uint64_t place
+        cdef uint64_t* map_words
+        mine = self.to_array()
+        while shift > 64 - MAP_MOST_BITS and <uint64_t>1 << (64 - shift) < MAP_BITS * <uint64_t>len(mine):
+            shift -= 1
+        is_there = np.zeros(<size_t>1 << (64 - shift - 6), dtype=np.uint64)
+        maybe = np.empty(n + 1, dtype=np.uint64)
+        cdef uint64_t[::1] map_view = is_there
+        cdef uint64_t[::1] maybe_view = maybe
+        cdef const uint64_t[::1] mine_view = mine
+        map_words = &map_view[0]
+        with nogil:
+            for i in range(mine_view.shape[0]):
+                place = (mine_view[i] * SCATTER) >> shift
+                map_words[place >> 6] |= <uint64_t>1 << (place & 63)
+            for i in range(n):
+                place = (others[i] * SCATTER) >> shift
+                maybe_view[num_maybe] = others[i]
+                num_maybe += (map_words[place >> 6] >> (place & 63)) & 1
+        self.add(maybe[:num_maybe])
+        return n - num_maybe + len(self)
+
+    def fill(self, bitset not None):
+        """Insert every hash of the set into a filter's bitset."""
+        cdef size_t bucket = 0
+        cdef Py_ssize_t copied = 0
+        piece = np.empty(PIECE + self.buckets.capacity, dtype=np.uint64)
+        cdef uint64_t[::1] view = piece
+        while True:
+            copied = self._copy(&bucket, &view[0], PIECE)
+            kernels.insert_keys(bitset, Keys.hashed(piece[:copied]))  # of none too: it looks whether this is a bitset
+            if bucket == num_buckets(&self.buckets):
+                break
+
+    def to_array(self):
+        """The distinct hashes, as a uint64 array in no particular order."""
+        cdef size_t bucket = 0
+        out = np.empty(len(self) + 1, dtype=np.uint64)
+        cdef uint64_t[::1] view = out
+        return out[: self._copy(&bucket, &view[0], view.shape[0])]

@@ -1,0 +1,1 @@
+"""Decoders of encoded bytes: snappy blocks, and the lengths of strings in ORC."""

@@ -1,0 +1,433 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Rows of fingerprints (cuckoo.pyx) as bytes, and the search for some fingerprints in them."""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from .. import dispatch
+
+from .cuckoo cimport Layout, body_bytes, front_bytes
+from ..hash.xxh64 cimport hash_bytes
+
+cdef extern from "row_scan.h" nogil:
+    enum:
+        STRIPE_BYTES "PB_STRIPE_BYTES"
+    ctypedef struct RowSum "pb_row_sum":
+        uint64_t words[8]
+        uint64_t sums[8]
+    void add_stripes "pb_sum"(int wide, RowSum* state, const uint8_t* data, size_t num_stripes)
+    size_t next16 "pb_next16"(int wide, const uint8_t* data, size_t start, size_t count, uint16_t wanted)
+    size_t next8 "pb_next8"(int wide, const uint8_t* data, size_t start, size_t count, uint8_t wanted)
+
+cdef enum:
+    CHECKSUM_BYTES = 4
+    FEW = 4  # fingerprints that are searched for one by one; more by a table of all that there can be
+
+cdef int WIDE = dispatch.SIMD in ("avx2", "avx512")
+
+
+cdef uint32_t checksum(RowSum* state, uint64_t length, uint64_t row) noexcept nogil:
+    """Of sums over a whole row. A row that is read in place of another one is noticed, too."""
+    cdef uint64_t all_of_it[18]
+    memcpy(all_of_it, state, 128)
+    all_of_it[16], all_of_it[17] = length, row
+    return <uint32_t>hash_bytes(<const uint8_t*>all_of_it, 144)
+
+
+cdef void add_bytes(RowSum* state, const uint8_t* data, size_t num_bytes) noexcept nogil:
+    """Whole stripes, or all that is left."""
+    cdef uint8_t last[STRIPE_BYTES]
+    cdef size_t whole = num_bytes // STRIPE_BYTES
+    add_stripes(WIDE, state, data, whole)
+    if num_bytes % STRIPE_BYTES:
+        memset(last, 0, STRIPE_BYTES)
+        memcpy(last, data + whole * STRIPE_BYTES, num_bytes % STRIPE_BYTES)
+        add_stripes(WIDE, state, last, 1)
+
+
+cdef uint32_t checksum_of(const uint8_t* data, size_t length, uint64_t row) noexcept nogil:
+    cdef RowSum state
+    memset(&state, 0, sizeof(state))
+    add_bytes(&state, data, length)
+    return checksum(&state, length, row)
+
+
+cdef inline uint32_t item_at(const uint8_t* items, int item_bytes, size_t i) noexcept nogil:
+    return items[i] if item_bytes == 1 else (<const uint16_t*>items)[i] if item_bytes == 2 else (<const uint32_t*>items)[i]
+
+
+def pack(Layout layout not None, fingerprints not None, Py_ssize_t first_row):
+    """Rows as bytes.
+
+    Parameters
+    ----------
+    fingerprints : array of shape (rows, slots), of the layout's dtype.
+    first_row : the number of the first of them.
+
+    Returns
+    -------
+    uint8 array of shape (rows, bytes of a row).
+    """
+    items = np.ascontiguousarray(fingerprints, layout.dtype)
+    cdef Py_ssize_t num_rows = items.shape[0], num_slots = items.shape[1], r, i
+    cdef int bits = layout.fingerprint_bits, item_bytes = items.dtype.itemsize
+    cdef size_t body = body_bytes(bits, num_slots), front = front_bytes(bits, num_slots)
+    cdef uint32_t item, checked
+    out = np.zeros((num_rows, body + CHECKSUM_BYTES), np.uint8)
+    cdef uint8_t[:, ::1] rows = out
+    cdef const uint8_t[::1] flat = items.reshape(-1).view(np.uint8)
+    cdef const uint8_t* source
+    cdef uint8_t* row
+    with nogil:
+        for r in range(num_rows):
+            row = &rows[r, 0]
+            if num_slots:
+                source = &flat[r * num_slots * item_bytes]
+                if bits == 8 or bits == 16:
+                    memcpy(row, source, front)
+                else:
+                    for i in range(num_slots):
+                        item = item_at(source, item_bytes, i)
+                        if bits == 12:
+                            row[i] = <uint8_t>item
+                            row[front + <size_t>(i >> 1)] |= <uint8_t>((item >> 8) << (4 * (i & 1)))
+                        else:
+                            row[2 * i] = <uint8_t>item
+                            row[2 * i + 1] = <uint8_t>(item >> 8)
+                            row[front + i] = <uint8_t>(item >> 16)
+            checked = checksum_of(row, body, first_row + r)
+            memcpy(row + body, &checked, CHECKSUM_BYTES)
+    return out
+
+
+def unpack(Layout layout not None, data not None, Py_ssize_t num_slots, Py_ssize_t first_row):
+    """What `pack` made rows of, and which of them are not as they were written.
+
+    Parameters
+    ----------
+    data : uint8 array, whole rows.
+    num_slots : of a row.
+
+    Returns
+    -------
+    Array of shape (rows, slots); bool array of shape (rows): True for a damaged one.
+    """
+    cdef int bits = layout.fingerprint_bits, item_bytes = layout.dtype.itemsize
+    cdef size_t body = body_bytes(bits, num_slots), front = front_bytes(bits, num_slots)
+    cdef size_t row_bytes = body + CHECKSUM_BYTES
+    cdef const uint8_t[::1] view = data
+    if num_slots < 0 or view.shape[0] % row_bytes:
+        raise ValueError("these are no whole rows")
+    cdef Py_ssize_t num_rows = view.shape[0] // row_bytes, r, i
+    out = np.zeros((num_rows, num_slots), layout.dtype)
+    damaged = np.zeros(num_rows, np.bool_)
+    cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
+    cdef uint8_t[::1] bad = damaged.view(np.uint8)
+    cdef const uint8_t* row
+    cdef uint8_t* items
+    cdef uint32_t checked
+    with nogil:
+        for r in range(num_rows):
+            row = &view[r * row_bytes]
+            memcpy(&checked, row + body, CHECKSUM_BYTES)
+            bad[r] = checked != checksum_of(row, body, first_row + r)
+            if not num_slots:
+                continue
+            items = &flat[r * num_slots * item_bytes]
+            if bits == 8 or bits == 16:
+                memcpy(items, row, front)
+            elif bits == 12:
+                for i in range(num_slots):
+                    (<uint16_t*>items)[i] = row[i] | (<uint16_t>((row[front + <size_t>(i >> 1)] >> (4 * (i & 1))) & 15) << 8)
+            else:
+                for i in range(num_slots):
+                    (<uint32_t*>items)[i] = row[2 * i] | (<uint32_t>row[2 * i + 1] << 8) | (<uint32_t>row[front + i] << 16)
+    return out, damaged
+
+
+cdef struct Search:
+    int bits
+    size_t num_slots, front, body   # front: bytes of the first plane
+    const uint32_t* wanted          # ascending, each once
+    Py_ssize_t num_wanted
+    uint16_t* lows                  # what to look for in the first plane
+    Py_ssize_t num_lows
+    uint8_t* is_low                 # for each value of the first plane whether it is wanted; NULL where they are few
+    size_t position                 # bytes seen
+    RowSum sum
+    uint32_t stored                 # the checksum at the row's end
+    int64_t* slots                  # found in the first plane
+    uint32_t* values                # what is known of the fingerprint there
+    size_t count, room
+
+
+cdef void end_search(Search* search) noexcept nogil:
+    free(search.lows)
+    free(search.is_low)
+    free(search.slots)
+    free(search.values)
+    memset(search, 0, sizeof(Search))
+
+
+cdef bint begin_search(
+    Search* search, int bits, size_t num_slots, const uint32_t* wanted, Py_ssize_t num_wanted
+) noexcept nogil:
+    """False if there is no memory. What a search before this one has allocated is used again."""
+    cdef uint32_t mask = 0xFF if bits <= 12 else 0xFFFF
+    cdef Py_ssize_t i, k
+    search.bits, search.num_slots = bits, num_slots
+    search.front, search.body = front_bytes(bits, num_slots), body_bytes(bits, num_slots)
+    search.wanted, search.num_wanted = wanted, num_wanted
+    search.position = search.count = search.stored = 0
+    search.num_lows = 0
+    memset(&search.sum, 0, sizeof(RowSum))
+    free(search.is_low)
+    search.is_low = NULL
+    if num_wanted > FEW:
+        search.is_low = <uint8_t*>calloc(<size_t>mask + 1, 1)
+        if search.is_low == NULL:
+            return False
+        for i in range(num_wanted):
+            search.is_low[wanted[i] & mask] = 1
+        return True
+    if search.lows == NULL:
+        search.lows = <uint16_t*>malloc(2 * FEW)
+        if search.lows == NULL:
+            return False
+    for i in range(num_wanted):
+        for k in range(search.num_lows):
+            if search.lows[k] == wanted[i] & mask:
+                break
+        else:
+            search.lows[search.num_lows] = <uint16_t>(wanted[i] & mask)
+            search.num_lows += 1
+    return True
+
+
+cdef bint note(Search* search, size_t slot, uint32_t value) noexcept nogil:
+    """False if there is no memory."""
+    cdef size_t room
+    cdef void* memory
+    if search.count == search.room:
+        room = max(<size_t>256, 2 * search.room)
+        memory = realloc(search.slots, 8 * room)
+        if memory == NULL:
+            return False
+        search.slots = <int64_t*>memory
+        memory = realloc(search.values, 4 * room)
+        if memory == NULL:
+            return False
+        search.values, search.room = <uint32_t*>memory, room
+    search.slots[search.count], search.values[search.count] = <int64_t>slot, value
+    search.count += 1
+    return True
+
+
+cdef bint look_in_front(Search* search, const uint8_t* data, size_t first, size_t count) noexcept nogil:
+    """Look through items of the first plane, from number `first` on. False if there is no memory."""
+    cdef bint short_items = search.bits <= 12
+    cdef Py_ssize_t k
+    cdef size_t i
+    cdef uint16_t item
+    if search.is_low != NULL:
+        for i in range(count):
+            if short_items:
+                item = data[i]
+            else:
+                memcpy(&item, data + 2 * i, 2)
+            if search.is_low[item] and not note(search, first + i, item):
+                return False
+        return True
+    for k in range(search.num_lows):
+        item = search.lows[k]
+        i = 0
+        while True:
+            i = next8(WIDE, data, i, count, <uint8_t>item) if short_items else next16(WIDE, data, i, count, item)
+            if i >= count:
+                break
+            if not note(search, first + i, item):
+                return False
+            i += 1
+    return True
+
+
+cdef void look_behind(Search* search, const uint8_t* data, size_t start, size_t end) noexcept nogil:
+    """Complete what was found by the bytes start..end of the second plane, the first of which is at `data`."""
+    cdef size_t i, place
+    for i in range(search.count):
+        place = <size_t>search.slots[i] >> 1 if search.bits == 12 else <size_t>search.slots[i]
+        if start <= place < end:
+            if search.bits == 12:
+                search.values[i] |= <uint32_t>((data[place - start] >> (4 * (search.slots[i] & 1))) & 15) << 8
+            else:
+                search.values[i] |= <uint32_t>data[place - start] << 16
+
+
+cdef bint feed(Search* search, const uint8_t* data, size_t num_bytes) noexcept nogil:
+    """The next bytes of the row: whole stripes, unless they are the last ones. False if there is no memory."""
+    cdef size_t start = search.position, end = search.position + num_bytes, front, i
+    cdef size_t item_bytes = 1 if search.bits <= 12 else 2
+    if start < search.body:
+        add_bytes(&search.sum, data, min(end, search.body) - start)
+        if start < search.front:
+            front = min(end, search.front)
+            if not look_in_front(search, data, start // item_bytes, (front - start) // item_bytes):
+                return False
+        front = max(start, search.front)
+        if front < min(end, search.body):
+            look_behind(search, data + (front - start), front - search.front, min(end, search.body) - search.front)
+    for i in range(max(start, search.body), min(end, search.body + CHECKSUM_BYTES)):
+        search.stored |= <uint32_t>data[i - start] << (8 * (i - search.body))
+    search.position = end
+    return True
+
+
+cdef bint is_whole(Search* search, uint64_t row) noexcept nogil:
+    if search.position != search.body + CHECKSUM_BYTES:
+        return False
+    return search.stored == checksum(&search.sum, search.body, row)
+
+
+cdef Py_ssize_t which(const Search* search, uint32_t value) noexcept nogil:
+    """Which fingerprint it is; -1 if none that is wanted."""
+    cdef Py_ssize_t low = 0, high = search.num_wanted, middle
+    while low < high:
+        middle = (low + high) // 2
+        if search.wanted[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < search.num_wanted and search.wanted[low] == value else -1
+
+
+cdef size_t keep_wanted(Search* search) noexcept nogil:
+    """Keep of what was found what is wanted, its value replaced by its number."""
+    cdef size_t i, kept = 0
+    cdef Py_ssize_t number
+    for i in range(search.count):
+        number = which(search, search.values[i])
+        if number >= 0:
+            search.slots[kept], search.values[kept] = search.slots[i], <uint32_t>number
+            kept += 1
+    search.count = kept
+    return kept
+
+
+cdef tuple found(Search* search):
+    slots, numbers = np.empty(search.count, np.int64), np.empty(search.count, np.uint32)
+    cdef int64_t[::1] slots_view = slots
+    cdef uint32_t[::1] numbers_view = numbers
+    if search.count:
+        memcpy(&slots_view[0], search.slots, 8 * search.count)
+        memcpy(&numbers_view[0], search.values, 4 * search.count)
+    return slots, numbers
+
+
+cdef class RowScan:
+    """Looks for fingerprints in one row, which comes piece by piece.
+
+    Parameters
+    ----------
+    num_slots : of the row.
+    fingerprints : uint32, ascending, each once.
+    """
+
+    cdef Search search
+    cdef const uint32_t[::1] wanted
+
+    def __init__(self, Layout layout not None, Py_ssize_t num_slots, const uint32_t[::1] fingerprints not None):
+        if num_slots < 0:
+            raise ValueError("there are no negative numbers of slots")
+        self.wanted = fingerprints
+        cdef const uint32_t* first = &fingerprints[0] if fingerprints.shape[0] else NULL
+        if not begin_search(&self.search, layout.fingerprint_bits, num_slots, first, fingerprints.shape[0]):
+            raise MemoryError
+
+    def __dealloc__(self):
+        end_search(&self.search)
+
+    def feed(self, const uint8_t[::1] data not None):
+        """The next bytes of the row: a multiple of 64, unless they are the last ones."""
+        cdef Py_ssize_t n = data.shape[0]
+        cdef bint enough = True
+        if self.search.position % STRIPE_BYTES:
+            raise ValueError("the piece before was no multiple of 64 bytes")
+        if n:
+            with nogil:
+                enough = feed(&self.search, &data[0], n)
+        if not enough:
+            raise MemoryError
+
+    def finish(self, uint64_t row):
+        """Slots (int64) and which fingerprint each holds (uint32); None if it is not row number `row` as it was written."""
+        if not is_whole(&self.search, row):
+            return None
+        with nogil:
+            keep_wanted(&self.search)
+        return found(&self.search)
+
+
+def scan_rows(
+    Layout layout not None,
+    Py_ssize_t num_slots,
+    const uint8_t[::1] data not None,
+    const int64_t[::1] rows not None,
+    const int64_t[::1] first_wanted not None,
+    const uint32_t[::1] fingerprints not None,
+):
+    """Look for fingerprints in many rows that stand one behind the other.
+
+    Parameters
+    ----------
+    num_slots : of a row.
+    data : the rows' bytes.
+    rows : the number of each row.
+    first_wanted : in row i those from first_wanted[i] to first_wanted[i + 1] are looked for.
+    fingerprints : ascending within a row, each once.
+
+    Returns
+    -------
+    slots (int64), which of `fingerprints` each holds (uint32), and which rows are damaged (bool, one a row); nothing is
+    found in a damaged row.
+    """
+    cdef Py_ssize_t n = rows.shape[0], i
+    cdef size_t row_bytes, k
+    cdef Search search
+    cdef bint enough = True
+    if num_slots < 0 or first_wanted.shape[0] != n + 1 or (n and first_wanted[0] < 0):
+        raise ValueError("each row needs its fingerprints")
+    for i in range(n):
+        if first_wanted[i] > first_wanted[i + 1]:
+            raise ValueError("each row needs its fingerprints")
+    row_bytes = layout.row_bytes(num_slots)
+    if <size_t>data.shape[0] != row_bytes * n or (n and first_wanted[n] > fingerprints.shape[0]):
+        raise ValueError("each row needs its bytes and fingerprints")
+    damaged = np.zeros(n, np.bool_)
+    cdef uint8_t[::1] bad = damaged.view(np.uint8)
+    pieces = []
+    memset(&search, 0, sizeof(search))
+    try:
+        for i in range(n):
+            with nogil:
+                enough = begin_search(
+                    &search, layout.fingerprint_bits, num_slots, &fingerprints[0] + first_wanted[i],
+                    first_wanted[i + 1] - first_wanted[i],
+                ) and feed(&search, &data[i * row_bytes], row_bytes)
+                bad[i] = not is_whole(&search, rows[i])
+                if bad[i]:
+                    search.count = 0
+                keep_wanted(&search)
+            if not enough:
+                raise MemoryError
+            if search.count:
+                slots, numbers = found(&search)
+                numbers += <uint32_t>first_wanted[i]
+                pieces.append((slots, numbers))
+    finally:
+        end_search(&search)
+    if not pieces:
+        return np.empty(0, np.int64), np.empty(0, np.uint32), damaged
+    return np.concatenate([piece[0] for piece in pieces]), np.concatenate([piece[1] for piece in pieces]), damaged

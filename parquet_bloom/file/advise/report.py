@@ -1,0 +1,267 @@
+"""Which columns of a lake deserve filters, and why."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ...errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
+from ...redaction import shown_redacted
+from ..write.options import FilterOptions
+from .survey import FileSurvey, spread, survey
+from .verdict import MAYBE, YES, Advice, ColumnAdvice
+
+SAMPLE = 8
+"""Row groups that are read by default, of all files together."""
+
+DICTIONARIES = 8
+"""Files whose dictionaries' headers are read where no values are."""
+
+_LEAST_STRIDE = 1000  # that ORC's Java library takes
+
+_SHOWN = 3  # broken files that a report names
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class AdviceReport:
+    """What `advise` found; `print` it.
+
+    Attributes
+    ----------
+    paths : what was asked about.
+    files, row_groups, rows, num_bytes : of all files that could be read.
+    sampled : number of files of which values were read.
+    fpp : that filters are reckoned with.
+    columns : what is advised of each column.
+    failures : (path, error) of files that could not be read.
+    orc_files : number of files that are ORC's: nothing can be embedded into those, their writers make the filters.
+    orc_stride : rows of a row group in most of them.
+    """
+
+    paths: tuple[str, ...]
+    files: int
+    row_groups: int
+    rows: int
+    num_bytes: int
+    sampled: int
+    fpp: float
+    columns: tuple[ColumnAdvice, ...]
+    failures: tuple[tuple[str, str], ...] = ()
+    orc_files: int = 0
+    orc_stride: int = 0
+
+    def __getitem__(self, column: str) -> ColumnAdvice:
+        """What is advised of a column, by its dotted path."""
+        for advice in self.columns:
+            if advice.column == column:
+                return advice
+        raise UnknownColumnError("no such column in any file", column=column)
+
+    def worth(self, *verdicts: str) -> list[str]:
+        """The columns whose verdict is one of these, by default those of "yes"."""
+        return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
+
+    @property
+    def command(self) -> str | None:
+        """The command that embeds what is advised, the columns of "yes"; None if there are none, or only ORC files."""
+        chosen = self.worth()
+        if not chosen or self.orc_files == self.files:
+            return None
+        # A name that ends like NAME=FPP needs one of its own behind it.
+        names = (f"{name}={self.fpp}" if "=" in name else name for name in chosen)
+        columns = (f"--column {shlex.quote(name)}" for name in names)
+        fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
+        return " ".join(["parquet-bloom embed", *map(shlex.quote, self.paths), *columns, *fpp, "--in-place"])
+
+    @property
+    def open_question(self) -> str | None:
+        """The command that samples the columns which metadata alone leave open; None if there are none."""
+        left = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
+        if self.sampled > 1 or not left:
+            return None
+        columns = (f"--column {shlex.quote(name)}" for name in left)
+        fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
+        return " ".join(["parquet-bloom advise", *map(shlex.quote, self.paths), *columns, *fpp, f"--sample {SAMPLE}"])
+
+    @property
+    def call(self) -> str | None:
+        """The same as a call in Python, on Spark; None where there is no command."""
+        chosen = self.worth()
+        if not chosen or self.orc_files == self.files:
+            return None
+        paths: str | list[str] = self.paths[0] if len(self.paths) == 1 else list(self.paths)
+        fpp = "" if self.fpp == FilterOptions.fpp else f", fpp={self.fpp}"
+        return f"parquet_bloom.spark.embed(spark, {paths!r}, {chosen!r}{fpp})"
+
+    @property
+    def orc_options(self) -> dict[str, str] | None:
+        """The options that Spark, and all who use ORC's Java library, write ORC files anew with; None if not worth it.
+
+        Of columns that have filters already these are kept: to write a file anew loses what is not asked for.
+        """
+        columns = self._orc_columns()
+        if not columns:
+            return None
+        return {
+            "orc.bloom.filter.columns": ",".join(advice.column for advice in columns),
+            "orc.bloom.filter.fpp": _down(min(advice.row_group_fpp for advice in columns)),
+            "orc.row.index.stride": str(max(_LEAST_STRIDE, self.orc_stride)),
+        }
+
+    @property
+    def orc_calls(self) -> tuple[str, ...]:
+        """How to write ORC files anew with what is advised: on Spark, and by pyarrow; empty if that is not worth it."""
+        options = self.orc_options
+        if options is None:
+            return ()
+        columns, fpp, stride = options.values()
+        given = f".option('orc.bloom.filter.fpp', {fpp}).option('orc.row.index.stride', {stride})"
+        numbers = [advice.number for advice in self._orc_columns()]
+        return (
+            f"frame.write.option('orc.bloom.filter.columns', {columns!r}){given}.orc(path)",
+            f"pyarrow.orc.write_table(table, path, bloom_filter_columns={numbers}, bloom_filter_fpp={fpp}, "
+            f"row_index_stride={self.orc_stride})",
+        )
+
+    def _orc_columns(self) -> list[ColumnAdvice]:
+        """The columns that ORC files should be written anew with filters of; none if that would bring nothing."""
+        known = [advice for advice in self.columns if advice.number is not None]
+        if not any(advice.verdict == YES or advice.weak for advice in known):
+            return []
+        return [advice for advice in known if advice.verdict == YES or (advice.filtered and not advice.barred)]
+
+    def __str__(self) -> str:
+        """A table of the columns, then how to embed what is advised."""
+        lines = [
+            f"{self.files:,} files, {self.row_groups:,} row groups, {self.rows:,} rows, {self.num_bytes:,} bytes; "
+            f"values of {self.sampled:,} files were read"
+        ]
+        lines += [f"cannot be read: {printable(error)}" for _, error in self.failures[:_SHOWN]]
+        more = len(self.failures) - _SHOWN
+        lines += [f"... and {more:,} more"] if more > 0 else []
+        titles = ("verdict", "column", "type", "distinct", "ranges leave", "filters", "skips", "asked by", "why")
+        rows = [titles, *(_cells(advice, self.fpp, self.num_bytes) for advice in self.columns)]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        for row in rows:
+            padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
+        lines += [f"at fpp {self.fpp}; filters: share of the files' bytes; skips: row groups, for a value that occurs"]
+        if self.command:
+            lines += [printable(self.command), printable(str(self.call))]
+        lines += map(printable, self.orc_calls)
+        return "\n".join(lines)
+
+
+def _down(fpp: float) -> str:
+    """A probability by its first two digits, and not more than it is."""
+    exact = Decimal(repr(fpp))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), 'ROUND_DOWN')):g}"
+
+
+def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
+    def percent(value: float | None) -> str:
+        return "?" if value is None else f"{value:.1%}"
+
+    size = advice.share(fpp, num_bytes)
+    upto = "<=" if size is not None and advice.distinct is None else ""
+    return (
+        advice.verdict,
+        printable(shortened(advice.column)),
+        advice.type,
+        percent(advice.distinct),
+        percent(advice.in_range),
+        upto + percent(size),
+        percent(advice.skipped_present),
+        ", ".join(advice.engines) or "-",
+        printable(shortened(advice.reason, LONGEST_PROBLEM)),
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of each file, apart from which; it can be pickled.
+
+    Attributes
+    ----------
+    columns : dotted paths; None for all.
+    per_file : {path: row groups to be read}, with 0 the headers of dictionaries alone; the other files give their
+        footers alone.
+    look : takes a path and what else `survey` takes.
+    """
+
+    columns: frozenset[str] | None
+    per_file: Mapping[str, int]
+    filesystem: Any = None
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    look: Callable[..., FileSurvey] = survey
+
+    def __call__(self, path: str) -> FileSurvey:
+        return self.look(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
+
+
+def ask(
+    files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
+) -> tuple[Question, FilterOptions]:
+    """What is to be asked of files, checked: row groups to be read are spread over them evenly.
+
+    Raises
+    ------
+    ParquetBloomError
+        A parameter makes no sense.
+    """
+    if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
+        raise ParquetBloomError(f"sample must be a number of row groups from 0 on, not {sample!r}")
+    # Of some files two row groups are read: these may have more in common than those of two files.
+    chosen = spread(list(range(len(files))), sample - sample // 4 or DICTIONARIES)
+    each, more = divmod(sample, max(1, len(chosen)))
+    if len(chosen) == len(files):
+        more = len(files) if more else 0  # of few files, the same of each
+    per_file = {files[number]: each + (place < more) for place, number in enumerate(chosen)}
+    if isinstance(columns, str):
+        columns = [columns]
+    names = None if columns is None else frozenset(columns)
+    return Question(names, per_file, **storage), FilterOptions(fpp)
+
+
+def conclude(
+    paths: Iterable[Any],
+    question: Question,
+    fpp: float,
+    found: Iterable[tuple[str, FileSurvey | None, str | None]],
+) -> AdviceReport:
+    """The report over (path, survey, error) of each file.
+
+    Raises
+    ------
+    UnknownColumnError
+        No file has one of the columns asked about.
+    """
+    advice, failures = Advice(), []
+    for path, surveyed, error in found:
+        if surveyed is None:
+            failures.append((path, error or ""))
+        else:
+            advice.add(surveyed)
+    columns = tuple(advice.columns(fpp))
+    known = [column.column for column in columns]
+    for name in sorted(question.columns or ()):
+        if advice.files and not any(each == name or each.startswith(f"{name}.") for each in known):
+            raise UnknownColumnError("no such column in any file", column=name)
+    return AdviceReport(
+        paths=tuple(map(os.fsdecode, paths)),
+        files=advice.files,
+        row_groups=advice.row_groups,
+        rows=advice.rows,
+        num_bytes=advice.num_bytes,
+        sampled=sum(1 for count in question.per_file.values() if count),
+        fpp=fpp,
+        columns=columns,
+        failures=tuple(failures),
+        orc_files=advice.written,
+        orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
+    )

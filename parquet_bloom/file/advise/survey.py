@@ -1,0 +1,274 @@
+"""What one file tells about the worth of filters: its footer, and of some row groups the values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.bloom.distinct import HashSet
+from ...core.bloom.sizing import size_for
+from ...core.hash.xxh64 import hash_keys
+from ...errors import EncryptedFileError, ParquetBloomError
+from ...hashing import arrow as arrays
+from ...hashing.column_type import ColumnType, Domain
+from ...metadata.footer import Leaf
+from ...metadata.page_index import read_page_header
+from ...metadata.thrift_compact import read_struct
+from ..columns import find_leaves, type_of
+from ..reader import BloomFile, open
+from ..statistics import bounds
+from ..values import ColumnReader
+
+Sizing = Callable[[int, float], int]
+"""Bytes of a row group's filter of so many distinct values at an fpp; can be pickled, hashed and compared."""
+
+SKETCH = 512
+"""Hashes that are kept of a row group: the smallest, so that those of two row groups can be compared."""
+
+BOUND_BYTES = 64
+"""Bytes that are kept of a text's min and max: writers cut theirs there, too."""
+
+_HEAD_BYTES = 64  # enough for the header of a dictionary's page
+_ENCODINGS, _ENCODING_STATS = 2, 13  # fields of a column chunk's metadata
+_DATA_PAGES = (0, 3)
+_OF_DICTIONARY = (2, 8)
+_PLAIN = 0
+
+
+class Chunk(NamedTuple):
+    """What is known of one column chunk.
+
+    Attributes
+    ----------
+    num_values : without nulls, as far as the footer counts them.
+    num_bytes : as it is stored.
+    filter_bytes : of its filter, by the footer; 0 for one whose length it does not tell, None where there is none.
+    dictionary : whether all its values are in a dictionary.
+    low, high : bounds by the statistics, as domain values; None where nothing is known.
+    ndv : distinct values, if all are in a dictionary whose page's header was read.
+    """
+
+    num_values: int
+    num_bytes: int
+    filter_bytes: int | None
+    dictionary: bool
+    low: Domain | None = None
+    high: Domain | None = None
+    ndv: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """All values of one column chunk, read.
+
+    Attributes
+    ----------
+    num_values : without nulls.
+    ndv : distinct ones among them.
+    sketch : the smallest hashes, ascending, at most `SKETCH`.
+    """
+
+    num_values: int
+    ndv: int
+    sketch: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class ColumnSurvey:
+    """One column of one file.
+
+    Attributes
+    ----------
+    name : its dotted path.
+    type, nested, repeated : of its values; whether a struct, and whether a list or map stands around it.
+    chunks : one a row group that has rows.
+    samples : of row groups that were read.
+    problem : why its chunks are not known, or could not be read; None if they are.
+    sizing : how large its writer makes a filter of such a column.
+    engines : those that ask such a filter of a file of this format; None for what `engines.engines_for` says.
+    barred : why such a filter would bring nothing, or is not asked, whatever the values are; None if nothing speaks
+        against it.
+    filter_fpp : the false-positive probability of the filters that are there, of some that were read; None if none was.
+    number : of the column in the file's own numbering, where writers ask for that one; else None.
+    """
+
+    name: str
+    type: ColumnType
+    nested: bool
+    repeated: bool
+    chunks: tuple[Chunk, ...]
+    samples: tuple[Sample, ...] = ()
+    problem: str | None = None
+    sizing: Sizing = size_for
+    engines: tuple[str, ...] | None = None
+    barred: str | None = None
+    filter_fpp: float | None = None
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class FileSurvey:
+    """One file; it can be pickled, and many are merged by `advice.Advice`.
+
+    Attributes
+    ----------
+    path, num_bytes, num_rows, num_row_groups : of the file.
+    columns : those that were asked about, in schema order.
+    embeddable : whether filters can be embedded into it; else its writer has to write it anew.
+    together : most row groups that some readers take all or none of, as those of a stripe.
+    stride : rows of a row group, where the writer is told them; else 0.
+    """
+
+    path: str
+    num_bytes: int
+    num_rows: int
+    num_row_groups: int
+    columns: tuple[ColumnSurvey, ...]
+    embeddable: bool = True
+    together: int = 1
+    stride: int = 0
+
+
+def survey(
+    path: Any,
+    sample: int | None = None,
+    columns: Collection[str] | None = None,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> FileSurvey:
+    """Look at one file.
+
+    Parameters
+    ----------
+    path : the file.
+    sample : number of row groups to be read, evenly spread; with 0 no values are, but headers of dictionaries, which
+        tell how many they hold; with None nothing but the footer is.
+    columns : dotted paths, a group standing for all columns in it; those that the file lacks are passed over. None for
+        all.
+    filesystem, storage_options : as in `prune`.
+
+    Raises
+    ------
+    ParquetBloomError
+        The file or its footer cannot be read. Of a column that cannot, `problem` says why.
+    """
+    with open(path, filesystem, storage_options=storage_options) as file:
+        return survey_of(file, sample, columns)
+
+
+def survey_of(file: BloomFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
+    """The same of a file that is open."""
+    empty = file.footer.empty_row_groups
+    row_groups = [row_group for row_group in file.row_groups if not empty[row_group]]
+    read = spread(row_groups, sample or 0)
+    leaves = _chosen(file.leaves, columns)
+    heads = {} if sample is None else _dictionary_heads(file, {leaf.index for leaf in leaves})
+    found = tuple(_column(file, leaf, row_groups, read, heads) for leaf in leaves)
+    return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), found)
+
+
+def _chosen(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
+    if columns is None:
+        return leaves
+    chosen = {leaf.index for name in columns for leaf in find_leaves(leaves, name)}
+    return [leaf for leaf in leaves if leaf.index in chosen]
+
+
+def spread(items: list[int], count: int) -> list[int]:
+    """So many of the items, evenly spread over them; all if there are no more."""
+    if not count:
+        return []
+    if count >= len(items):
+        return items
+    return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
+
+
+def _dictionary_heads(file: BloomFile, columns: set[int]) -> dict[int, bytes]:
+    """The first bytes of all dictionary pages of some columns, by their places, fetched at once."""
+    chunks, end = file.footer.chunks, file.footer.start
+    offsets = chunks["dictionary_page_offset"][np.isin(chunks["column"], [*columns])]
+    places = sorted({int(offset) for offset in offsets if 0 < offset < end})
+    try:
+        heads = file.source.read_ranges((place, min(_HEAD_BYTES, end - place)) for place in places)
+    except ParquetBloomError:
+        return {}
+    return dict(zip(places, map(bytes, heads), strict=True))
+
+
+def _column(
+    file: BloomFile, leaf: Leaf, row_groups: list[int], read: list[int], heads: Mapping[int, bytes]
+) -> ColumnSurvey:
+    column_type = type_of(leaf)
+    chunks, samples, problem = [], [], None
+    try:
+        chunks = [_chunk(file, row_group, leaf, column_type, heads) for row_group in row_groups]
+        if read and column_type.hashable:
+            reader = ColumnReader(file.source, file.footer, leaf)
+            samples = [_sample(reader, row_group) for row_group in read]
+    except ParquetBloomError as error:
+        problem = str(error)
+    nested = len(leaf.path) > 1
+    return ColumnSurvey(leaf.name, column_type, nested, leaf.repeated, tuple(chunks), tuple(samples), problem)
+
+
+def _chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, heads: Mapping[int, bytes]) -> Chunk:
+    footer = file.footer
+    record = file.record(row_group, leaf)
+    if record["encrypted"]:
+        raise EncryptedFileError("the column is encrypted", path=file.path, row_group=row_group, column=leaf.name)
+    statistics = footer.statistics(record)
+    low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    nulls = statistics.null_count or 0
+    dictionary = _all_in_dictionary(file, record)
+    return Chunk(
+        num_values=max(0, int(record["num_values"]) - max(0, nulls)),
+        num_bytes=int(record["compressed_size"]),
+        filter_bytes=max(0, int(record["filter_length"])) if file.has_filter(record) else None,
+        dictionary=dictionary,
+        low=low[:BOUND_BYTES] if isinstance(low, bytes) else low,
+        high=high[:BOUND_BYTES] if isinstance(high, bytes) else high,
+        ndv=_dictionary_size(heads.get(int(record["dictionary_page_offset"]))) if dictionary else None,
+    )
+
+
+def _all_in_dictionary(file: BloomFile, record: np.void) -> bool:
+    """Whether all data pages hold numbers of a dictionary's entries, as far as the footer tells."""
+    if record["dictionary_page_offset"] <= 0:
+        return False
+    found = read_struct(file.footer.data, int(record["meta_start"]))[0]
+    pages = found.get(_ENCODING_STATS)
+    if isinstance(pages, list) and pages:
+        used = {page.get(2) for page in pages if isinstance(page, dict) and page.get(1) in _DATA_PAGES}
+        return bool(used) and used <= {*_OF_DICTIONARY}
+    encodings = found.get(_ENCODINGS)
+    return isinstance(encodings, list) and _PLAIN not in encodings
+
+
+def _dictionary_size(head: bytes | None) -> int | None:
+    """How many values a dictionary has, by the header of its page."""
+    try:
+        header = None if head is None else read_page_header(head)
+    except ParquetBloomError:
+        return None
+    return header.num_values if header is not None and header.is_dictionary else None
+
+
+def _sample(reader: ColumnReader, row_group: int) -> Sample:
+    distinct, num_values = HashSet(), 0
+    for array in reader.batches(row_group):
+        distinct.add(hash_keys(arrays.keys_of(array)))
+        num_values += len(array) - array.null_count
+    return sample_of(distinct, num_values)
+
+
+def sample_of(distinct: HashSet, num_values: int) -> Sample:
+    """What is kept of a row group's values, by their hashes."""
+    hashes = distinct.to_array()
+    ndv = len(hashes)
+    if ndv > SKETCH:
+        hashes = np.partition(hashes, SKETCH)[:SKETCH]
+    return Sample(num_values, ndv, np.sort(hashes))

@@ -1,0 +1,309 @@
+"""What is advised about a lake's columns: surveys of its files merged, a verdict a column, and its reason."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...hashing.column_type import Kind
+from .engines import engines_for
+from .estimates import distinct_ratio, fpp_apart, fpp_together, share_in_common, share_in_range, share_of_same
+from .merge import MergedColumn, Sort
+from .survey import FileSurvey
+
+FPPS = (0.05, 0.01, 0.001)
+"""False-positive probabilities that sizes are told for, besides the one asked for."""
+
+YES, MAYBE, NO = "yes", "maybe", "no"
+
+_SORTED = 0.1  # a share of row groups, that ranges leave, which is small enough
+_EVERYWHERE = 0.5  # a share of the other row groups, that hold a row group's value, which is too large
+_WORTH = 0.2  # a share of row groups, that a filter skips beyond ranges, which is worth having
+_DEAR = 0.1  # a share of the files, that filters take, which wants to be thought about
+_WEAK = 2  # times the fpp asked for, from which on filters are too weak
+_NEARLY_ALL = 0.9  # a share of the row groups, with dictionaries, that may stand for all
+_FEW = 0.1  # a share of values, that are distinct, which is small
+_MANY = 0.5  # one which is large
+_MOSTLY_ALIKE = 0.5  # a share of pairs of row groups, that have the same min or max, which is large
+_SELDOM_ALIKE = 0.05  # one which is small
+_ENOUGH = 8  # row groups whose min and max can tell
+_BY_BOUNDS = "row groups were compared by min and max alone"
+_SELDOM = {Kind.FLOAT: "floats", Kind.TIMESTAMP: "timestamps", Kind.TIME: "times of day"}
+
+
+@dataclass(frozen=True)
+class ColumnAdvice:
+    """What is known of a column over all files, and what follows.
+
+    Attributes
+    ----------
+    column : its dotted path.
+    type : as files store it; where they differ, as most do.
+    verdict, reason : "yes", "maybe" or "no", and why, on one line.
+    engines : those that ask such a column's filters; parquet_bloom asks those of every column.
+    row_groups : number of row groups that have the column and rows.
+    filtered : number of them that have a filter already.
+    num_values, num_bytes : of all row groups: values that are not null, and bytes as they are stored. Of ORC files all
+        rows are counted, and no bytes.
+    dictionary : share of the row groups whose values are all in a dictionary.
+    distinct : distinct values a value within a row group, 0 to 1; None if neither samples nor dictionaries tell.
+    distinct_at_most : a bound of it by min and max, where whole numbers between them are fewer than values; else 1.
+    same_min, same_max : shares of pairs of row groups that have the same one; None if unknown.
+    in_range : share of the row groups that min and max leave to be read for a value within some row group's range.
+    holding : share of the row groups that hold a value which occurs; None if unknown.
+    sizes : {fpp: bytes} of filters in all row groups; at most so many where `distinct` is unknown.
+    skipped_present, skipped_absent : share of the row groups that min, max and a filter skip for a value which occurs
+        somewhere, and for one that does not but lies in the range; None if unknown.
+    together : most row groups that some readers take all or none of: those of a stripe of ORC files; else 1.
+    row_group_fpp : what a row group's filter has to be made for, so that what is read together has the fpp asked for.
+    filter_fpp : the mean of the filters that are there, of those that were read; None where none was.
+    number : what writers call it that ask for ORC's column ids; else None.
+    barred : whether no filter of it would be of use, whatever its values are.
+    weak : whether the filters that are there have too high an fpp, and only that speaks against them.
+    """
+
+    column: str
+    type: str
+    verdict: str
+    reason: str
+    engines: tuple[str, ...] = ()
+    row_groups: int = 0
+    filtered: int = 0
+    num_values: int = 0
+    num_bytes: int = 0
+    dictionary: float = 0.0
+    distinct: float | None = None
+    distinct_at_most: float = 1.0
+    same_min: float | None = None
+    same_max: float | None = None
+    in_range: float = 1.0
+    holding: float | None = None
+    sizes: Mapping[float, int] = field(default_factory=dict)
+    skipped_present: float | None = None
+    skipped_absent: float | None = None
+    together: int = 1
+    row_group_fpp: float = 0.0
+    filter_fpp: float | None = None
+    number: int | None = None
+    barred: bool = False
+    weak: bool = False
+
+    def share(self, fpp: float, num_bytes: int) -> float | None:
+        """What filters at an fpp take of so many bytes; None where their size is unknown."""
+        return self.sizes[fpp] / num_bytes if fpp in self.sizes and num_bytes else None
+
+
+class Advice:
+    """Takes the surveys of files, one by one and in any number, and judges at the end."""
+
+    def __init__(self) -> None:
+        self.files = self.row_groups = self.rows = self.num_bytes = self.written = 0
+        self.strides: Counter[int] = Counter()
+        self._columns: dict[str, MergedColumn] = {}
+
+    def add(self, found: FileSurvey) -> None:
+        """Count one more file."""
+        self.files += 1
+        self.row_groups += found.num_row_groups
+        self.rows += found.num_rows
+        self.num_bytes += found.num_bytes
+        if not found.embeddable:
+            self.written += 1
+            self.strides[found.stride] += 1
+        names: Counter[str] = Counter(column.name for column in found.columns)
+        for column in found.columns:
+            known = self._columns.setdefault(column.name, MergedColumn())
+            known.twice |= names[column.name] > 1
+            known.add(column, found)
+
+    def columns(self, fpp: float) -> list[ColumnAdvice]:
+        """What is advised of each column, in the order in which they were met."""
+        return [self._advice(name, column, fpp) for name, column in self._columns.items()]
+
+    def _advice(self, name: str, column: MergedColumn, fpp: float) -> ColumnAdvice:
+        (sort, _), *_ = column.sorts.most_common(1)
+        column_type, engines = sort.type, sort.engines
+        unknown = column.without_range * max(len(column.spans), 1) // max(column.seen, 1)
+        in_range = share_in_range(column.spans, unknown)
+        total = max(column.row_groups, 1)
+        # Dictionaries tell of the row groups that have them alone, which are those where values repeat.
+        told = column.samples or column.in_dictionary >= _NEARLY_ALL * total
+        ratio = distinct_ratio(column.told) if told else None
+        same = share_of_same(column.spans) or (None, None)
+        common = _share_elsewhere(column, ratio, *same)
+        holding = present = absent = None
+        together = column.together.get(column.sizing, 1)
+        apart = fpp_apart(fpp, together)
+        if total == 1 or common is not None:
+            holding = min(1.0, (1 + (total - 1) * (common or 0.0)) / total)
+            in_range = max(in_range, holding)
+            present = 1 - (holding + (in_range - holding) * apart)
+        if column_type.hashable and column.num_values:
+            absent = 1 - in_range * apart
+        limit = distinct_ratio(column.limits) or 1.0
+        sizes = _sizes(column, limit if ratio is None else ratio, fpp) if column_type.hashable else {}
+        advice = ColumnAdvice(
+            column=name,
+            type=column_type.name if sort.number is not None else str(column_type),
+            verdict="",
+            reason="",
+            engines=engines_for(column_type, sort.nested, sort.repeated) if engines is None else engines,
+            row_groups=column.row_groups,
+            filtered=column.filtered,
+            num_values=column.num_values,
+            num_bytes=column.num_bytes,
+            dictionary=column.in_dictionary / total,
+            distinct=ratio,
+            distinct_at_most=limit,
+            same_min=same[0],
+            same_max=same[1],
+            in_range=in_range,
+            holding=holding,
+            sizes=sizes,
+            skipped_present=present,
+            skipped_absent=absent,
+            together=together,
+            row_group_fpp=apart,
+            filter_fpp=sum(column.filter_fpps) / len(column.filter_fpps) if column.filter_fpps else None,
+            number=sort.number,
+            barred=sort.barred is not None or not column_type.hashable,
+        )
+        verdict, reason = self._judge(advice, column, sort, fpp)
+        if column.problem and column.row_groups:
+            several = f"{column.unreadable:,} files" if column.unreadable > 1 else "a file"
+            reason += f"; in {several} it cannot be read ({column.problem})"
+        weak = verdict == MAYBE and advice.filtered == column.row_groups - column.empty
+        return replace(advice, verdict=verdict, reason=reason, weak=weak)
+
+    def _judge(self, advice: ColumnAdvice, column: MergedColumn, sort: Sort, fpp: float) -> tuple[str, str]:
+        """The verdict and its reason: first what rules a filter out, then what casts doubt on it."""
+        total = advice.row_groups
+        if not sort.type.hashable:
+            return NO, "BOOLEAN columns get no filter: there are two values to find"
+        if sort.barred:
+            return NO, sort.barred
+        if column.twice:
+            return NO, "the name stands for several columns of a file"
+        if not advice.row_groups and column.problem:
+            return NO, column.problem
+        if not advice.num_values:
+            return NO, "it holds no values"
+        weak = None
+        if advice.filtered >= total - column.empty:
+            weak = _too_weak(advice, fpp)
+            if weak is None:
+                return NO, _already(advice)
+        if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
+            return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
+        if advice.holding is None:
+            return _judge_unread(advice) if weak is None else (MAYBE, weak)
+        few = "" if advice.distinct is None else f"; {advice.distinct:.2%} of a row group's values are distinct"
+        if total > 1 and (advice.holding * total - 1) / (total - 1) >= _EVERYWHERE:
+            return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read{few}"
+        if total > 1 and advice.in_range - advice.holding < _WORTH:
+            return NO, f"min and max leave {advice.in_range:.0%} of the row groups, {advice.holding:.0%} hold the value"
+        if weak is not None:
+            return MAYBE, weak
+        doubts = []
+        if total == 1:
+            doubts.append("there is one row group, which only values that do not occur can skip")
+        share = advice.share(fpp, self.num_bytes) or 0.0
+        if share > _DEAR:
+            upto = "up to " if advice.distinct is None else ""
+            doubts.append(f"filters would take {upto}{share:.0%} of the files' size")
+        if sort.type.kind in _SELDOM:
+            doubts.append(f"{_SELDOM[sort.type.kind]} are seldom asked for by equality")
+        if sort.repeated:
+            doubts.append("only parquet_bloom asks filters of elements")
+        elif not advice.engines:
+            doubts.append(f"only parquet_bloom asks filters of {advice.type}")
+        if doubts:
+            return MAYBE, "; ".join(doubts)
+        left = 1 - (advice.skipped_present or 0.0)
+        some = f", {advice.filtered:,} have one already" if advice.filtered else ""
+        return YES, (
+            f"a filter leaves {left:.1%} of the row groups, where min and max leave {advice.in_range:.0%}, "
+            f"for {share:.2%} of the files' size{some}"
+            + (f"; {_together(advice, fpp)}" if advice.together > 1 else "")
+            + ("" if column.samples else f"; {_BY_BOUNDS}")
+        )
+
+
+def _share_elsewhere(
+    column: MergedColumn, ratio: float | None, same_min: float | None, same_max: float | None
+) -> float | None:
+    """The chance that a value of one row group is in another one, too; None where nothing tells.
+
+    Without values of two row groups at hand, min and max tell in one case: where values hardly repeat within a row
+    group and hardly any two of many row groups agree on min or max, hardly any value is in several.
+    """
+    total = column.row_groups
+    common = share_in_common(column.samples, column.mates / max(1, total * (total - 1)))
+    if common is not None:
+        return common
+    if ratio is None or same_min is None or same_max is None or column.without_range:
+        return None
+    alike = max(same_min, same_max)
+    if ratio < _MANY or alike > _SELDOM_ALIKE or len(column.spans) < _ENOUGH:
+        return None
+    return 2 * alike / (1 + alike)  # of Jaccard's index, which the two estimate
+
+
+def _judge_unread(advice: ColumnAdvice) -> tuple[str, str]:
+    """The verdict where no values tell how many row groups hold the same one."""
+    known = advice.distinct if advice.distinct is not None else advice.distinct_at_most
+    most = "" if advice.distinct is not None else "at most "
+    distinct = f"{most}{known:.2%} of a row group's values are distinct"
+    alike = None if advice.same_min is None or advice.same_max is None else min(advice.same_min, advice.same_max)
+    if known <= _FEW and alike is not None and alike >= _MOSTLY_ALIKE:
+        return NO, f"{distinct}, and most row groups have the same min and max: they seem to hold the same few values"
+    if known < 1 or advice.distinct is not None:
+        facts = [distinct]
+    elif advice.dictionary > 0.5:
+        facts = ["its values are in dictionaries, so few may be distinct"]
+    else:
+        facts = ["no dictionary holds its values, so most may be distinct"]
+    if alike is not None and max(advice.same_min or 0.0, advice.same_max or 0.0) <= _SELDOM_ALIKE:
+        facts.append("row groups seldom have the same min or max, so a value may be in few of them")
+    facts.append(f"min and max leave {advice.in_range:.0%} of the row groups")
+    return MAYBE, "; ".join([*facts, "a sample of several row groups would tell"])
+
+
+def _already(advice: ColumnAdvice) -> str:
+    known = "" if advice.filter_fpp is None else f", of fpp {advice.filter_fpp:.2g}"
+    return f"{_all(advice.filtered)} a filter already{known}"
+
+
+def _too_weak(advice: ColumnAdvice, fpp: float) -> str | None:
+    """What speaks for better filters where all row groups have some: readers of many row groups at once."""
+    if advice.filter_fpp is None or advice.together <= 1:
+        return None
+    real = fpp_together(advice.filter_fpp, advice.together)
+    if real <= _WEAK * fpp:
+        return None
+    return (
+        f"{_already(advice)}: who reads whole stripes, of up to {advice.together:,} row groups, reads {real:.0%} of "
+        f"them in vain; {_together(advice, fpp)}"
+    )
+
+
+def _together(advice: ColumnAdvice, fpp: float) -> str:
+    return f"made for {advice.row_group_fpp:.2g} a row group, a stripe of {advice.together:,} has {fpp:g}"
+
+
+def _all(total: int) -> str:
+    return "its row group has" if total == 1 else f"all {total:,} row groups with values have"
+
+
+def _sizes(column: MergedColumn, ratio: float, fpp: float) -> dict[float, int]:
+    """Bytes of filters over all row groups, at several false-positive probabilities of what is read together."""
+    wanted: Sequence[float] = sorted({*FPPS, fpp}, reverse=True)
+    lengths = [(*one, count) for one, count in column.lengths.items() if one[1]]
+    return {
+        each: sum(
+            sizing(math.ceil(n * ratio), fpp_apart(each, column.together[sizing])) * many for sizing, n, many in lengths
+        )
+        for each in wanted
+    }

@@ -1,0 +1,75 @@
+"""Arrow arrays of plain-encoded values, for the types whose values are the same bytes in both.
+
+For a row or a few thousand that takes a tenth of the time that pyarrow needs for a file in memory. Whatever is not in
+the table is left to it: types that Arrow holds in another width or unit, decimals, dictionaries, views.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...hashing.column_type import Kind
+from ...metadata.footer import Leaf
+from ...metadata.page_values import split_byte_arrays
+from ..columns import type_of
+
+_SAME = {
+    "INT32": {pa.int32(), pa.uint32(), pa.date32()},
+    "INT64": {pa.int64(), pa.uint64()},
+    "FLOAT": {pa.float32()},
+    "DOUBLE": {pa.float64()},
+    "BYTE_ARRAY": {pa.string(), pa.binary()},
+}
+
+
+def is_same(leaf: Leaf, arrow: pa.DataType) -> bool:
+    """Whether a column's values are those of an Arrow type, byte for byte."""
+    if arrow in _SAME.get(leaf.physical, ()):
+        return True
+    if pa.types.is_timestamp(arrow) or pa.types.is_time64(arrow):
+        stored = type_of(leaf)
+        kind = Kind.TIMESTAMP if pa.types.is_timestamp(arrow) else Kind.TIME
+        return leaf.physical == "INT64" and stored.kind is kind and stored.unit == arrow.unit
+    is_fixed = pa.types.is_fixed_size_binary(arrow) and not pa.types.is_decimal(arrow)
+    return bool(is_fixed and leaf.physical == "FIXED_LEN_BYTE_ARRAY" and leaf.length == arrow.byte_width)
+
+
+def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> pa.Array:
+    """The array of a type for which `is_same` is true.
+
+    Parameters
+    ----------
+    values : plain-encoded, one for each that `valid` is true of.
+    valid : whether a row has a value.
+
+    Raises
+    ------
+    MalformedFooterError, ValueError
+        There are not as many values.
+    """
+    count, is_full = len(valid), bool(valid.all())
+    bits = None if is_full else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    nulls = 0 if is_full else count - int(np.count_nonzero(valid))
+    if _is_variable(arrow):
+        offsets, data = split_byte_arrays(values, valid.view(np.uint8))
+        return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
+    width = arrow.byte_width
+    if len(values) != (count - nulls) * width:
+        raise ValueError(f"{len(values)} bytes of {count - nulls} values of {width}")
+    if not is_full:
+        spread = np.zeros(count, f"V{width}")
+        spread[valid] = np.frombuffer(values, f"V{width}")
+        values = spread.tobytes()
+    return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(values)], nulls)
+
+
+def array_of(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
+    """The array of some values as they are stored, without length; of a type as in `arrow_array`."""
+    values = b"".join([len(one).to_bytes(4, "little") + one for one in stored] if _is_variable(arrow) else stored)
+    return arrow_array(arrow, values, np.ones(len(stored), bool))
+
+
+def _is_variable(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_binary(arrow))

@@ -1,0 +1,356 @@
+"""Many filters asked for a few values: of each bitset only the blocks that can hold them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..core.bloom import sbbf
+from ..core.bloom.blocks import check_blocks, locate_blocks
+from ..core.bloom.variants import FINAL, MULTIPLY_SHIFT, Variant
+from ..errors import ParquetBloomError, PredicateError
+from ..hashing import arrow as arrays
+from ..hashing import coerce as literals
+from ..hashing.column_type import ColumnType
+from ..predicate.literal import from_python
+from .reader import BloomFile, ChunkFilter
+
+BLOCK_BYTES = sbbf.BLOCK_BYTES
+
+WHOLE_BYTES = 4096
+"""A bitset up to this size is read whole: a disk reads no less. On object stores it is `Source.gap_bytes`: a request
+takes no longer for it, and what is remembered of it answers the next question, too."""
+
+BATCH_BYTES = 64 * 1024 * 1024
+"""Blocks and bitsets held in memory at a time."""
+
+_FIRST_PIECE = 4096  # where all blocks asked for are empty, the bitset is searched for a set bit, piece by piece,
+_GROWTH = 16  # each so many times as long as the last
+
+
+class _Reader(Protocol):
+    def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]: ...
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What many filters answer.
+
+    Attributes
+    ----------
+    chunks : the filters, in the order given.
+    maybe : bool array of shape (filters, values), False where the column chunk certainly lacks the value.
+    doubts : for each filter, why it could say less than it should; None where all is well.
+    """
+
+    chunks: tuple[ChunkFilter, ...]
+    maybe: NDArray[np.bool_]
+    doubts: tuple[str | None, ...]
+
+
+def probe(
+    chunks: Iterable[ChunkFilter], values: Sequence[Any], *, timezone: str = "UTC", immutable: bool = False
+) -> Probed:
+    """Ask many filters, of one file or several, for the same values.
+
+    Parameters
+    ----------
+    chunks : filters of open files: `file.chunks(columns=["user.id"])`. The column's type may differ from file to file.
+    values : Python, NumPy or Arrow scalars, coerced for each column type: exactly, or not at all. None and NaN answer
+        "maybe", since a filter knows nothing of them.
+    timezone : zone of timestamps without one where a column holds instants.
+    immutable : the caller's word that nobody will shorten the files while they are open. Local files are then mapped,
+        which spares a system call a filter; a mapped file that is cut all the same can end the process.
+
+    Returns
+    -------
+    Probed
+        Whatever is doubtful, a broken filter or a file that cannot be read among it, is "maybe" and has its reason.
+
+    Examples
+    --------
+    >>> with parquet_bloom.open("a.parquet") as a, parquet_bloom.open("b.parquet") as b:  # doctest: +SKIP
+    ...     probe([*a.chunks(columns=["id"]), *b.chunks(columns=["id"])], [42]).maybe
+    array([[False],
+           [ True],
+           [False]])
+    """
+    chunks = tuple(chunks)
+    maybe = np.ones((len(chunks), len(values)), np.bool_)
+    doubts: list[str | None] = [None] * len(chunks)
+    of_type: dict[tuple[ColumnType, str], list[int]] = {}
+    variants: dict[str, Variant] = {}
+    for number, chunk in enumerate(chunks):
+        variant = chunk.variant if chunk.file.is_draft and not chunk.variant_problem else FINAL
+        variants[variant.hash] = variant
+        of_type.setdefault((chunk.column_type, variant.hash), []).append(number)
+    for (column_type, hash_name), members in of_type.items():
+        asked = _Asked.of(values, column_type, timezone, variants[hash_name])
+        found, problems = probe_hashes([chunks[number] for number in members], asked.hashes, immutable=immutable)
+        maybe[members] = asked.answers(found)
+        for number, problem in zip(members, problems, strict=True):
+            doubts[number] = problem or asked.doubt
+    return Probed(chunks, maybe, tuple(doubts))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Values as keys of one column type; the hashes of value i are hashes[first[i]:first[i + 1]]."""
+
+    hashes: NDArray[np.uint64]
+    first: list[int]
+    always: list[bool]  # values of which the filter knows nothing
+    doubt: str | None
+
+    @classmethod
+    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _Asked:
+        hashes: list[NDArray[np.uint64]] = []
+        always, doubt = [], None
+        for value in values:
+            coerced = _coerced(value, column_type, timezone)
+            if coerced.unknown is None and coerced.values and not column_type.hashable:
+                coerced = literals.Coerced(unknown=f"a filter over {column_type} tells nothing")
+            doubt = doubt or coerced.unknown
+            always.append(value is None or coerced.unknown is not None)
+            usable = () if coerced.unknown is not None else coerced.values
+            if variant.hash == FINAL.hash:
+                hashes.append(literals.hashes(usable, column_type))
+            else:
+                forms = pa.array(literals.stored_forms(usable, column_type), pa.large_binary())
+                hashes.append(variant.hash_keys(arrays.keys_of(forms)))
+        first = np.cumsum([0, *map(len, hashes)]).tolist()
+        return cls(np.concatenate([np.empty(0, np.uint64), *hashes]), first, always, doubt)
+
+    def answers(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Answers a hash, of shape (filters, hashes), as answers a value: a value may be there if a form of it is."""
+        columns = [
+            np.ones(len(found), np.bool_) if always else found[:, start:end].any(axis=1)
+            for always, start, end in zip(self.always, self.first, self.first[1:], strict=False)
+        ]
+        return np.stack(columns, axis=1) if columns else np.ones((len(found), 0), np.bool_)
+
+
+def _coerced(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
+    try:
+        value = from_python(value)
+    except PredicateError as error:
+        return literals.Coerced(unknown=error.problem)
+    return literals.coerce(value, column_type, timezone)
+
+
+def probe_hashes(
+    chunks: Sequence[ChunkFilter], hashes: NDArray[np.uint64], *, immutable: bool = False
+) -> tuple[NDArray[np.bool_], list[str | None]]:
+    """Ask many filters for the same keys, given by their hashes (uint64). See `probe`, also for `immutable`.
+
+    The hashes are those of the filters' variant: XXH64, but in files that were opened under a draft of another hash.
+
+    Returns
+    -------
+    A bool array of shape (filters, hashes), False where a key is certainly absent, and for each filter why it could
+    not be used, or None. One that could not answers True throughout.
+    """
+    found = np.ones((len(chunks), len(hashes)), np.bool_)
+    problems: list[str | None] = [None] * len(chunks)
+    if not len(hashes):
+        return found, problems
+    for members in _by_file(chunks):
+        asked = _FileProbe([chunks[number] for number in members], [hashes], np.zeros(len(members), np.intp))
+        asked.found = np.ones((len(members), len(hashes)), np.bool_)
+        if asked.answered(immutable):
+            found[members] = asked.found
+        for number, problem in zip(members, asked.problems, strict=True):
+            problems[number] = problem
+    return found, problems
+
+
+def probe_any(questions: Sequence[tuple[ChunkFilter, NDArray[np.uint64]]]) -> tuple[list[bool], list[str | None]]:
+    """Ask filters for keys of their own: whether any of the keys may be there. All of a file's are asked together.
+
+    Parameters
+    ----------
+    questions : a filter and hashes (uint64, one at least); a filter may be asked several times.
+
+    Returns
+    -------
+    For each question, False where all of its keys are certainly absent, and why the filter could not be used, or None.
+    """
+    found = [True] * len(questions)
+    problems: list[str | None] = [None] * len(questions)
+    chunks = [chunk for chunk, _ in questions]
+    for members in _by_file(chunks):
+        sets: list[NDArray[np.uint64]] = []
+        places: dict[tuple[int, int], int] = {}  # most questions are about the same keys, in the same memory
+        which = []
+        for number in members:
+            hashes = questions[number][1]
+            place = places.setdefault((hashes.__array_interface__["data"][0], len(hashes)), len(sets))
+            if place == len(sets):
+                sets.append(np.ascontiguousarray(hashes))
+            which.append(place)
+        asked = _FileProbe([chunks[number] for number in members], sets, np.array(which, np.intp))
+        answered = asked.answered(False)
+        for number, maybe, problem in zip(members, asked.any.tolist(), asked.problems, strict=True):
+            found[number], problems[number] = maybe or not answered, problem
+    return found, problems
+
+
+def _by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
+    of_file: dict[int, list[int]] = {}
+    for number, chunk in enumerate(chunks):
+        of_file.setdefault(id(chunk.file), []).append(number)
+    return of_file.values()
+
+
+class _FileProbe:
+    """Filters of one file, each asked for one of several sets of keys.
+
+    Attributes
+    ----------
+    any : for each filter, whether any of its keys may be there.
+    found : the same for each key, where there is one set only and somebody has put an array of True here.
+    problems : for each filter, why it could not be used, or None.
+    """
+
+    def __init__(self, chunks: list[ChunkFilter], sets: list[NDArray[np.uint64]], which: NDArray[np.intp]):
+        self.chunks = chunks
+        self.sets = sets
+        self._placed: dict[tuple[int, int], int] = {}  # of sets and numbers of blocks
+        self.which = which
+        self.any = np.ones(len(chunks), np.bool_)
+        self.found: NDArray[np.bool_] | None = None
+        self.problems: list[str | None] = [None] * len(chunks)
+        self.starts = np.zeros(len(chunks), np.int64)
+        self.num_bytes = np.zeros(len(chunks), np.int64)
+        self.num_hashes = np.array([len(hashes) for hashes in sets], np.int64)[which]
+
+    def answered(self, immutable: bool) -> bool:
+        """Ask; False if the file as a whole has a problem: no answer of it is to be trusted."""
+        try:
+            self._run(immutable)
+        except ParquetBloomError as error:
+            self.problems = [error.problem] * len(self.chunks)
+            return False
+        return True
+
+    def _run(self, immutable: bool) -> None:
+        file: BloomFile = self.chunks[0].file
+        file.read_headers(self.chunks)
+        for i, chunk in enumerate(self.chunks):
+            self.problems[i] = chunk.header_problem
+            if not self.problems[i] and file.is_draft:
+                self._heed_variant(i, chunk)
+            if not self.problems[i]:
+                self.starts[i], self.num_bytes[i] = chunk.offset + chunk.header.header_bytes, chunk.num_bytes
+        usable = np.flatnonzero(self.num_bytes)
+        usable = usable[np.argsort(self.starts[usable], kind="stable")]  # as the disk likes it
+        if immutable and file.source.path is not None:
+            self._ask(usable, file.source.mapped())
+        else:
+            self._ask(usable, file.source)
+            file.note_reads()
+
+    def _heed_variant(self, i: int, chunk: ChunkFilter) -> None:
+        """Ask a draft's filter for keys that the kernels look for in the block that the draft chooses."""
+        self.problems[i] = chunk.variant_problem
+        if self.problems[i] or chunk.variant.block == MULTIPLY_SHIFT:
+            return
+        key = int(self.which[i]), chunk.num_blocks
+        if key not in self._placed:
+            self._placed[key] = len(self.sets)
+            self.sets.append(chunk.variant.placed(self.sets[key[0]], chunk.num_blocks))
+        self.which[i] = self._placed[key]
+
+    def _ask(self, usable: NDArray[np.intp], reader: _Reader) -> None:
+        costs = np.minimum(self.num_bytes[usable], BLOCK_BYTES * self.num_hashes[usable])
+        unsure: list[int] = []
+        for batch in _batches(usable, costs):
+            whole = self._wants_whole(batch)
+            for i, bitset in zip(batch[whole].tolist(), self._bitsets(batch[whole], reader), strict=True):
+                self._take(i, sbbf.check_hashes(bitset, self.sets[self.which[i]]))
+                if not bitset.any():
+                    self._is_empty(i)
+            unsure += self._ask_blocks(batch[~whole], reader)
+        self._search_for_a_bit(np.array(unsure, np.intp), reader)
+
+    def _take(self, members: int | NDArray[np.intp], answers: NDArray[np.bool_]) -> None:
+        self.any[members] = answers.any(axis=-1)
+        if self.found is not None:
+            self.found[members] = answers
+
+    def _wants_whole(self, batch: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """The filters of which more than half of the blocks are wanted, and the small ones."""
+        sizes = self.num_bytes[batch]
+        source = self.chunks[0].file.source
+        whole = sizes <= (WHOLE_BYTES if source.path is not None else source.gap_bytes)
+        known: dict[tuple[int, int], bool] = {}
+        for i in np.flatnonzero(~whole & (2 * self.num_hashes[batch] * BLOCK_BYTES > sizes)):
+            key = int(sizes[i]), int(self.which[batch[i]])
+            if key not in known:
+                wanted = np.unique(locate_blocks(sizes[i : i + 1], self.sets[key[1]]))
+                known[key] = 2 * len(wanted) * BLOCK_BYTES > key[0]
+            whole[i] = known[key]
+        return whole
+
+    def _bitsets(self, batch: NDArray[np.intp], reader: _Reader) -> list[NDArray[np.uint8]]:
+        sizes = self.num_bytes[batch]
+        return np.split(reader.gather(self.starts[batch], sizes), np.cumsum(sizes)[:-1]) if len(batch) else []
+
+    def _ask_blocks(self, batch: NDArray[np.intp], reader: _Reader) -> list[int]:
+        """Ask by single blocks; returns the filters none of whose blocks had a bit set."""
+        if not len(batch):
+            return []
+        groups = [(batch[self.which[batch] == place], self.sets[place]) for place in np.unique(self.which[batch])]
+        places = [
+            self.starts[members, np.newaxis] + locate_blocks(self.num_bytes[members], hashes)
+            for members, hashes in groups
+        ]
+        flat = places[0].ravel() if len(places) == 1 else np.concatenate([place.ravel() for place in places])
+        offsets, flat_numbers = np.unique(flat, return_inverse=True)
+        flat_numbers = flat_numbers.ravel().astype(np.int64)
+        blocks = reader.gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+        is_empty = ~np.any(blocks.view(np.uint64), axis=1)
+        unsure: list[int] = []
+        done = 0
+        for (members, hashes), place in zip(groups, places, strict=True):
+            numbers = flat_numbers[done : done + place.size].reshape(place.shape)
+            self._take(members, check_blocks(blocks, numbers, hashes))
+            unsure += members[np.all(is_empty[numbers], axis=1)].tolist()
+            done += place.size
+        return unsure
+
+    def _search_for_a_bit(self, unsure: NDArray[np.intp], reader: _Reader) -> None:
+        """Tell filters that are sparse from those that were never filled, which deny everything wrongly."""
+        done, piece = 0, _FIRST_PIECE
+        unsure = unsure[[self.chunks[i]._problem_if_empty is not None for i in unsure]] if len(unsure) else unsure
+        while len(unsure):
+            left: list[NDArray[np.intp]] = []
+            for batch in _batches(unsure, np.minimum(self.num_bytes[unsure] - done, piece)):
+                lengths = np.minimum(self.num_bytes[batch] - done, piece)
+                data = reader.gather(self.starts[batch] + done, lengths)
+                empty = ~np.logical_or.reduceat(data != 0, np.cumsum(lengths) - lengths)
+                for i in batch[empty & (self.num_bytes[batch] <= done + lengths)]:
+                    self._is_empty(int(i))
+                left.append(batch[empty & (self.num_bytes[batch] > done + lengths)])
+            unsure = np.concatenate(left)
+            done, piece = done + piece, piece * _GROWTH
+
+    def _is_empty(self, i: int) -> None:
+        self.problems[i] = self.chunks[i]._problem_if_empty
+        if self.problems[i]:
+            self._take(i, np.ones(self.num_hashes[i], np.bool_))
+
+
+def _batches(members: NDArray[np.intp], costs: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    """Cut into runs of BATCH_BYTES at most, or of one."""
+    ends = np.cumsum(costs)
+    start, before = 0, 0
+    while start < len(members):
+        stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
+        yield members[start:stop]
+        start, before = stop, int(ends[stop - 1])

@@ -1,0 +1,215 @@
+"""Changing the filters of a file that exists: what is refused, the exchange, and the new footer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import (
+    BrokenFilterError,
+    EncryptedFileError,
+    MalformedFooterError,
+    ManagedTableError,
+    NotParquetError,
+    ParquetBloomError,
+    Place,
+    UnreadableColumnError,
+)
+from ...metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
+from ...redaction import shown_redacted
+from ...storage import Source, managed_table, open_source, rewrite, same_place
+from ..reader import BloomFile
+from .tail_layout import Owner, Sink, Span
+
+
+class _Tally:
+    """Keeps nothing of a new file but its length."""
+
+    def __init__(self) -> None:
+        self._position = 0
+
+    def copy_prefix(self, length: int) -> None:
+        self._position = length
+
+    def write(self, data: Any) -> int:
+        length = memoryview(data).nbytes
+        self._position += length
+        return length
+
+    def tell(self) -> int:
+        return self._position
+
+
+# ---------------------------------------------------------------------------------------------------- the whole
+
+
+@shown_redacted
+@dataclass
+class RewriteReport:
+    """What became of a file whose filters were changed.
+
+    Attributes
+    ----------
+    path, output : the file read and the file written; equal when it was replaced.
+    changed : whether a file was written: False when there was nothing to do, and in a dry run.
+    old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
+    kept, dead_bytes : as the report says that is made of it.
+    seconds : time taken.
+    filters : those that were changed.
+    """
+
+    path: str
+    output: str
+    changed: bool = False
+    old_size: int = 0
+    new_size: int = 0
+    kept: int = 0
+    dead_bytes: int = 0
+    seconds: float = 0.0
+    filters: list[Any] = field(default_factory=list)
+
+    @property
+    def num_filters(self) -> int:
+        """Number of filters that were changed: written, or taken out."""
+        return len(self.filters)
+
+    def told(self, nothing: str, planned: str) -> str:
+        """One line; `nothing` says that nothing was to be done, `planned` leads what would be."""
+        if not self.changed and not self.filters:
+            return f"{self.path}: {nothing}"
+        text = f"{self.output}: {'' if self.changed else planned}{self.num_filters} filters"
+        text += f", {self.new_size - self.old_size:+,} bytes"
+        return text + (f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else "")
+
+
+@contextmanager
+def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile, Any]]:
+    """Open a file whose filters are to be changed, and tell where the result goes: None for its own place.
+
+    Raises
+    ------
+    ParquetBloomError
+        A table keeps books on it, or it is no Parquet file. Errors inside the `with` statement get its path.
+    """
+    for place in (path, output):
+        refuse_managed(place, filesystem)
+    with open_source(path, filesystem) as source:
+        file = _parquet(source)
+        try:
+            if source.read_at(0, len(MAGIC)) != MAGIC:
+                raise NotParquetError("not a Parquet file: it does not begin with PAR1")
+            yield file, None if output is None or same_place(path, output, filesystem) else output
+        except ParquetBloomError as error:
+            error.path = error.path or file.path
+            raise
+
+
+def rewritten(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, write: Callable[[Sink], bool]) -> bool:
+    """Let `write` make the new file, and put it in its place if it is another one; whether that was done."""
+    if dry_run:
+        write(_Tally())
+        return False
+    with rewrite(file.source, target, filesystem) as new:
+        if not write(new) and target is None:
+            return False
+        new.commit()
+        return True
+
+
+def refuse_managed(path: Any, filesystem: Any = None) -> None:
+    """Raise ManagedTableError for a file that a table format or a streaming sink keeps books on."""
+    reason = None if path is None else managed_table(path, filesystem)
+    if reason:
+        raise ManagedTableError(
+            f"{reason}; its files' sizes are recorded there, so write new files and commit them through the table",
+            path=path,
+        )
+
+
+def refuse_uneditable(footer: Footer, leaves: Iterable[Leaf]) -> None:
+    """Raise for files whose footer cannot be changed, or in which the data of chosen columns is not."""
+    if footer.encrypted:
+        raise EncryptedFileError(
+            "the footer is signed, or columns are encrypted: it cannot be changed without the keys"
+        )
+    for leaf in leaves:
+        for row_group in range(footer.num_row_groups):
+            record = footer.chunk(row_group, leaf)
+            place: Place = {"row_group": row_group, "column": leaf.name}
+            if record["encrypted"]:
+                raise EncryptedFileError("the column is encrypted", **place)
+            if record["external"]:
+                raise UnreadableColumnError("the column chunk's data is in another file", **place)
+
+
+def refuse_pages_beyond(file: BloomFile) -> None:
+    """Raise for files whose footer takes pages to reach beyond its own beginning, where new filters are to stand."""
+    footer, chunks = file.footer, file.footer.chunks
+    beyond = np.flatnonzero((footer.first_pages + chunks["compressed_size"] > footer.start) & (chunks["external"] == 0))
+    if len(beyond):
+        row_group, column = file._owner(int(beyond[0]))
+        problem = "metadata: the column chunk's pages are said to reach beyond the footer's beginning"
+        raise MalformedFooterError(problem, row_group=row_group, column=column)
+
+
+def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
+    """Raise for a filter that stays and is said to reach beyond the footer's beginning.
+
+    It is told as broken by that alone: other bytes in the place of those that it lacks would make it a filter that
+    denies values.
+    """
+    start = file.footer.start
+    if file.footer.filters_apart:
+        return
+    staying = [chunk for chunk in file.chunks() if (chunk.row_group, chunk.leaf.index) not in replaced]
+    beyond = [chunk for chunk in staying if chunk.offset + (chunk.length or 1) > start]
+    # Of those whose length only their headers tell, all but the last one have another filter's beginning in them.
+    for chunk in sorted((chunk for chunk in staying if chunk.length is None), key=lambda chunk: chunk.offset)[-1:]:
+        with suppress(BrokenFilterError):
+            if chunk.offset + chunk.header.total_bytes > start:
+                beyond.append(chunk)
+    for chunk in beyond[:1]:
+        problem = "the filter is said to reach beyond the footer's beginning; drop it, or replace it"
+        raise BrokenFilterError(problem, row_group=chunk.row_group, column=chunk.column)
+
+
+# ---------------------------------------------------------------------------------------------------- the footer
+
+
+def write_footer(new: Sink, footer: Footer, places: Mapping[Owner, Span | None]) -> None:
+    """Append the footer with the filters' new places; it is read back first, as nothing may be wrong with it."""
+    data = footer.splice(places)
+    check_splice(footer, Footer(data, new.tell()), places)
+    new.write(data)
+    new.write(len(data).to_bytes(4, "little"))
+    new.write(MAGIC)
+
+
+def check_splice(old: Footer, new: Footer, places: Mapping[Owner, Span | None]) -> None:
+    """Raise MalformedFooterError unless `new` says what `old` says, but for the places of filters."""
+    same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
+    if len(old.chunks) != len(new.chunks) or any((old.chunks[name] != new.chunks[name]).any() for name in same):
+        raise MalformedFooterError("metadata: the new footer does not say what the old one does; nothing was written")
+    expected = old.chunks[["filter_offset", "filter_length"]].tolist()
+    for (row_group, column), place in places.items():
+        expected[int(new.row_groups["first_chunk"][row_group]) + column] = place or (-1, -1)
+    if new.chunks[["filter_offset", "filter_length"]].tolist() != expected:
+        raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
+
+
+def _parquet(source: Source) -> BloomFile:
+    """An opened file, if it is Parquet's; ORC's is told as what it is."""
+    try:
+        return BloomFile(source)
+    except NotParquetError as error:
+        if (
+            source.size > len(ORC_MAGIC)
+            and source.read_at(source.size - len(ORC_MAGIC) - 1, len(ORC_MAGIC)) == ORC_MAGIC
+        ):
+            problem = "an ORC file: only who writes it can make its filters, with it; `advise` tells how"
+            raise NotParquetError(problem, path=source.name) from error
+        raise

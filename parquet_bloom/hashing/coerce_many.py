@@ -1,0 +1,111 @@
+"""Many literals of one comparison at once: their values in a column's type, and the hashes of those.
+
+What a single literal means is said in `literals`; here the common lists (whole numbers, texts, floats) take a step a
+list instead of some a value.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.hash.xxh64 import Keys, hash_keys
+from .arrow import keys_of
+from .coerce import coerce
+from .column_type import ColumnType, Domain, Kind, encode, integer_range
+
+
+def coerce_all(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> tuple[list[Any], str | None]:
+    """The distinct domain values that equal one of the literals, ascending; or why nothing can be said.
+
+    Parameters
+    ----------
+    literals, column_type, timezone : as in `literals.coerce`.
+    """
+    found = _at_once(literals, column_type) if len(literals) > 1 else None
+    if found is None:
+        found = set()
+        for literal in literals:
+            coerced = coerce(literal, column_type, timezone)
+            if coerced.unknown is not None:
+                return [], coerced.unknown
+            found.update(coerced.values)
+    return sorted(found), None
+
+
+def _at_once(given: Sequence[Any], column_type: ColumnType) -> set[Any] | None:
+    """The values of literals of one type that need no closer look; None where they do."""
+    types = set(map(type, given)) - {type(None)}  # of the list: a set takes 1, 1.0 and True for the same
+    literals = set(given)
+    literals.discard(None)
+    if types == {int} and column_type.kind is Kind.INTEGER:
+        low, high = integer_range(column_type)
+        if low <= min(literals) and max(literals) <= high:
+            return literals
+        return {literal for literal in literals if low <= literal <= high}
+    if types == {str} and column_type.kind is Kind.STRING:
+        try:
+            return set(map(str.encode, literals))
+        except UnicodeEncodeError:
+            return None
+    if types == {bytes} and column_type.kind is Kind.STRING:
+        return literals
+    if types == {float} and column_type.physical == "DOUBLE":
+        return literals if all(literal == literal for literal in literals) else None
+    return None
+
+
+def hash_all(values: Sequence[Any], column_type: ColumnType) -> tuple[np.ndarray, np.ndarray]:
+    """The hashes of every stored form of some values.
+
+    Parameters
+    ----------
+    values : domain values, ascending and distinct.
+    column_type : the column's type, which is hashable.
+
+    Returns
+    -------
+    hashes : uint64, those of the first value first.
+    first_hash : intp, one more than there are values; `hashes[first_hash[i]:first_hash[i + 1]]` belong to `values[i]`.
+    """
+    physical = column_type.physical
+    counts = np.ones(len(values), np.intp)
+    if column_type.kind is Kind.FLOAT and physical in _FLOATS:
+        zero = bisect_left(values, 0.0)
+        forms = list(values)
+        if zero < len(values) and values[zero] == 0:
+            forms[zero : zero + 1] = [0.0, -0.0]
+            counts[zero] = 2
+        hashes = _fixed(np.array(forms, _FLOATS[physical]))
+    elif physical in _INTEGERS:
+        wide = np.array(values, np.int64 if column_type.signed else np.uint64)
+        hashes = _fixed(wide.astype(_INTEGERS[physical]))  # narrow integers are stored extended, by their sign
+    elif physical == "BYTE_ARRAY" and column_type.kind is not Kind.DECIMAL:
+        hashes = _variable(values)
+    else:
+        of_each: list[list[bytes]] = [encode(value, column_type) for value in values]
+        counts = np.array([len(forms) for forms in of_each], np.intp)
+        hashes = _variable([form for forms in of_each for form in forms])
+    first_hash = np.zeros(len(values) + 1, np.intp)
+    np.cumsum(counts, out=first_hash[1:])
+    return hashes, first_hash
+
+
+_FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8"}
+_INTEGERS = {"INT32": "<i4", "INT64": "<i8"}
+
+
+def _fixed(values: np.ndarray) -> np.ndarray:
+    return hash_keys(Keys.fixed(values, values.itemsize, len(values)))
+
+
+def _variable(forms: Sequence[Domain]) -> np.ndarray:
+    if len(forms) == 1 and forms[0]:  # one literal is what is asked most often: a third of the time
+        (form,) = forms
+        assert isinstance(form, bytes)
+        return hash_keys(Keys.fixed(np.frombuffer(form, np.uint8), len(form), 1))
+    return hash_keys(keys_of(pa.array(forms, pa.large_binary())))

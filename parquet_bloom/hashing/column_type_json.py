@@ -1,0 +1,47 @@
+"""A column's type as the metadata of indexes has it: in JSON, and back to a type that a column of a file can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from .column_type import ColumnType, Kind, from_parquet
+
+_UNITS = {"ms": 1, "us": 2, "ns": 3}
+_ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `physical`
+
+
+def type_told(column_type: ColumnType) -> dict[str, Any]:
+    """A type as it is written."""
+    return {**asdict(column_type), "kind": column_type.kind.value}
+
+
+def type_read(told: Mapping[str, Any]) -> ColumnType:
+    """A type that was written: what is no file's would be taken for another one somewhere, or break what hashes it.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        No column has such a type.
+    """
+    found = ColumnType(**{**told, "kind": Kind(told["kind"])})
+    numbers = (found.length, found.bits, found.precision, found.scale)
+    if not isinstance(found.physical, str) or not all(number is None or type(number) is int for number in numbers):
+        raise ValueError("type")
+    length = found.length if found.physical == "FIXED_LEN_BYTE_ARRAY" else None
+    for logical in (None, *_annotations(found)):
+        known = from_parquet(found.physical, length, logical=logical)
+        if known == found and known.name == found.name and type(found.signed) is bool:
+            return known
+    raise ValueError("type")
+
+
+def _annotations(told: ColumnType) -> Iterator[dict[int, Any]]:
+    """LogicalTypes of which one may have given the type."""
+    yield from ({member: {}} for member in _ALONE)
+    yield {5: {1: told.scale, 2: told.precision}}
+    if isinstance(told.unit, str) and told.unit in _UNITS:
+        yield from ({member: {1: told.utc, 2: {_UNITS[told.unit]: {}}}} for member in (7, 8))
+    yield {10: {1: told.bits, 2: told.signed}}
+    yield {-1: {}}

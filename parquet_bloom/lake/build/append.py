@@ -1,0 +1,341 @@
+"""Files come into an index: what is new or changed is read, and a segment made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import ParquetBloomError, UnknownColumnError
+from ...file.column_hashes import hashes_of
+from ...predicate.statistics import Holds
+from ...storage import Entry, Folder
+from .. import manifest as manifests
+from ..files import listing as sources
+from ..files.hash_files import OpenedFile, Piece, pieces
+from ..files.liveness import Judge, Live, PathTable, unjudged
+from ..files.table import FileRecord, FileTable
+from ..manifest import Key, Manifest, SegmentInfo
+from ..reports import AppendReport
+from ..segment import Segment
+from ..snapshot import changing
+from .maintenance import restamp, swept, tiered
+from .segment_builder import SegmentBuilder
+
+Progress = Callable[[int, int], None]
+
+
+class Appended(NamedTuple):
+    """What an append has come to.
+
+    Attributes
+    ----------
+    report : for the caller.
+    roots : the folders, patterns or table that the files were found in.
+    manifest : what the index is now.
+    tables : of its new segments' files, by their names.
+    """
+
+    report: AppendReport
+    roots: Mapping[str, Any]
+    manifest: Manifest
+    tables: Mapping[str, FileTable]
+
+
+def append(
+    folder: Folder,
+    lake_filesystem: object | None,
+    lake_options: Mapping[str, Any] | None,
+    files: Any,
+    judge: Judge,
+    *,
+    memory_limit: int,
+    threads: int,
+    progress: Progress | None = None,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
+    tables: Mapping[str, FileTable] = {},
+) -> Appended:
+    """See `LakeIndex.append`; for `tables` see `opened`."""
+    with changing(folder, tables) as (manifest, segments):
+        listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
+        roots = sources.merged(manifest.lake, listing.roots)
+        sources.require_outside(folder.path, roots)
+        live = judge.judge(segments, listing)
+        entries = list(listing.entries)
+        if files is None:  # changed ones among those that were named, too
+            known = {entry.path for entry in entries}
+            more = [path for path in live.unindexed if path not in known]
+            listing = replace(listing, named=listing.named.union(more))
+            entries += map(Entry, more)
+        todo = unknown(entries, live)
+        report = AppendReport(unchanged=len(entries) - len(todo))
+        with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
+            appending.read(todo, lake_filesystem, threads, progress, on_error)
+            made = appending.finish()
+        names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
+        now = commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
+        return Appended(report, listing.roots, now, appending.tables)
+
+
+def unknown(entries: Sequence[Entry], live: Live) -> list[Entry]:
+    """Files that are not known as they are now."""
+    paths = {*live.unindexed, *live.renamed}
+    return [entry for entry in entries if entry.path in paths]
+
+
+def commit(
+    folder: Folder,
+    manifest: Manifest,
+    segments: Sequence[Segment],
+    live: Live,
+    made: Sequence[SegmentInfo],
+    names: Sequence[str],
+    roots: Mapping[str, Any],
+    snapshot: Mapping[str, Any],
+    memory_limit: int,
+    report: AppendReport,
+) -> Manifest:
+    """Let segments that have been written be part of an index; what went before in their place goes.
+
+    Returns the manifest that holds now.
+
+    Parameters
+    ----------
+    segments, live : of the manifest before, and what was judged of their files.
+    made, names : the new segments, and the files in them, as an index names them.
+    roots, snapshot : what the lake is from now on, and its table's state.
+    report : told how many files were added and replaced, and how many segments merged.
+    """
+    before = _without(segments, manifest, names, report)
+    before = restamp(folder, segments, before, live)
+    following = manifest.next(segments=(*before, *made), lake=roots, snapshot=dict(snapshot) or manifest.snapshot)
+    if not made and replace(following, number=manifest.number) == manifest:
+        return manifest  # nothing has changed
+    following, report.merged = tiered(folder, following, memory_limit)
+    manifests.write(folder, following)
+    swept(folder, following, before=manifest)
+    return following
+
+
+def _without(
+    segments: Sequence[Segment], manifest: Manifest, names: Sequence[str], report: AppendReport
+) -> list[SegmentInfo]:
+    """The segments there were, without files that have been indexed again."""
+    owners, numbers = PathTable(segments).find(names)
+    report.replaced = int((owners >= 0).sum())
+    report.added = len(names) - report.replaced
+    return [
+        info.without(numbers[owners == place]) if (owners == place).any() else info
+        for place, info in enumerate(manifest.segments)
+    ]
+
+
+class _Appending:
+    """Makes segments of files that are read one after the other."""
+
+    def __init__(
+        self, folder: Folder, manifest: Manifest, listing: sources.Listing, memory_limit: int, report: AppendReport
+    ):
+        self._folder = folder
+        self._manifest = manifest
+        self._listing = listing
+        self._memory_limit = memory_limit
+        self._report = report
+        self._builder = self._new()
+        self._made: list[SegmentInfo] = []
+        self.tables: dict[str, FileTable] = {}
+        # What no file has is a mistake, unless files that are indexed have it: columns come and go.
+        known = {part.column for segment in manifest.segments for part in segment.parts}
+        self._missing = set(manifest.columns) - known
+        self._begun = False
+
+    def read(
+        self,
+        entries: Sequence[Entry],
+        filesystem: object | None,
+        threads: int,
+        progress: Progress | None,
+        on_error: Callable[[ParquetBloomError], None] | None,
+    ) -> None:
+        """Read all files; the first error is raised unless somebody takes errors."""
+        failed: ParquetBloomError | None = None
+        done = 0
+        columns, find = self._manifest.columns, self._listing.find
+        reading = pieces(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        with closing(reading) as found:
+            for piece in found:
+                opened_file = piece.opened
+                try:
+                    if failed is None and piece.error is None and opened_file is not None:
+                        self._take(piece, opened_file, filesystem)
+                    else:
+                        failed = failed or piece.error
+                    if not piece.last:
+                        continue
+                finally:
+                    if piece.last and opened_file is not None:
+                        opened_file.file.source.close()
+                if failed is not None:
+                    if on_error is None:
+                        raise failed
+                    on_error(failed)
+                    self._report.failed[piece.entry.path] = failed
+                    self._abandon(opened_file, piece.entry)
+                    failed = None
+                done += 1
+                if progress:
+                    progress(done, len(entries))
+        read = len(entries) - len(self._report.failed)
+        if self._missing and read:
+            several = f" in any of {read:,} files" if read > 1 else ""
+            path = None if several else entries[0].path
+            raise UnknownColumnError(f"no such column{several}", path=path, column=min(self._missing))
+
+    def _take(self, piece: Piece, opened_file: OpenedFile, filesystem: object | None) -> None:
+        row_groups = opened_file.file.num_row_groups
+        if not self._begun:
+            self._roll(row_groups)
+            self._builder.begin_file()
+            self._begun = True
+        if piece.last:
+            self._end(opened_file, filesystem, row_groups)
+            return
+        self._builder.add(self._key(piece.column, opened_file), piece.row_group, piece.hashes)
+        self._report.entries += len(piece.hashes)
+
+    def _end(self, opened_file: OpenedFile, filesystem: object | None, row_groups: int) -> None:
+        self._missing &= opened_file.missing
+        parts = {name: self._builder.part_number(self._key(name, opened_file)) for name in opened_file.columns}
+        path = opened_file.entry.path
+        for name, doubt in opened_file.doubts.items():
+            self._report.uncovered.setdefault(name, {})[path] = doubt
+        self._builder.end_file(
+            FileRecord(
+                sources.name_of(path, filesystem),
+                opened_file.file.source.size,
+                opened_file.stamp,
+                opened_file.footer,
+                opened_file.data,
+                self._builder.units_of(row_groups),
+                path not in self._listing.named,
+                parts,
+                opened_file.doubts,
+            )
+        )
+        self._begun = False
+
+    def _key(self, column: str, opened_file: OpenedFile) -> Key:
+        found = opened_file.columns[column]
+        return column, found.column_type, found.holds, self._listing.meaning(column)
+
+    def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
+        if self._begun and opened_file is not None:
+            self._builder.abandon_file(entry.path, opened_file.file.num_row_groups)
+        self._begun = False
+
+    def _roll(self, row_groups: int) -> None:
+        """Begin another segment where the units of this one are used up."""
+        if not self._builder.has_room(row_groups):
+            self._finish_segment()
+            self._builder = self._new()
+            if not self._builder.has_room(row_groups):
+                raise ParquetBloomError(f"a file of {row_groups:,} row groups has too many for this index")
+
+    def _new(self) -> SegmentBuilder:
+        manifest = self._manifest
+        return SegmentBuilder(
+            self._folder,
+            manifest.layout,
+            manifest.settings,
+            manifest.columns,
+            manifest.granularity,
+            self._memory_limit,
+        )
+
+    def finish(self) -> list[SegmentInfo]:
+        self._finish_segment()
+        return self._made
+
+    def _finish_segment(self) -> None:
+        made = self._builder.finish()
+        self._made += [made] if made else []
+        self.tables |= self._builder.tables
+
+    def close(self) -> None:
+        self._builder.close()
+
+    # --------------------------------------------------------------------------------------------- values at hand
+
+    def take_batches(
+        self, batches: Iterable[tuple[str, Mapping[str, pa.Array]]], progress: Callable[[int], None] | None
+    ) -> list[str]:
+        """Take values that are at hand; returns the files' paths."""
+        paths: list[str] = []
+        parts: dict[str, int] = {}
+        for name, arrays in batches:
+            path = os.fsdecode(name)
+            unknown = set(arrays) - set(self._manifest.columns)
+            if unknown:
+                raise UnknownColumnError("the index has no such column", path=path, column=min(unknown))
+            if not paths or path != paths[-1]:
+                self._end_batch(paths, parts, progress)
+                paths.append(path)
+                parts = {}
+                self._roll(1)
+                self._builder.begin_file()
+                self._begun = True
+            for column, array in arrays.items():
+                try:
+                    column_type, hashes = hashes_of(array)
+                except ParquetBloomError as error:
+                    error.path, error.column = path, column
+                    raise
+                key = column, column_type, Holds.VALUES, ""
+                number = self._builder.part_number(key)
+                if parts.setdefault(column, number) != number:
+                    problem = "batches of one file have the column in two types"
+                    raise ParquetBloomError(problem, path=path, column=column)
+                self._builder.add(key, 0, np.asarray(hashes))
+                self._report.entries += len(hashes)
+        self._end_batch(paths, parts, progress)
+        if len(set(paths)) < len(paths):
+            raise ParquetBloomError("batches of one file do not follow each other")
+        return paths
+
+    def _end_batch(
+        self, paths: Sequence[str], parts: Mapping[str, int], progress: Callable[[int], None] | None
+    ) -> None:
+        if not self._begun:
+            return
+        doubts = {name: "no values were given" for name in self._manifest.columns if name not in parts}
+        self._builder.end_file(FileRecord(paths[-1], -1, b"", 0, 0, 1, False, dict(parts), doubts))
+        self._begun = False
+        if progress:
+            progress(len(paths))
+
+
+def append_batches(
+    folder: Folder,
+    batches: Iterable[tuple[str, Mapping[str, pa.Array]]],
+    *,
+    memory_limit: int,
+    progress: Callable[[int], None] | None = None,
+    tables: Mapping[str, FileTable] = {},
+) -> Appended:
+    """See `LakeIndex.append_batches`; for `tables` see `opened`."""
+    with changing(folder, tables) as (manifest, segments):
+        if manifest.granularity != "file":
+            raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
+        report = AppendReport()
+        with closing(_Appending(folder, manifest, sources.Listing([]), memory_limit, report)) as appending:
+            names = appending.take_batches(batches, progress)
+            made = appending.finish()
+        live = unjudged(segments)
+        told = manifest.lake, manifest.snapshot
+        now = commit(folder, manifest, segments, live, made, names, *told, memory_limit, report)
+        return Appended(report, manifest.lake, now, appending.tables)

@@ -1,0 +1,143 @@
+"""Column chunks of files that are not local: fetched some at a time, many files side by side, each byte once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+
+from ...errors import ParquetBloomError
+from ...file.fingerprint import ColumnSums
+from ...file.pages.held_chunk import HeldChunk
+from ...file.values import DISTANT_BUFFER_BYTES, Chunk
+from ...metadata.footer import Leaf
+from ...storage import Source
+from ...util.threads import result_of, stoppable_pool
+
+T = TypeVar("T")
+
+_TOGETHER_BYTES = DISTANT_BUFFER_BYTES  # of one file that are fetched together; longer chunks are streamed
+_SIDE_BY_SIDE = 64
+
+
+class FetchedChunks:
+    """Some column chunks of a file, once they have come.
+
+    Attributes
+    ----------
+    num_bytes : of them all.
+    """
+
+    def __init__(self, source: Source, spans: dict[tuple[int, int], tuple[int, int]]):
+        self._source, self._spans = source, spans
+        self.num_bytes = sum(length for _, length in spans.values())
+        self._data: dict[tuple[int, int], HeldChunk] = {}
+
+    def fetch(self) -> None:
+        """Read them, in as few requests as they are worth; what the source keeps of its end is not asked for."""
+        kept_from = self._source.size - len(self._source.kept[0])
+        ranges = [(start, stop) for at, length in self._spans.values() for start, stop in _cut(at, length, kept_from)]
+        starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
+        came, place = self._source.gather(starts, stops - starts).data, 0
+        for key, (offset, length) in self._spans.items():
+            self._data[key] = HeldChunk(offset, came[place : place + length])
+            place += length
+
+    def held(self, row_group: int, leaf: Leaf) -> HeldChunk | None:
+        """A chunk; None for one that is not among them."""
+        return self._data.get((row_group, leaf.index))
+
+
+def _cut(offset: int, length: int, at: int) -> list[tuple[int, int]]:
+    """A range as (start, stop), in two where a place is inside of it."""
+    stop = offset + length
+    return [(offset, at), (at, stop)] if offset < at < stop else [(offset, stop)]
+
+
+class Fetching:
+    """How the column chunks of a file are read, each once: for their values, and for its fingerprint.
+
+    Parameters
+    ----------
+    source, sums : the file, whose bytes of the indexed columns are summed.
+    """
+
+    def __init__(self, source: Source, sums: ColumnSums):
+        self._source, self.sums = source, sums
+
+    def together(self, row_groups: Iterable[int]) -> Iterator[tuple[FetchedChunks, list[int]]]:
+        """Row groups whose column chunks are fetched together, in their order; chunks that are too long are not."""
+        leaves = {leaf for _, leaf in self.sums.spans}
+        some: list[int] = []
+        spans: dict[tuple[int, int], tuple[int, int]] = {}
+        total = 0
+        for row_group in row_groups:
+            own = {(row_group, leaf): self.sums.spans[row_group, leaf] for leaf in leaves}
+            own = {key: span for key, span in own.items() if span[1] <= _TOGETHER_BYTES}
+            more = sum(length for _, length in own.values())
+            if some and total + more > _TOGETHER_BYTES:
+                yield FetchedChunks(self._source, spans), some
+                some, spans, total = [], {}, 0
+            some.append(row_group)
+            spans |= own
+            total += more
+        if some:
+            yield FetchedChunks(self._source, spans), some
+
+    @contextmanager
+    def chunk(self, chunks: FetchedChunks, row_group: int, leaf: Leaf) -> Iterator[Chunk]:
+        """A column chunk for who decodes it; when that is done it is part of the sums, whatever was read of it."""
+        held = chunks.held(row_group, leaf)
+        if held is not None:
+            self.sums.note(row_group, leaf.index, held.data)
+            yield held
+            return
+        passing = self.sums.passing(row_group, leaf.index)
+        yield passing
+        passing.complete(self._source)
+
+
+def fetched(
+    tasks: Iterable[tuple[T, FetchedChunks | None]], most_bytes: int
+) -> Generator[tuple[T, ParquetBloomError | None], None, None]:
+    """Tasks in their order, when what is to be fetched for each has come, or why it has not.
+
+    Parameters
+    ----------
+    most_bytes : that are fetched and wait; a task may have more by itself.
+    """
+    waiting: deque[tuple[T, int, Future[ParquetBloomError | None] | None]] = deque()
+    total = 0
+    with stoppable_pool(_SIDE_BY_SIDE) as pool:
+        try:
+            for task, chunks in tasks:
+                size = 0 if chunks is None else chunks.num_bytes
+                while waiting and (_has_come(waiting[0]) or len(waiting) >= _SIDE_BY_SIDE or total + size > most_bytes):
+                    first, num_bytes, future = waiting.popleft()
+                    yield first, None if future is None else result_of(future)
+                    total -= num_bytes
+                waiting.append((task, size, None if chunks is None else pool.submit(_fetch, chunks)))
+                total += size
+            while waiting:
+                first, num_bytes, future = waiting.popleft()
+                yield first, None if future is None else result_of(future)
+        finally:
+            for _, _, future in waiting:
+                if future is not None:
+                    future.cancel()
+
+
+def _has_come(waiting: tuple[T, int, Future[ParquetBloomError | None] | None]) -> bool:
+    return waiting[2] is None or waiting[2].done()
+
+
+def _fetch(chunks: FetchedChunks) -> ParquetBloomError | None:
+    try:
+        chunks.fetch()
+    except ParquetBloomError as error:
+        return error
+    return None

@@ -1,0 +1,282 @@
+"""What keeps an index small and quick: files taken out, segments merged, old files of its own deleted."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ParquetBloomError, StorageError
+from ...storage import Folder, is_local
+from ...util.threads import in_order
+from .. import manifest as manifests
+from ..files import listing as sources
+from ..files.liveness import Live, PathTable
+from ..files.table import FileTable
+from ..manifest import ColumnPart, Key, Manifest, SegmentInfo
+from ..parts import layouts
+from ..parts.part import PartReader
+from ..reports import CompactReport
+from ..segment import Segment
+from ..snapshot import changing
+from .segment_builder import part_name
+
+# What segments' files are called. Whatever else lies in the folder is somebody else's, and is not deleted.
+_OWN = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
+
+_TIER = 8
+"""So many segments of about one size are merged, and sizes differ by this factor: a value is merged once a size."""
+
+_KEEP_SECONDS = 3600.0
+_MANIFESTS_AT_A_TIME = 16  # of those that are read from an object store
+_ORPHANED_SECONDS = 24 * 3600.0  # where no lock tells that no writer is at work
+
+
+def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
+    """See `LakeIndex.remove`."""
+    given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
+    if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
+        raise ParquetBloomError("files are paths, each a string or a path object")
+    with changing(folder) as (manifest, segments):
+        table = PathTable(segments)
+        gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
+        for path in map(os.fsdecode, given):
+            known = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
+            if not _mark(path, table, segments, gone, lake_filesystem) and not known:
+                raise StorageError("the index has no such file", path=path, errno=2)
+        count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
+        kept = tuple(info for info in _less(manifest, gone) if info.kept_files)
+        following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
+        manifests.write(folder, following)
+        swept(folder, following)
+        return count
+
+
+def _less(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
+    """The segments of a manifest with files removed that are marked."""
+    return [
+        info.without(np.flatnonzero(some)) if some.any() else info
+        for info, some in zip(manifest.segments, gone, strict=True)
+    ]
+
+
+def _without_roots(lake: Mapping[str, Any], paths: Sequence[Any], filesystem: object | None) -> Mapping[str, Any]:
+    """What a manifest says of the lake without the folders that are, or lie below, one of those taken out."""
+    texts = map(os.fsdecode, paths)
+    taken = [glob.escape(sources.name_of(path, filesystem).rstrip("/")) for path in texts if path.endswith("/")]
+    if not taken or "paths" not in lake:
+        return lake
+    left = [
+        root for root in lake["paths"] if not any((root.rstrip("/") + "/").startswith(each + "/") for each in taken)
+    ]
+    return {"paths": left} if left else {}
+
+
+def _mark(
+    path: str,
+    table: PathTable,
+    segments: Sequence[Segment],
+    gone: Sequence[NDArray[np.bool_]],
+    lake_filesystem: object | None,
+) -> bool:
+    """Mark what a path stands for; False if that is nothing."""
+    for name in dict.fromkeys((path, sources.name_of(path, lake_filesystem))):
+        owners, numbers = table.find([name])
+        if owners[0] >= 0:
+            gone[owners[0]][numbers[0]] = True
+            return True
+    if not path.endswith("/"):
+        return False
+    below = sources.name_of(path, lake_filesystem).rstrip("/") + "/"
+    found = False
+    for segment, some in zip(segments, gone, strict=True):
+        inside = np.array([name.startswith(below) for name in segment.files.paths()], np.bool_) & segment.kept
+        some |= inside
+        found = found or bool(inside.any())
+    return found
+
+
+def compact(
+    folder: Folder,
+    gone_of: Callable[[Manifest, Sequence[Segment]], Sequence[NDArray[np.bool_]]],
+    memory_limit: int,
+    keep_seconds: float,
+) -> CompactReport:
+    """See `LakeIndex.compact`.
+
+    Parameters
+    ----------
+    gone_of : tells of each file of a manifest's segments whether it is not in the lake any more.
+    """
+    with changing(folder) as (manifest, segments):
+        deleted = swept(folder, manifest, keep_seconds)  # before as well: a disk may be full of it
+        infos = _less(manifest, gone_of(manifest, segments))
+        dropped = sum(len(info.removed) for info in infos)
+        after = manifest
+        if len(infos) > 1 or dropped:
+            after = manifest.next(segments=merged(folder, manifest, infos, memory_limit))
+            manifests.write(folder, after)
+            deleted += swept(folder, after, keep_seconds)
+        before = sum(info.num_bytes for info in manifest.segments)
+        bytes_after = sum(info.num_bytes for info in after.segments)
+        return CompactReport(len(infos), len(after.segments), before, bytes_after, dropped, deleted)
+
+
+def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manifest, int]:
+    """Merge segments of about one size where there are many.
+
+    Returns
+    -------
+    The manifest of what there is then, and how many segments were merged.
+    """
+    infos, count = list(manifest.segments), 0
+    while True:
+        of_size: dict[int, list[SegmentInfo]] = {}
+        for info in infos:
+            of_size.setdefault(int(np.log(max(1, info.num_entries)) / np.log(_TIER)), []).append(info)
+        many = next((some for _, some in sorted(of_size.items()) if len(some) >= _TIER), None)
+        if many is None:
+            return replace(manifest, segments=tuple(infos)), count
+        made = merged(folder, manifest, many, memory_limit)
+        names = {info.name for info in many}
+        if len(made) >= len(many):  # their units do not fit into fewer
+            return replace(manifest, segments=tuple(infos)), count
+        infos = [info for info in infos if info.name not in names] + list(made)
+        count += len(many)
+
+
+def merged(
+    folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int
+) -> tuple[SegmentInfo, ...]:
+    """New segments with the files that are kept of others; one, unless it has too many units.
+
+    Raises
+    ------
+    BrokenIndexError, StorageError
+        A part cannot be read: what it holds must not be lost without a word.
+    """
+    most = layouts.most_units(manifest.layout, manifest.settings)
+    groups: list[list[SegmentInfo]] = [[]]
+    units = 0
+    for info in infos:
+        if not info.kept_files:
+            continue
+        if groups[-1] and units + info.num_units > most:
+            groups.append([])
+            units = 0
+        groups[-1].append(info)
+        units += info.num_units
+    return tuple(_merged(folder, manifest, group, memory_limit) for group in groups if group)
+
+
+def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int) -> SegmentInfo:
+    if len(infos) == 1 and not len(infos[0].removed):
+        return infos[0]
+    segments = [Segment(folder, manifest, info) for info in infos]
+    try:
+        keys: dict[Key, int] = {}
+        numbers = [[keys.setdefault(part.key, len(keys)) for part in info.parts] for info in infos]
+        table, remaps = FileTable.merged([(segment.files, segment.kept) for segment in segments], numbers)
+        name = secrets.token_hex(8)
+        parts = []
+        for key, number in keys.items():
+            sources_of: list[tuple[PartReader, NDArray[np.int64]]] = [
+                (reader, remap)
+                for segment, of_segment, remap in zip(segments, numbers, remaps, strict=True)
+                for part, own in zip(segment.parts, of_segment, strict=True)
+                if own == number
+                for reader in part.readers
+            ]
+            path = folder.path_of(part_name(name, number, manifest.layout))
+            info = layouts.merge(
+                manifest.layout,
+                manifest.settings,
+                sources_of,
+                path,
+                folder.filesystem,
+                table.num_units,
+                memory_limit,
+            )
+            parts.append(ColumnPart(*key, (info,)))
+        files = f"{name}.files"
+        table.write(folder, files)
+        return SegmentInfo(name, files, len(table), table.num_units, tuple(parts))
+    finally:
+        for segment in segments:
+            segment.close()
+
+
+def restamp(folder: Folder, segments: Sequence[Segment], infos: Sequence[SegmentInfo], live: Live) -> list[SegmentInfo]:
+    """Note the new stamps of files that proved to be unchanged, so that they need not be read the next time."""
+    found = list(infos)
+    for place, segment in enumerate(segments):
+        known = {at.file: found for at, found in live.restamped.items() if at.segment == place}
+        if not known:
+            continue
+        name = f"{segment.info.name}-{secrets.token_hex(4)}.files"
+        segment.files.stamped(known).write(folder, name)
+        found[place] = replace(found[place], files=name)
+    return found
+
+
+def swept(
+    folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECONDS, before: Manifest | None = None
+) -> int:
+    """Delete what no reader can want any more: manifests before this one, and files that only those refer to.
+
+    Manifests are read to learn that, but for `before`, which the caller has.
+
+    Files to which no manifest refers are of writers that died. Where there is a lock, which the caller holds, they go
+    at once, elsewhere when they are a day old. Nothing of it is an error: what is left is deleted the next time.
+    """
+    with suppress(ParquetBloomError):
+        folder.sweep_temporary()
+        files = folder.names()
+        now = time.time()
+        needed, known = set(manifest.names), set(manifest.names)
+        doomed = []
+        numbers = [number for number in manifests.numbers_in(files) if number < manifest.number]
+        for number, names in zip(numbers, _names_of(folder, numbers, before), strict=True):
+            known |= names
+            # It held until the next one was made.
+            following = files.get(manifests.name_of(number + 1))
+            ended = now if following is None else following[1] / 1e9
+            if now - ended < keep_seconds:
+                needed |= names
+            else:
+                doomed.append(manifests.name_of(number))
+        orphaned = 0.0 if is_local(folder.filesystem, [folder.path]) else _ORPHANED_SECONDS
+        for name, (_, modified_ns) in files.items():
+            if _OWN.fullmatch(name) and name not in needed and (name in known or now - modified_ns / 1e9 >= orphaned):
+                doomed.append(name)
+        # Manifests last: one whose files are gone must not be left to be the newest of a copy.
+        doomed.sort(key=lambda name: name.startswith("manifest-"))
+        folder.delete(doomed)
+        return len(doomed)
+    return 0
+
+
+def _names_of(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
+    """What manifests refer to; of one that cannot be read, itself."""
+
+    def names(number: int) -> set[str]:
+        if known is not None and number == known.number:
+            return known.names
+        try:
+            return manifests.read(folder, number).names
+        except ParquetBloomError:
+            return {manifests.name_of(number)}
+
+    if is_local(folder.filesystem, [folder.path]):
+        return list(map(names, numbers))
+    with in_order(names, numbers, _MANIFESTS_AT_A_TIME) as found:
+        return list(found)

@@ -1,0 +1,79 @@
+"""Whether an index is what it should be: every byte as it was written, and every value of a sample found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import ParquetBloomError
+from ..storage import Entry
+from .files.hash_files import open_to_index
+from .files.table import NOT_COVERED
+from .reports import CheckReport
+from .segment import Segment
+from .snapshot import State
+
+
+def check(
+    state: State, filesystem: object | None, sample: int, progress: Callable[[int, int], None] | None
+) -> CheckReport:
+    """See `LakeIndex.check`."""
+    report = CheckReport()
+    chosen = [
+        (segment, int(number))
+        for segment, alive in zip(state.segments, state.live.alive, strict=True)
+        for number in np.flatnonzero(alive & (segment.files.sizes >= 0))
+    ]
+    chosen = random.sample(chosen, min(sample, len(chosen)))
+    parts = [part for segment in state.segments for part in segment.parts]
+    total, done = len(parts) + len(chosen), 0
+    for part in parts:
+        try:
+            for reader in part.readers:
+                report.problems += reader.check()
+        except ParquetBloomError as error:
+            report.problems.append(str(error))
+        done += 1
+        if progress:
+            progress(done, total)
+    for segment, number in chosen:
+        try:
+            _check_file(state, segment, number, filesystem, report)
+        except ParquetBloomError as error:
+            report.problems.append(str(error))
+        report.files += 1
+        done += 1
+        if progress:
+            progress(done, total)
+    return report
+
+
+def _check_file(state: State, segment: Segment, number: int, filesystem: object | None, report: CheckReport) -> None:
+    """Read a file again, and look up all that it holds."""
+    path = segment.files.path(number)
+    foreign = state.live.foreign[state.segments.index(segment)]
+    opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.find)
+    with opened.file.source:
+        if segment.files.fingerprints(number) != (opened.footer, opened.data_fingerprint()):
+            report.problems.append(f"{path}: it is not what was indexed any more")
+            return
+        first = int(segment.files.first_units[number])
+        for column, covered in opened.columns.items():
+            own = int(segment.files.parts(column)[number])
+            if own == NOT_COVERED or own in foreign:
+                continue
+            part = segment.parts[own]
+            for row_group in opened.file.row_groups:
+                hashes = covered.hashes.of(row_group)
+                unit = first + (segment.row_group_of(first + row_group, number) or 0)
+                found = part.find(hashes)
+                hit = np.zeros(len(hashes), np.bool_)
+                hit[found.queries[found.units == unit]] = True
+                hit[list(found.unknown)] = True
+                report.values += len(hashes)
+                if not hit.all():
+                    problem = f"{int((~hit).sum()):,} of {len(hashes):,} values are not found"
+                    error = ParquetBloomError(problem, path=path, row_group=row_group, column=column)
+                    report.problems.append(str(error))

@@ -1,0 +1,298 @@
+"""Files of the lake, read for the hashes of their indexed columns: many at a time, row group by row group.
+
+Of files that are not local every byte is read once: column chunks are fetched (see `fetching`), and what is decoded and
+what the file's fingerprint is made of are the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ParquetBloomError, UnknownColumnError
+from ...file.column_hashes import ColumnHashes
+from ...file.columns import find_leaves, holds_elements
+from ...file.fingerprint import ColumnSums, chunk_bytes_fingerprint, footer_fingerprint
+from ...file.identity import require_unchanged, settle
+from ...file.reader import BloomFile
+from ...hashing.column_type import ColumnType
+from ...metadata.footer import Leaf
+from ...predicate.statistics import Holds
+from ...storage import Entry, Source, is_local, open_source
+from ...util.threads import in_order
+from ..build.fetching import FetchedChunks, Fetching, fetched
+
+FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
+
+_FILES_AHEAD = 4  # opened at a time, so that none is waited for
+_DISTANT_FILES_AHEAD = 32  # the same, of files each of which is a request, and its answer a while in coming
+_FETCHED_BYTES = 128 << 20  # of column chunks that wait to be decoded
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A column of a file that can be indexed.
+
+    Attributes
+    ----------
+    leaf : the column.
+    column_type, holds : how its values are stored, and what they are of what the column's name means.
+    hashes : reads them.
+    """
+
+    leaf: Leaf
+    column_type: ColumnType
+    holds: Holds
+    hashes: ColumnHashes
+
+
+@dataclass
+class OpenedFile:
+    """A file that is being indexed.
+
+    Attributes
+    ----------
+    entry : as it was listed.
+    file : the file; closed when its fingerprint is known.
+    stamp : what will tell that it is unchanged.
+    footer : fingerprint of the footer without filters.
+    data : of the indexed columns' bytes; known at the end.
+    columns : {column: what is indexed of it}.
+    doubts : {column: why it is not indexed}.
+    missing : the columns among them that the file does not have.
+    fetching : how its column chunks are read; None where they are read as they are decoded.
+    """
+
+    entry: Entry
+    file: BloomFile
+    stamp: bytes
+    footer: int
+    columns: dict[str, Covered]
+    doubts: dict[str, str]
+    missing: frozenset[str]
+    data: int = 0
+    fetching: Fetching | None = None
+
+    def data_fingerprint(self) -> int:
+        """Of the bytes of the columns that are indexed, as they are stored."""
+        leaves = [column.leaf for column in self.columns.values()]
+        return chunk_bytes_fingerprint(self.file.source, self.file.footer, leaves)
+
+
+@dataclass
+class Piece:
+    """What was read of a file at a time: the hashes of one column in one row group, or at last its fingerprint.
+
+    Attributes
+    ----------
+    opened : the file; None if it could not be opened.
+    column, row_group, hashes : what was read; an empty column for the last piece of a file.
+    chunks : bytes that were fetched for it, and others.
+    error : what went wrong; no more pieces of the file follow that mean anything.
+    entry : the file as it was listed.
+    """
+
+    entry: Entry
+    opened: OpenedFile | None
+    column: str = ""
+    row_group: int = 0
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    chunks: FetchedChunks | None = None
+    error: ParquetBloomError | None = None
+
+    @property
+    def last(self) -> bool:
+        return not self.column
+
+
+def open_to_index(
+    entry: Entry, columns: Sequence[str], filesystem: object | None, find: FindLeaf | None = None
+) -> OpenedFile:
+    """Open a file, and find out which of the columns can be indexed.
+
+    Parameters
+    ----------
+    find : which leaf of a file is a column; None to find it by its name.
+
+    Raises
+    ------
+    ParquetBloomError
+        It cannot be opened, or is no Parquet file.
+    """
+    source = open_source(entry.path, filesystem, entry)
+    try:
+        stamp = settle(source)
+        file = _with_its_end(source)
+        found: dict[str, Covered] = {}
+        doubts: dict[str, str] = {}
+        missing = []
+        for column in columns:
+            try:
+                found[column] = covered(file, column, find)
+            except ParquetBloomError as error:
+                doubts[column] = error.problem
+                if isinstance(error, UnknownColumnError):
+                    missing.append(column)
+        return OpenedFile(entry, file, stamp, footer_fingerprint(file.footer), found, doubts, frozenset(missing))
+    except BaseException:
+        source.close()
+        raise
+
+
+def _with_its_end(source: Source) -> BloomFile:
+    """The file, whose last bytes, if they were far to fetch, are kept: column chunks may lie in them."""
+    if source.path is not None:
+        return BloomFile(source, None)
+    length = min(source.size, source.first_read)
+    end = source.read_at(source.size - length, length)
+    source.keep(source.size - length, end)
+    file = BloomFile(source, None)  # which keeps no more than its filters
+    source.keep(source.size - length, end)
+    return file
+
+
+def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
+    """The leaf of a file that a column is.
+
+    Raises
+    ------
+    UnknownColumnError
+        There is none, or it cannot be told which.
+    """
+    if find is not None:
+        return find(column, file.leaves, file.path)
+    leaves = find_leaves(file.leaves, column)
+    if len(leaves) != 1:
+        problem = "no such column" if not leaves else f"the name stands for {len(leaves)} columns"
+        raise UnknownColumnError(problem, path=file.path, column=column)
+    (leaf,) = leaves
+    if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
+        # Who asks whatever the case may mean the other one.
+        raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
+    return leaf
+
+
+def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
+    """What is indexed of a column; raises a ParquetBloomError that says why nothing is."""
+    leaf = leaf_of(file, column, find)
+    hashes = ColumnHashes(file, leaf)
+    if not leaf.repeated and (find is not None or leaf.name == column):
+        holds = Holds.VALUES
+    else:
+        holds = Holds.ELEMENTS if find is None and holds_elements(leaf, column) else Holds.PARTS
+    return Covered(leaf, hashes.column_type, holds, hashes)
+
+
+def pieces(
+    entries: Sequence[Entry],
+    columns: Sequence[str],
+    filesystem: object | None,
+    threads: int,
+    find: FindLeaf | None = None,
+    memory_limit: int = _FETCHED_BYTES,
+) -> Generator[Piece, None, None]:
+    """Read files, in their order; close the iterator to give up.
+
+    Parameters
+    ----------
+    threads : that decode and hash.
+    find : see `open_to_index`.
+    memory_limit : bytes that wait to be decoded, about.
+    """
+
+    def opened(entry: Entry) -> Piece:
+        try:
+            return Piece(entry, open_to_index(entry, columns, filesystem, find))
+        except ParquetBloomError as error:
+            return Piece(entry, None, error=error)
+
+    def work(piece: Piece) -> Piece:
+        if piece.opened is None or piece.error is not None:
+            return piece
+        try:
+            return _read(piece, piece.opened)
+        except ParquetBloomError as error:
+            error.path = error.path or piece.entry.path
+            piece.error = error
+            return piece
+
+    ahead = _FILES_AHEAD if is_local(filesystem, (entry.path for entry in entries)) else _DISTANT_FILES_AHEAD
+    failed = False
+    with (
+        in_order(opened, entries, ahead) as files,
+        closing(_tasks(files)) as tasks,
+        closing(fetched(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
+        in_order(work, _one_by_one(ready), threads) as done,
+    ):
+        for piece in done:
+            failed |= piece.error is not None
+            if piece.last:
+                if piece.opened is not None and not failed:
+                    _finish(piece, piece.opened)
+                failed = False
+            yield piece
+
+
+def _tasks(files: Iterator[Piece]) -> Generator[tuple[list[Piece], FetchedChunks | None], None, None]:
+    """What is to be read of files, a piece at a time, and what is fetched for some of them together."""
+    for found in files:
+        opened = found.opened
+        if opened is not None:
+            try:
+                yield from _local(found, opened) if opened.file.source.path is not None else _distant(found, opened)
+            except ParquetBloomError as error:
+                found.error = error
+        yield [found], None
+
+
+def _local(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], None]]:
+    for column in opened.columns:
+        for row_group in opened.file.row_groups:
+            yield [replace(found, column=column, row_group=row_group)], None
+
+
+def _distant(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], FetchedChunks]]:
+    leaves = [column.leaf for column in opened.columns.values()]
+    opened.fetching = Fetching(opened.file.source, ColumnSums(opened.file.footer, leaves, opened.file.path))
+    for chunks, row_groups in opened.fetching.together(opened.file.row_groups):
+        pairs = ((row_group, column) for row_group in row_groups for column in opened.columns)
+        yield [replace(found, column=column, row_group=row_group, chunks=chunks) for row_group, column in pairs], chunks
+
+
+def _one_by_one(ready: Iterator[tuple[list[Piece], ParquetBloomError | None]]) -> Iterator[Piece]:
+    """Pieces of which the bytes have come, or what kept them from it."""
+    for some, error in ready:
+        for piece in some:
+            piece.error = piece.error or error
+            yield piece
+
+
+def _read(piece: Piece, opened: OpenedFile) -> Piece:
+    if not piece.last:
+        column = opened.columns[piece.column]
+        if opened.fetching is None or piece.chunks is None:
+            piece.hashes = column.hashes.of(piece.row_group)
+        else:
+            with opened.fetching.chunk(piece.chunks, piece.row_group, column.leaf) as chunk:
+                piece.hashes = column.hashes.of(piece.row_group, chunk)
+            piece.chunks = None
+    elif opened.fetching is None:
+        opened.data = opened.data_fingerprint()
+        opened.file.source.check_unchanged()
+    return piece
+
+
+def _finish(piece: Piece, opened: OpenedFile) -> None:
+    """The end of a file whose pieces have all been read."""
+    if opened.fetching is None:
+        return
+    opened.data = opened.fetching.sums.fingerprint()
+    try:
+        require_unchanged(opened.file.source)
+    except ParquetBloomError as error:
+        error.path = error.path or piece.entry.path
+        piece.error = error

@@ -1,0 +1,156 @@
+"""The lake's files as they are now: of folders and patterns, of a table, or those that were named."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import ParquetBloomError
+from ...storage import Entry, is_local, is_url, list_entries
+from ...storage.hidden import hidden
+from ...storage.names import name_of as name_of
+from ...tables.files import TableFiles, delta_files, iceberg_files
+from .hash_files import FindLeaf
+
+OUTSIDE = "outside"
+"""Said of a table's files: they may lie outside of its folder."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files of the lake.
+
+    Attributes
+    ----------
+    entries : the files.
+    roots : what they were found in, to be looked at again; as a manifest has it.
+    named : paths of those that were named; the others were found in folders, by patterns or in a table.
+    table : the table whose files they are; None for plain files.
+    """
+
+    entries: Sequence[Entry]
+    roots: Mapping[str, Any] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    table: TableFiles | None = None
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """Which state of a table they are; empty for plain files."""
+        if self.table is None:
+            return {}
+        return {"kind": self.table.kind, "table_id": self.table.table_id, "version": self.table.version}
+
+    @property
+    def find(self) -> FindLeaf | None:
+        """Which leaf of a file is a column of the table; None where it is the one of its name."""
+        return None if self.table is None else self.table.leaf_of
+
+    def meaning(self, column: str) -> str:
+        """What a column is in the files, where that is not just its name: what it is called there, and its number."""
+        if self.table is None:
+            return ""
+        name, number = self.table.columns.get(column, ""), self.table.ids.get(column)
+        return "" if name == column and number is None else f"{name}#{'' if number is None else number}"
+
+
+def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> Listing:
+    """The files that a caller's description of the lake stands for.
+
+    Parameters
+    ----------
+    lake : what `storage.list_files` takes; a `TableFiles`; or, as manifests have it, {"paths": [...]},
+        {"delta": path} or {"iceberg": path}, with "outside": True where the table's files may lie elsewhere.
+
+    Raises
+    ------
+    StorageError
+        There is no such path.
+    ManagedTableError
+        A folder belongs to a table.
+    ParquetBloomError
+        The table cannot be read, or the library that reads it is not installed.
+    """
+    if isinstance(lake, Mapping):
+        if "delta" in lake:
+            lake = delta_files(lake["delta"], storage_options=storage_options, outside=lake.get(OUTSIDE) is True)
+        elif "iceberg" in lake:
+            lake = iceberg_files(lake["iceberg"], outside=lake.get(OUTSIDE) is True)
+        elif not lake.keys() <= {"paths"}:
+            raise ParquetBloomError("a lake is paths, a table's file list, {'delta': path} or {'iceberg': path}")
+        else:
+            return list_lake(lake.get("paths", []), filesystem)
+    if isinstance(lake, TableFiles):
+        roots: dict[str, Any] = {lake.kind: lake.root} | ({OUTSIDE: True} if lake.outside else {})
+        return Listing([Entry(file.path) for file in lake.files], roots, table=lake)
+    alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
+    paths = [lake] if alone else list(lake)
+    entries = list_entries(paths, filesystem)
+    files = {entry.path for entry in entries}
+    texts = [os.fsdecode(path) for path in paths]
+    folders = [_root(text, filesystem) for text in texts if text not in files]
+    return Listing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
+
+
+def roots_of(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What a manifest says of the lake that an index is made for; errors as of `list_lake`.
+
+    Raises
+    ------
+    ParquetBloomError
+        It is files: those are named when they are indexed.
+    """
+    if lake is None:
+        return {}
+    listing = list_lake(lake, filesystem, storage_options)
+    if listing.named:
+        problem = "a lake is folders, patterns or a table; files are named to append"
+        raise ParquetBloomError(problem, path=min(listing.named))
+    return listing.roots
+
+
+def _root(path: str, filesystem: object | None) -> str:
+    """A folder or pattern as it is written down: absolute, and a folder so that it never is a pattern."""
+    name = name_of(path, filesystem)
+    is_folder = not is_url(name) and is_local(filesystem) and os.path.isdir(name)
+    return glob.escape(name) if is_folder else name
+
+
+def merged(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest says of the lake, and what was added to it.
+
+    Raises
+    ------
+    ParquetBloomError
+        One is a table, and the other is not that table.
+    """
+    if not roots or not more or dict(roots) == dict(more):
+        return dict(roots or more)
+    if set(roots) != {"paths"} or set(more) != {"paths"}:
+        raise ParquetBloomError("an index is of one table, or of files that are in none: make another one")
+    paths = list(roots["paths"])
+    for path in more["paths"]:
+        if not any(covers(known, path) for known in paths):
+            paths = [known for known in paths if not covers(path, known)]
+            paths.append(path)
+    return {"paths": paths}
+
+
+def covers(root: str, path: str) -> bool:
+    """Whether listing a folder finds all that is below another, or a file: none of the folders between is hidden."""
+    if root == path:
+        return True
+    folder = root.rstrip("/") + "/"
+    if glob.has_magic(root) or glob.has_magic(path) or not path.startswith(folder):
+        return False
+    return not any(hidden(part, is_folder=True) for part in path[len(folder) :].strip("/").split("/"))
+
+
+def require_outside(index: str, roots: Mapping[str, Any]) -> None:
+    """Raise ParquetBloomError if the index would find its own files in its lake."""
+    place = name_of(index) if not is_url(index) else index
+    for root in roots.get("paths", ()):
+        if covers(root, place):
+            raise ParquetBloomError(f"it lies inside of its lake, {root}", path=index)

@@ -1,0 +1,283 @@
+"""Which indexed files are live: still in the lake, and still what they were when they were indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...core.hash.xxh64 import hash_keys
+from ...file.identity import NONE, UNSEEN, stamps_of, still_same
+from ...hashing.arrow import keys_of
+from ...storage import Entry
+from ...util.threads import in_order
+from ..segment import Segment
+from . import listing as sources
+from .hash_files import FindLeaf, leaf_of
+from .table import NOT_COVERED, encoded
+
+_OPENED_AT_A_TIME = 16
+
+_NOT_ASKED = -2
+
+
+class Place(NamedTuple):
+    """Where a file stands in an index."""
+
+    segment: int
+    file: int
+
+
+class PathTable:
+    """Finds files by their paths among those that segments keep."""
+
+    def __init__(self, segments: Sequence[Segment]):
+        self._segments = segments
+        hashes, numbers, owners = [], [], []
+        for place, segment in enumerate(segments):
+            kept = np.flatnonzero(segment.kept)
+            hashes.append(segment.files.path_hashes[kept])
+            numbers.append(kept)
+            owners.append(np.full(len(kept), place, np.int32))
+        every = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
+        order = np.argsort(every, kind="stable")
+        self._hashes = every[order]
+        self._numbers = (np.concatenate(numbers) if numbers else np.empty(0, np.int64))[order]
+        self._owners = (np.concatenate(owners) if owners else np.empty(0, np.int32))[order]
+
+    def find(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """For each name the segment and the number of the file; -1 and -1 for one that is not indexed."""
+        wanted = encoded(names)
+        owners, numbers = np.full(len(names), -1, np.int32), np.full(len(names), -1, np.int64)
+        if not len(self._hashes) or not len(names):
+            return owners, numbers
+        hashes = np.asarray(hash_keys(keys_of(wanted)))
+        at = np.searchsorted(self._hashes, hashes)
+        open_places = np.arange(len(names))
+        while len(open_places):  # paths that share a hash stand side by side
+            inside = at[open_places] < len(self._hashes)
+            open_places = open_places[inside]
+            open_places = open_places[self._hashes[at[open_places]] == hashes[open_places]]
+            for owner in np.unique(self._owners[at[open_places]]).tolist():
+                mine = open_places[self._owners[at[open_places]] == owner]
+                found = self._numbers[at[mine]]
+                same = self._segments[owner].files.has_paths(found, wanted.take(pa.array(mine)))
+                owners[mine[same]], numbers[mine[same]] = owner, found[same]
+            open_places = open_places[owners[open_places] < 0]
+            at[open_places] += 1
+        return owners, numbers
+
+
+@dataclass
+class Live:
+    """What holds of the lake's files.
+
+    Attributes
+    ----------
+    alive : for each segment and file of it (bool) whether its values are those of a live file.
+    unindexed : paths of live files of which nothing is known, as they were listed.
+    changed : how many of them are in the index, but as they were before.
+    gone_at : for each segment and file of it whether it is not in the lake any more.
+    judged : False where the lake was not looked at, so that nothing is known of files that are not indexed.
+    restamped : {place: (size, stamp)} of files whose values proved to be unchanged, although something is new at them.
+    foreign : for each segment the numbers of parts that hold what the table now calls something else.
+    renamed : paths of live files with such a part, as they were listed.
+    find : which leaf of a file is a column of the table; None for plain files.
+    told : what a table's books say of its files' partitions; None where folders say it. See `TableFiles`.
+    deletes : paths of files of which the table may have taken rows away.
+    """
+
+    alive: list[NDArray[np.bool_]]
+    unindexed: list[str] = field(default_factory=list)
+    changed: int = 0
+    gone_at: list[NDArray[np.bool_]] = field(default_factory=list)
+    judged: bool = False
+    restamped: dict[Place, tuple[int, bytes]] = field(default_factory=dict)
+    foreign: list[frozenset[int]] = field(default_factory=list)
+    renamed: list[str] = field(default_factory=list)
+    find: FindLeaf | None = None
+    told: Mapping[str, Mapping[str, Any]] | None = None
+    deletes: frozenset[str] = frozenset()
+
+    @property
+    def gone(self) -> int:
+        return sum(int(gone.sum()) for gone in self.gone_at)
+
+    @classmethod
+    def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> Live:
+        """Before anything was judged."""
+        never = [np.zeros(len(segment.files), np.bool_) for segment in segments]
+        foreign = [
+            frozenset(
+                number
+                for number, part in enumerate(segment.parts)
+                if listing is not None and part.info.meaning != listing.meaning(part.info.column)
+            )
+            for segment in segments
+        ]
+        live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign)
+        if listing is not None:
+            live.find = listing.find
+            if listing.table is not None:
+                live.told, live.deletes = listing.table.told, listing.table.deletes
+        return live
+
+
+def unjudged(segments: Sequence[Segment]) -> Live:
+    """As if every file were what it was."""
+    live = Live.nothing(segments, None)
+    live.alive = [segment.kept.copy() for segment in segments]
+    return live
+
+
+def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
+    """Which files of a segment have the size and the stamp that were found of them, which must be one."""
+    known = segment.files.stamps.take(pa.array(numbers))
+    stamps = pa.array([stamp for _, stamp in found], pa.binary())
+    same = pc.and_(pc.equal(stamps, known), pc.not_equal(stamps, pa.scalar(NONE)))
+    sizes = np.array([size for size, _ in found], np.int64)
+    return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_) & (sizes == segment.files.sizes[numbers])
+
+
+class Judge:
+    """Judges which files are live, and remembers of which it has read the contents.
+
+    Parameters
+    ----------
+    columns : indexed ones; the bytes of those that are covered make up a file's fingerprint.
+    filesystem : of the lake.
+    """
+
+    def __init__(self, columns: Sequence[str], filesystem: object | None):
+        self._columns = columns
+        self._filesystem = filesystem
+        self._verified: dict[tuple[str, int, bytes, int, int], bool] = {}
+
+    def judge(
+        self,
+        segments: Sequence[Segment],
+        listing: sources.Listing | None,
+        verify: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Live:
+        """Judge all files.
+
+        Parameters
+        ----------
+        listing : the lake's files as they are now; None where only the indexed files themselves are looked at.
+        verify : read the contents of files at which something is new; otherwise those count as changed.
+        progress : called while contents are read with (done, in all).
+        """
+        entries = list(listing.entries) if listing is not None else []
+        num_listed = len(entries)
+        names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
+        table = PathTable(segments)
+        owners, numbers = table.find(names)
+        live = Live.nothing(segments, listing)
+        live.deletes |= {sources.name_of(path, self._filesystem) for path in live.deletes}
+        for place, segment in enumerate(segments):
+            mine = owners == place
+            seen = np.zeros(len(segment.files), np.bool_)
+            seen[numbers[mine]] = True
+            unchecked = segment.kept & (segment.files.sizes < 0)
+            live.alive[place] |= unchecked
+            mine[mine] = unchecked[numbers[mine]]
+            owners[mine] = _NOT_ASKED
+            named = segment.kept & ~unchecked & ~seen
+            if listing is not None:
+                named &= ~segment.files.listed
+            at = np.flatnonzero(named)
+            entries += map(Entry, segment.files.paths(at))
+            owners = np.append(owners, np.full(len(at), place, np.int32))
+            numbers = np.append(numbers, at)
+            live.gone_at[place] |= segment.kept & ~unchecked & ~seen & ~named
+        self._settle(segments, entries, num_listed, owners, numbers, live, verify, progress)
+        return live
+
+    def _settle(
+        self,
+        segments: Sequence[Segment],
+        entries: Sequence[Entry],
+        num_listed: int,
+        owners: NDArray[np.int32],
+        numbers: NDArray[np.int64],
+        live: Live,
+        verify: bool,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        """Say of each file whether it is the one that was indexed; the first so many were listed, so they are there."""
+        live.unindexed += [entries[at].path for at in np.flatnonzero(owners == -1).tolist()]
+        doubtful: list[tuple[Entry, Place, int, bytes]] = []
+        for number, segment in enumerate(segments):
+            asked = np.flatnonzero(owners == number)
+            if not len(asked):
+                continue
+            self._note_renamed(segment, [entries[at] for at in asked.tolist()], numbers[asked], live, number)
+            looked = stamps_of([entries[at] for at in asked.tolist()], self._filesystem)
+            there = np.array([one is not None for one in looked], np.bool_) | (asked < num_listed)
+            live.gone_at[number][numbers[asked[~there]]] = True
+            found = [one or UNSEEN for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
+            asked = asked[there]
+            at = numbers[asked]
+            same = same_as(segment, at, found)
+            live.alive[number][at[same]] = True
+            for where in np.flatnonzero(~same).tolist():
+                entry, (size, stamp) = entries[int(asked[where])], found[where]
+                doubtful.append((entry, Place(number, int(at[where])), size, stamp))
+        checks = in_order(
+            lambda one: verify and self._unchanged(segments, *one, live.find),
+            doubtful,
+            max(1, min(_OPENED_AT_A_TIME, len(doubtful))),
+        )
+        with checks as results:
+            for done, ((entry, place, size, _), known) in enumerate(zip(doubtful, results, strict=True)):
+                if known is False:
+                    live.changed += 1
+                    live.unindexed.append(entry.path)
+                else:
+                    live.alive[place.segment][place.file] = True
+                    if known != NONE:
+                        live.restamped[place] = size, bytes(known)
+                if progress and verify:
+                    progress(done + 1, len(doubtful))
+
+    @staticmethod
+    def _note_renamed(
+        segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: Live, place: int
+    ) -> None:
+        """Note files of which a column is not what the index has under its name."""
+        if not live.foreign[place]:
+            return
+        columns = {segment.parts[number].info.column for number in live.foreign[place]}
+        foreign = np.zeros(len(entries), np.bool_)
+        for column in columns:
+            foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[place]))
+        live.renamed += [entries[at].path for at in np.flatnonzero(foreign).tolist()]
+
+    def _unchanged(
+        self,
+        segments: Sequence[Segment],
+        entry: Entry,
+        place: Place,
+        size: int,
+        stamp: bytes,
+        find: FindLeaf | None,
+    ) -> bytes | bool:
+        """The stamp by which a file is known from now on if its contents are those that were indexed; else False."""
+        table = segments[place.segment].files
+        footer, data = table.fingerprints(place.file)
+        columns = [column for column in self._columns if table.parts(column)[place.file] != NOT_COVERED]
+        key = (entry.path, size, stamp, footer, data)
+        if stamp != NONE and key in self._verified:
+            return self._verified[key] and stamp
+        same, settled = still_same(
+            entry, self._filesystem, footer, data, lambda file: [leaf_of(file, column, find) for column in columns]
+        )
+        if settled != NONE and settled == stamp:
+            self._verified[key] = same
+        return same and settled

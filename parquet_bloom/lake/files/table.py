@@ -1,0 +1,465 @@
+"""The files of a segment: which they are, what they were when they were indexed, and which units are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from errno import EINVAL
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...core.hash.xxh64 import hash_keys, hash_one
+from ...errors import BrokenIndexError, StorageError, first_line
+from ...hashing.arrow import keys_of
+from ...storage import Folder, ObjectSource
+from . import table_pages as file_pages
+from .table_pages import FilePages
+
+NOT_COVERED = -1
+
+_TOGETHER = 8192  # records that are converted at a time
+_FEW_PAGES = 16  # that are read by themselves; for paths in more of them all are
+_PAGES_KEPT = 64
+_WORTH_THREADS = 1 << 20  # bytes of a table: of fewer, handing them to threads takes longer than unpacking them
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that was indexed.
+
+    Attributes
+    ----------
+    path : as the lake's listing names it (see `names.name_of`).
+    size : in bytes; -1 for one that nobody looked at.
+    stamp : what tells that it is unchanged, see `stamps`.
+    footer, data : fingerprints of its footer without filters, and of the indexed columns' bytes.
+    num_units : how many are its own.
+    listed : whether it was found in the lake's folders; otherwise it was named.
+    parts : {column: number of the segment's part that has its values}; missing where the column is not covered.
+    doubts : {column: why it is not covered}.
+    """
+
+    path: str
+    size: int
+    stamp: bytes
+    footer: int
+    data: int
+    num_units: int
+    listed: bool
+    parts: Mapping[str, int] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def checked(self) -> bool:
+        """Whether the file is looked at to learn whether it is live."""
+        return self.size >= 0
+
+
+class FileTable:
+    """The records of a segment's files, by their numbers.
+
+    Parameters
+    ----------
+    table : see below; None for one that is read from pages, as far as it is asked for.
+    num_units : of all files.
+    pages : that it is read from.
+    """
+
+    def __init__(self, table: pa.Table | None, num_units: int, pages: FilePages | None = None):
+        self.num_units = num_units
+        self._pages = pages
+        self._page_paths: dict[int, pa.LargeBinaryArray] = {}  # of pages that were read
+        self._told = 0, 0
+        if table is not None:
+            self.__dict__["table"] = table.combine_chunks()
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """A row a file: path, size, stamp, footer, data, first_unit, listed, and for each column a part and a doubt."""
+        assert self._pages is not None
+        return _sound(self._pages.read(), self._pages)
+
+    @property
+    def _in_pages(self) -> FilePages | None:
+        """The pages of a table that has not been read whole."""
+        return None if "table" in self.__dict__ else self._pages
+
+    def __len__(self) -> int:
+        pages = self._in_pages
+        return self.table.num_rows if pages is None else pages.num_files
+
+    def new_cost(self) -> tuple[int, int]:
+        """Requests and bytes that reading pages took, beyond what was told before."""
+        if self._pages is None:
+            return 0, 0
+        before, source = self._told, self._pages.source
+        self._told = source.requests, source.bytes_read
+        return self._told[0] - before[0], self._told[1] - before[1]
+
+    @classmethod
+    def of(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
+        """The table of files whose units follow each other in the records' order."""
+        rows = FileRows(columns)
+        for record in records:
+            rows.add(record)
+        return rows.table()
+
+    # ----------------------------------------------------------------------------------------------------- its file
+
+    def write(self, folder: Folder, name: str) -> None:
+        """Write the table to a file of the index."""
+        if len(self) > file_pages.MANY_FILES:
+            with folder.create(name) as new:
+                file_pages.write_pages(new, self.table, self.num_units, self._constants())
+                new.commit()
+            return
+        sink = pa.BufferOutputStream()
+        schema = self.table.schema.with_metadata({"num_units": str(self.num_units)})
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(sink, schema, options=options) as writer:
+            writer.write_table(self.table.cast(schema))
+        data = sink.getvalue().to_pybytes()
+        with folder.create(name) as new:
+            new.write(data)
+            new.write(hash_one(data).to_bytes(8, "little"))
+            new.commit()
+
+    @classmethod
+    def read(cls, folder: Folder, name: str, num_files: int, num_units: int) -> FileTable:
+        """Read it back.
+
+        Raises
+        ------
+        BrokenIndexError
+            The file is not as it was written.
+        StorageError
+            It cannot be read.
+        """
+        source = folder.open(name)
+        try:
+            pages = FilePages.of(source) if num_files > file_pages.MANY_FILES else None
+            data = b"" if pages is not None else source.read_at(0, source.size)
+            if data.endswith(file_pages.MAGIC):  # written where fewer files were many
+                pages = FilePages(source)
+            if pages is not None:
+                found = cls._of_pages(pages, num_files, num_units)
+                if found._in_pages is None:
+                    source.close()
+                return found
+        except BaseException:
+            source.close()
+            raise
+        source.close()
+        body = data[:-8]
+        if hash_one(body).to_bytes(8, "little") != data[-8:]:
+            raise BrokenIndexError("it does not fit its checksum", path=folder.path_of(name))
+        try:
+            options = pa.ipc.IpcReadOptions(use_threads=len(body) > _WORTH_THREADS)
+            with pa.ipc.open_file(pa.BufferReader(body), options=options) as reader:
+                table = reader.read_all()
+            table.validate(full=True)
+            told = (table.schema.metadata or {})[b"num_units"]
+            found = cls(table.replace_schema_metadata(), int(told[:20]))
+            found._require_sound()
+        except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError) as error:
+            problem = f"the table of files cannot be read: {first_line(error)}"
+            raise BrokenIndexError(problem, path=folder.path_of(name)) from error
+        if (len(found), found.num_units) != (num_files, num_units):
+            problem = f"it holds {len(found)} files of {found.num_units} units, not {num_files} of {num_units}"
+            raise BrokenIndexError(problem, path=folder.path_of(name))
+        return found
+
+    @classmethod
+    def _of_pages(cls, pages: FilePages, num_files: int, num_units: int) -> FileTable:
+        """The same of a table in pages, which are read when they are asked for if that takes requests."""
+        if (pages.num_files, pages.num_units) != (num_files, num_units):
+            told = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
+            raise BrokenIndexError(f"it holds {told}", path=pages.source.name)
+        found = cls(None, num_units, pages)
+        if not isinstance(pages.source, ObjectSource):
+            found.table  # noqa: B018  # read now, and the file closed
+        return found
+
+    def _constants(self) -> dict[str, int]:
+        """{column: value} of the parts of columns that have one value in all rows."""
+        found = {}
+        for name in self.table.schema.names:
+            if name.startswith("part "):
+                ends = pc.min_max(self.table[name]).as_py()
+                if ends["min"] == ends["max"] is not None:
+                    found[name] = ends["min"]
+        return found
+
+    def _require_sound(self) -> None:
+        """Raise ValueError unless the columns are those that `FileRows` makes, and every unit is a file's."""
+        columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
+        wanted = _schema_of(tuple(columns))
+        if self.table.schema != wanted:
+            raise ValueError("it has other columns than such a table")
+        for place, name in enumerate(wanted.names):
+            if not name.startswith("doubt ") and self.table.column(place).null_count:
+                raise ValueError(f"column {name} has nulls")
+        units = self.first_units
+        if (np.diff(units) < 0).any() or units[0] != 0:
+            raise ValueError("its files do not divide the units among them")
+
+    def problem_with(self, columns: Iterable[str], num_parts: int) -> str | None:
+        """Why it cannot be the table of a segment of these columns and so many parts; None if it can.
+
+        A file whose values are in no part, and are not said to be in none, would never be found.
+        """
+        pages = self._in_pages
+        for column in columns:
+            known = pages is not None and _part(column) in pages.constants
+            if not known and _part(column) not in self.table.schema.names:
+                return f"it does not say where the values of column '{column}' are"
+            parts = self.parts(column)
+            if len(parts) and not (parts.min() >= NOT_COVERED and parts.max() < num_parts):
+                return f"values of column '{column}' are said to be in parts that there are none of"
+        return None
+
+    # -------------------------------------------------------------------------------------------------- its columns
+
+    def path(self, number: int) -> str:
+        if self._in_pages is not None:
+            return self.paths(np.array([number], np.int64))[0]
+        return _decoded(self._paths[number].as_py())
+
+    def paths(self, numbers: NDArray[np.int64] | None = None) -> list[str]:
+        """Paths of all files, or of some.
+
+        Raises
+        ------
+        BrokenIndexError, StorageError, ConcurrentChangeError
+            Pages that they are in cannot be read, or are not what was written.
+        """
+        pages = self._in_pages
+        if pages is not None and numbers is not None:
+            some = self._some_paths(pages, numbers)
+            if some is not None:
+                return some
+        chosen = self._paths if numbers is None else self._paths.take(pa.array(numbers))
+        return [_decoded(path) for path in chosen.to_pylist()]
+
+    def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
+        """Paths of files in a few pages, of which those that are not at hand are read; None if they are many."""
+        of_page = pages.pages_of(numbers)
+        wanted = np.unique(of_page).tolist()
+        known = self._page_paths
+        missing = [page for page in wanted if page not in known]
+        if len(missing) > _FEW_PAGES:
+            return None
+        if missing:
+            tables = pages.read(missing)
+            known = known if len(known) + len(missing) <= _PAGES_KEPT else {}
+            known = known | {page: _whole(table["path"]) for page, table in zip(missing, tables, strict=True)}
+            if any(page not in known for page in wanted):
+                return None
+            self._page_paths = known
+        return [
+            _decoded(known[page][number - pages.first_of(page)].as_py())
+            for page, number in zip(of_page.tolist(), numbers.tolist(), strict=True)
+        ]
+
+    @cached_property
+    def _paths(self) -> pa.LargeBinaryArray:
+        return _whole(self.table["path"])
+
+    @cached_property
+    def path_hashes(self) -> NDArray[np.uint64]:
+        return np.asarray(hash_keys(keys_of(self._paths)))
+
+    def has_paths(self, numbers: NDArray[np.int64], names: pa.LargeBinaryArray) -> NDArray[np.bool_]:
+        """Whether files have these paths, file by file."""
+        same = pc.equal(self._paths.take(pa.array(numbers)), names)
+        return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.asarray(_whole(self.table["size"]).to_numpy())
+
+    @cached_property
+    def stamps(self) -> pa.BinaryArray:
+        return _whole(self.table["stamp"])
+
+    @cached_property
+    def listed(self) -> NDArray[np.bool_]:
+        return np.asarray(_whole(self.table["listed"]).to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def first_units(self) -> NDArray[np.int64]:
+        """One more than there are files: file i has the units first_units[i] to first_units[i + 1]."""
+        pages = self._in_pages
+        if pages is not None and pages.units_a_file:
+            return np.arange(pages.num_files + 1, dtype=np.int64) * pages.units_a_file
+        return np.append(_whole(self.table["first_unit"]).to_numpy(), self.num_units)
+
+    def fingerprints(self, number: int) -> tuple[int, int]:
+        """Of the footer and of the data."""
+        return self.table["footer"][number].as_py(), self.table["data"][number].as_py()
+
+    def files_of(self, units: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The files that units belong to."""
+        return np.asarray(np.searchsorted(self.first_units, units, "right") - 1)
+
+    def parts(self, column: str) -> NDArray[np.int16]:
+        """For each file the number of the part that has its values of a column, or NOT_COVERED."""
+        pages = self._in_pages
+        if pages is not None and _part(column) in pages.constants:
+            return np.full(pages.num_files, pages.constants[_part(column)], np.int16)
+        return np.asarray(_whole(self.table[_part(column)]).to_numpy())
+
+    def doubt(self, column: str, number: int) -> str | None:
+        """Why a column of a file is not covered."""
+        found = self.table[_doubt(column)][number].as_py()
+        return None if found is None else str(found)
+
+    # ------------------------------------------------------------------------------------------------- made of others
+
+    def stamped(self, known: Mapping[int, tuple[int, bytes]]) -> FileTable:
+        """The same, with other sizes and stamps of some files, given by their numbers."""
+        sizes, stamps = self.sizes.copy(), self.stamps.to_pylist()
+        for number, (size, stamp) in known.items():
+            sizes[number], stamps[number] = size, stamp
+        table = self.table
+        for name, values in (("size", pa.array(sizes)), ("stamp", pa.array(stamps, pa.binary()))):
+            table = table.set_column(table.schema.get_field_index(name), name, values)
+        return FileTable(table, self.num_units)
+
+    @classmethod
+    def merged(
+        cls, tables: Sequence[tuple[FileTable, NDArray[np.bool_]]], parts: Sequence[Sequence[int]]
+    ) -> tuple[FileTable, list[NDArray[np.int64]]]:
+        """One table of the files that are kept of several.
+
+        Parameters
+        ----------
+        tables : each with what is kept of it.
+        parts : for each table the new number of each of its parts.
+
+        Returns
+        -------
+        The table, and for each of the old ones the new number of every unit, -1 for those that are dropped.
+        """
+        chosen, units, done = [], [], 0
+        for (table, kept), numbers in zip(tables, parts, strict=True):
+            counts = np.diff(table.first_units)
+            of_unit = np.repeat(kept, counts)
+            remap = np.where(of_unit, done + np.cumsum(of_unit) - 1, -1).astype(np.int64)
+            units.append(remap)
+            first = done + np.cumsum(np.where(kept, counts, 0)) - np.where(kept, counts, 0)
+            renumbered = np.append(np.array(numbers, np.int16), np.int16(NOT_COVERED))  # the last for NOT_COVERED
+            found = table.table.set_column(
+                table.table.schema.get_field_index("first_unit"), "first_unit", pa.array(first, pa.int64())
+            )
+            for place, name in enumerate(found.schema.names):
+                if name.startswith("part "):
+                    found = found.set_column(place, name, pa.array(renumbered[_whole(found[name]).to_numpy()]))
+            chosen.append(found.filter(pa.array(kept)))
+            done += int(of_unit.sum())
+        whole = pa.concat_tables(chosen).unify_dictionaries()
+        return cls(whole, done), units
+
+
+class FileRows:
+    """Records that become a table; those that have come take no more memory than in it.
+
+    Parameters
+    ----------
+    columns : those that are indexed.
+    """
+
+    def __init__(self, columns: Sequence[str]):
+        self._columns = columns
+        self._waiting: list[FileRecord] = []
+        self._done: list[pa.Table] = []
+        self._num_units = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, record: FileRecord) -> None:
+        """Take the next file; its units follow those of the one before."""
+        self._waiting.append(record)
+        self._count += 1
+        if len(self._waiting) == _TOGETHER:
+            self._convert()
+
+    def table(self) -> FileTable:
+        """All that have come."""
+        if self._waiting or not self._done:
+            self._convert()
+        return FileTable(pa.concat_tables(self._done).unify_dictionaries(), self._num_units)
+
+    def _convert(self) -> None:
+        records, self._waiting = self._waiting, []
+        units = np.array([record.num_units for record in records], np.int64)
+        first = self._num_units + np.cumsum(units) - units
+        self._num_units += int(units.sum())
+        found: dict[str, Any] = {
+            "path": encoded([record.path for record in records]),
+            "size": pa.array([record.size for record in records], pa.int64()),
+            "stamp": pa.array([record.stamp for record in records], pa.binary()),
+            "footer": pa.array([record.footer for record in records], pa.uint64()),
+            "data": pa.array([record.data for record in records], pa.uint64()),
+            "first_unit": pa.array(first, pa.int64()),
+            "listed": pa.array([record.listed for record in records], pa.bool_()),
+        }
+        for column in self._columns:
+            parts = [record.parts.get(column, NOT_COVERED) for record in records]
+            found[_part(column)] = pa.array(parts, pa.int16())
+            doubts = [record.doubts.get(column) for record in records]
+            found[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
+        self._done.append(pa.table(found))
+
+
+@lru_cache(maxsize=64)
+def _schema_of(columns: tuple[str, ...]) -> pa.Schema:
+    """Of a table of files whose values of these columns are indexed."""
+    return FileRows(columns).table().table.schema
+
+
+def _part(column: str) -> str:
+    return f"part {column}"
+
+
+def _doubt(column: str) -> str:
+    return f"doubt {column}"
+
+
+def _encoded(path: str) -> bytes:
+    try:
+        return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
+    except UnicodeEncodeError:
+        raise StorageError("the path holds characters that no file's name can", path=path, errno=EINVAL) from None
+
+
+def _decoded(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def encoded(paths: Sequence[str]) -> pa.LargeBinaryArray:
+    """Paths as the table has them."""
+    return pa.array([_encoded(path) for path in paths], pa.large_binary())
+
+
+def _sound(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
+    """The table that pages make up; BrokenIndexError if that is none."""
+    try:
+        found = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
+        found.table.validate(full=True)
+        found._require_sound()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        problem = f"the table of files cannot be read: {first_line(error)}"
+        raise BrokenIndexError(problem, path=pages.source.name) from error
+    return found.table
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])

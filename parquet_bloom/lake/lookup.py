@@ -1,0 +1,146 @@
+"""Values that are looked up: the hashes that each can have in a column's type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..core.hash.xxh64 import hash_one
+from ..errors import ParquetBloomError, PredicateError
+from ..hashing.coerce_many import coerce_all, hash_all
+from ..hashing.column_type import ColumnType, Kind, integer_range
+from ..predicate.literal import from_collection
+
+
+class Probes(NamedTuple):
+    """The hashes of values in one type.
+
+    Attributes
+    ----------
+    hashes : uint64, those of the first value first.
+    values : intp; which of the values each belongs to, ascending.
+    unknown : {value's number: why nothing can be said of it}.
+    """
+
+    hashes: NDArray[np.uint64]
+    values: NDArray[np.intp]
+    unknown: dict[int, str]
+
+
+def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
+    """What gives the one hash that a literal can have where a column is of some type, as fast as can be.
+
+    It gives None where that takes a closer look, which is nothing but slower.
+    """
+    if column_type.kind is Kind.INTEGER and column_type.length is not None:
+        low, high = integer_range(column_type)
+        width, mask = column_type.length, 2 ** (8 * column_type.length) - 1
+
+        def of_integer(literal: Any) -> int | None:
+            if type(literal) is not int or not low <= literal <= high:
+                return None
+            return int(hash_one((literal & mask).to_bytes(width, "little")))
+
+        return of_integer
+    if column_type.kind is Kind.STRING:
+
+        def of_text(literal: Any) -> int | None:
+            try:
+                return int(hash_one(literal.encode())) if type(literal) is str else None
+            except UnicodeEncodeError:
+                return None
+
+        return of_text
+    return lambda literal: None
+
+
+def literals_of(values: Any, column: str) -> list[Any]:
+    """What a caller gives as values, as literals.
+
+    Raises
+    ------
+    PredicateError
+        It is no list of values, or one of them is null: nulls are not indexed.
+    """
+    if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
+        return values
+    try:
+        found = list(from_collection(values))
+    except PredicateError as error:
+        problem = error.problem.replace("'in' takes", "values are")
+        raise PredicateError(problem, column=column) from None
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise PredicateError(f"values are no literals: {error}", column=column) from None
+    if None in found:
+        raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
+    return found
+
+
+_NO_HASH = "a value cannot be told from others"
+
+
+def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+    """The hashes that literals can have where a column is of some type."""
+    numbers: dict[tuple[type, Any], int] = {}
+    try:
+        own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
+    except TypeError:  # Decimal("sNaN") equals nothing, not even itself
+        return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), dict.fromkeys(range(len(literals)), _NO_HASH))
+    if len(numbers) == len(literals):
+        return _of_distinct(literals, column_type, timezone)
+    found = _of_distinct([literal for _, literal in numbers], column_type, timezone)
+    first = np.searchsorted(found.values, np.arange(len(numbers) + 1))
+    unknown = {at: found.unknown[number] for at, number in enumerate(own) if number in found.unknown}
+    return _spread(found.hashes, first, np.array(own, np.intp))._replace(unknown=unknown)
+
+
+def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+    unknown: dict[int, str] = {}
+    if not literals:
+        return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), unknown)
+    try:
+        together, why = coerce_all(literals, column_type, timezone)
+    except ParquetBloomError as error:
+        together, why = [], error.problem
+    if why is None and len(literals) == 1:
+        hashes, _ = hash_all(together, column_type)
+        return Probes(hashes, np.zeros(len(hashes), np.intp), {})
+    if why is None and len(together) == len(literals):
+        own = _in_place(literals, together)
+        if own is not None:
+            hashes, first = hash_all(together, column_type)
+            return _spread(hashes, first, own)
+    of_each: list[list[Any]] = []
+    for number, literal in enumerate(literals):
+        coerced, why = coerce_all([literal], column_type, timezone)
+        of_each.append(coerced)
+        if why is not None:
+            unknown[number] = why
+    several = sorted({value for coerced in of_each for value in coerced})
+    hashes, first = hash_all(several, column_type)
+    place = {value: at for at, value in enumerate(several)}
+    pairs = [(number, place[value]) for number, coerced in enumerate(of_each) for value in coerced]
+    numbers = np.array([number for number, _ in pairs], np.intp)
+    found = _spread(hashes, first, np.array([at for _, at in pairs], np.intp))
+    return Probes(found.hashes, numbers[found.values], unknown)
+
+
+def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
+    """Where each literal stands among distinct domain values in order; None where that does not show by itself."""
+    place = {value: at for at, value in enumerate(domain)}
+    found = [
+        place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal) for literal in literals
+    ]
+    return None if None in found else np.array(found, np.intp)
+
+
+def _spread(hashes: NDArray[np.uint64], first: NDArray[np.intp], own: NDArray[np.intp]) -> Probes:
+    """The hashes of values that are given by their places."""
+    counts = np.diff(first)[own]
+    values = np.repeat(np.arange(len(own)), counts)
+    starts = np.repeat(first[:-1][own] - (np.cumsum(counts) - counts), counts)
+    return Probes(hashes[starts + np.arange(len(values))], values, {})

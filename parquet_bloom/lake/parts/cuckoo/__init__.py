@@ -1,0 +1,4 @@
+"""The layout "cuckoo": aligned cuckoo filters.
+
+`format` is below `writer`, `reader` and `merge`.
+"""

@@ -1,0 +1,195 @@
+"""Reading the index files of another program: partition-index by Thomas Peiselt (github.com/dispanser/partition-index).
+
+A folder of it has `partitions.data` and `index/0000000.bucket`, `index/0000001.bucket` and so on. Numbers are
+little-endian:
+
+    partitions.data    num_buckets u64, slots u64, number of partitions u64, and each partition:
+                       what it is, its slots a bucket u64, whether it is active u8, and (newer versions) its values u64
+    *.bucket           the 16-bit fingerprints of that bucket, all partitions' slots one behind the other; 0 is a
+                       free slot
+
+What a partition is depends on the program around that library: its benchmarks have the first value and the number of
+consecutive ones, two u64; a text is its length in bytes, u64, and UTF-8. Which of these it is shows by the file's
+length, and by the partitions' slots, which have to be `slots` in all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....core.hash.siphash import fingerprints, hash_words
+from ....errors import BrokenIndexError
+from ....storage import open_source
+
+FINGERPRINT_KEYS = (329, 4242432435)
+"""SipHash-1-3's keys of fingerprints; those of buckets are 0."""
+
+_HEADER = struct.Struct("<QQQ")
+_MOST_BYTES = 1 << 30  # of partitions.data
+_MOST_SLOTS = 1 << 32  # of one partition: more than any bucket file has
+
+
+class SeedPartition(NamedTuple):
+    """A partition as the program describes it.
+
+    Attributes
+    ----------
+    name : (first value, number of values) of consecutive ones, or a text.
+    slots : a bucket.
+    active : False for one that was removed; it is never an answer.
+    num_values : as told; None where the program's version does not tell.
+    """
+
+    name: tuple[int, int] | str
+    slots: int
+    active: bool
+    num_values: int | None
+
+
+class SeedIndex:
+    """An index that the program wrote, opened for reading. Nothing of it is changed.
+
+    Parameters
+    ----------
+    folder, filesystem : where `partitions.data` is.
+
+    Attributes
+    ----------
+    partitions : in the program's order.
+    num_buckets : bucket files.
+    num_slots : 16-bit fingerprints in each of them.
+
+    Raises
+    ------
+    BrokenIndexError
+        `partitions.data` is nothing that the program writes.
+    StorageError
+        It is missing, or cannot be read.
+    """
+
+    def __init__(self, folder: str, filesystem: object | None = None):
+        self._folder, self._filesystem = folder.rstrip("/"), filesystem
+        path = f"{self._folder}/partitions.data"
+        with open_source(path, filesystem) as source:
+            if source.size > _MOST_BYTES:
+                raise BrokenIndexError(f"it has {source.size} bytes, more than {_MOST_BYTES} are not read", path=path)
+            data = source.read_at(0, source.size)
+        if len(data) < _HEADER.size:
+            raise BrokenIndexError(f"it has {len(data)} bytes, too few to say what is indexed", path=path)
+        self.num_buckets, num_slots, count = _HEADER.unpack_from(data)
+        found = _partitions(data, count, num_slots)
+        if found is None or not 1 <= self.num_buckets < 1 << 63:
+            raise BrokenIndexError("it is no list of partitions as that program writes it", path=path)
+        self.partitions: list[SeedPartition] = found
+        self._first_slots = np.zeros(count + 1, np.int64)
+        np.cumsum([partition.slots for partition in found], out=self._first_slots[1:])
+        self.num_slots = int(self._first_slots[-1])
+
+    def places(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint16], NDArray[np.uint64], NDArray[np.uint64]]:
+        """The fingerprint of each value, and its two buckets."""
+        values = np.ascontiguousarray(values, np.uint64)
+        found = fingerprints(values, *FINGERPRINT_KEYS)
+        buckets = np.uint64(self.num_buckets)
+        first = hash_words(values, 0, 0) % buckets
+        return found, first, (hash_words(found.astype(np.uint64), 0, 0) - first) % buckets
+
+    def lookup(self, values: NDArray[np.uint64]) -> list[list[SeedPartition]]:
+        """The active partitions that may hold each value, in their order, each once.
+
+        Parameters
+        ----------
+        values : uint64, as the program was given them.
+
+        Raises
+        ------
+        BrokenIndexError
+            A bucket's file has not as many fingerprints as the partitions have slots.
+        StorageError
+            It is missing, or cannot be read.
+        """
+        wanted, first, second = self.places(values)
+        if not self.num_slots:
+            return [[] for _ in wanted]
+        found: list[set[int]] = [set() for _ in wanted]
+        asked = np.concatenate([first, second])
+        # value by value would read the same bucket again and again
+        order = np.argsort(asked, kind="stable")
+        row, number = np.empty(0, np.uint16), -1
+        for place in order.tolist():
+            if number != int(asked[place]):
+                number = int(asked[place])
+                row = self._bucket(number)
+            query = place % len(wanted)
+            slots = np.flatnonzero(row == wanted[query])
+            found[query].update((np.searchsorted(self._first_slots, slots, "right") - 1).tolist())
+        return [[self.partitions[i] for i in sorted(some) if self.partitions[i].active] for some in found]
+
+    def _bucket(self, number: int) -> NDArray[np.uint16]:
+        path = f"{self._folder}/index/{number:07d}.bucket"
+        with open_source(path, self._filesystem) as source:
+            if source.size != 2 * self.num_slots:
+                problem = f"it has {source.size} bytes, the partitions' slots are {2 * self.num_slots}"
+                raise BrokenIndexError(problem, path=path)
+            return np.frombuffer(source.read_at(0, source.size), "<u2")
+
+
+def _partitions(data: bytes, count: int, num_slots: int) -> list[SeedPartition] | None:
+    """Read the list in whichever way it comes out even and has the slots in all; None if it does in none."""
+    left = len(data) - _HEADER.size
+    if count > left:  # before anything is made for so many
+        return None
+    for tells_values in (True, False):
+        size = 33 if tells_values else 25
+        if left == count * size:
+            found = _collect(_ranges(data, tells_values))
+        else:
+            found = _collect(_texts(data, count, tells_values))
+        if found is not None and len(found) == count and sum(partition.slots for partition in found) == num_slots:
+            return found
+    return None
+
+
+def _collect(records: Iterator[SeedPartition | None]) -> list[SeedPartition] | None:
+    found = []
+    for record in records:
+        if record is None or record.slots > _MOST_SLOTS:
+            return None
+        found.append(record)
+    return found
+
+
+def _ranges(data: bytes, tells_values: bool) -> Iterator[SeedPartition | None]:
+    """Partitions that are consecutive values; None for one that cannot be."""
+    layout = struct.Struct("<QQQBQ" if tells_values else "<QQQB")
+    for first, length, slots, active, *values in layout.iter_unpack(memoryview(data)[_HEADER.size :]):
+        yield SeedPartition((first, length), slots, bool(active), *(values or [None])) if active <= 1 else None
+
+
+def _texts(data: bytes, count: int, tells_values: bool) -> Iterator[SeedPartition | None]:
+    """Partitions that have a text for a name; None where they cannot be."""
+    layout = struct.Struct("<QBQ" if tells_values else "<QB")
+    place = _HEADER.size
+    for _ in range(count):
+        if len(data) - place < 8:
+            yield None
+            return
+        length = int.from_bytes(data[place : place + 8], "little")
+        place += 8
+        if length > len(data) - place - layout.size:
+            yield None
+            return
+        slots, active, *values = layout.unpack_from(data, place + length)
+        try:
+            name = data[place : place + length].decode()
+        except UnicodeDecodeError:
+            yield None
+            return
+        yield SeedPartition(name, slots, bool(active), *(values or [None])) if active <= 1 else None
+        place += length + layout.size
+    if place != len(data):
+        yield None

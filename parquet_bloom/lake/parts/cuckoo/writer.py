@@ -1,0 +1,192 @@
+"""Making parts of the layout "cuckoo": from hashes, and from other parts."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....core.index.cuckoo import Group, Layout
+from ....core.index.cuckoo_rows import pack
+from ....storage.spill import Run, Scratch
+from ..part import PartInfo, PartWriter, SectionWriter
+
+KIND = "cuckoo"
+ROWS, SLOTS = "rows", "slots"
+MEMORY_LIMIT = 256 << 20
+
+_PIECE_BYTES = 4 << 20  # of rows in the making; less where memory is short
+
+
+class CuckooWriter(PartWriter):
+    """Makes a part of aligned cuckoo filters, one a unit.
+
+    Units are built one after the other; when their filters reach the memory's limit, they are turned into pieces of
+    rows and put aside, and at the end each row is put together from its pieces.
+
+    Parameters
+    ----------
+    path, filesystem : the part's file.
+    num_buckets : of every unit's filter; `cuckoo_advice.advise` finds a good number.
+    fingerprint_bits : 8, 12, 16 or 24.
+    memory_limit : bytes that are used, about; one unit's filter, and one row of all units three times over, have to fit
+        in any case.
+    scratch : folder for what does not fit; None for where temporary files are.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        filesystem: object | None = None,
+        *,
+        num_buckets: int,
+        fingerprint_bits: int = 16,
+        memory_limit: int = MEMORY_LIMIT,
+        scratch: str | os.PathLike[str] | None = None,
+    ):
+        self._layout = Layout(num_buckets, fingerprint_bits)
+        self._path, self._filesystem, self._folder = path, filesystem, scratch
+        self._group = Group(self._layout)
+        self._most_bytes = memory_limit // 2
+        self._piece_bytes = max(1, min(_PIECE_BYTES, memory_limit // 8))
+        self._unit = -1
+        self._slots: list[NDArray[np.uint32]] = []
+        self._slots_here: list[tuple[int, int]] = []  # of units since the last array of them
+        self._scratch: Scratch | None = None
+        self._spilled: list[_Spilled] = []
+        self._num_entries = 0
+
+    def add(self, unit: int, hashes: NDArray[np.uint64]) -> None:
+        if unit < self._unit or unit < 0:
+            raise ValueError(f"unit {unit} comes after unit {self._unit}")
+        if unit > self._unit:
+            self._end_unit()
+            self._unit = unit
+        self._group.add(np.ascontiguousarray(hashes, np.uint64))
+
+    def finish(self, num_units: int) -> PartInfo:
+        if num_units <= self._unit:
+            raise ValueError(f"there are {num_units} units, and unit {self._unit} is one of them")
+        self._end_unit()
+        self._pack_slots()
+        slots = np.concatenate([*self._slots, np.zeros(num_units, np.uint32)])[:num_units]
+        self._num_entries += self._group.num_entries
+        return write_part(
+            self._path, self._filesystem, self._layout, slots, self._rows(), num_entries=self._num_entries
+        )
+
+    def close(self) -> None:
+        self._group = Group(Layout(1, 8))
+        self._spilled = []
+        if self._scratch is not None:
+            self._scratch.close()
+
+    def _end_unit(self) -> None:
+        slots = self._group.close_unit()
+        if self._unit >= 0:
+            self._slots_here.append((self._unit, slots))
+        if len(self._slots_here) >= 1 << 14:
+            self._pack_slots()
+        if self._group.done_bytes > self._most_bytes:
+            self._spill()
+
+    def _pack_slots(self) -> None:
+        """Numbers of slots as an array: lists take many times as much."""
+        if not self._slots_here:
+            return
+        start = sum(map(len, self._slots))
+        units, slots = np.array(self._slots_here, np.int64).T
+        array = np.zeros(int(units[-1]) + 1 - start, np.uint32)
+        array[units - start] = slots
+        self._slots.append(array)
+        self._slots_here = []
+
+    def _spill(self) -> None:
+        """Put the rows of the units at hand aside."""
+        if self._scratch is None:
+            self._scratch = Scratch(self._folder)
+        width = self._group.num_slots * self._layout.dtype.itemsize
+        step = max(1, self._piece_bytes // max(1, width))
+        self._spilled.append(_Spilled(self._scratch, self._group.num_slots, step))
+        for first in range(0, self._layout.num_buckets, step):
+            rows = self._group.rows(first, min(step, self._layout.num_buckets - first))
+            self._spilled[-1].runs.append(self._scratch.put([rows.reshape(-1)]))
+        self._num_entries += self._group.num_entries
+        self._group.clear()
+
+    def _rows(self) -> Iterator[NDArray[Any]]:
+        """All rows, some at a time."""
+        width = self._group.num_slots + sum(spilled.num_slots for spilled in self._spilled)
+        step = max(1, self._piece_bytes // max(1, width * self._layout.dtype.itemsize))
+        for first in range(0, self._layout.num_buckets, step):
+            count = min(step, self._layout.num_buckets - first)
+            pieces = [spilled.rows(first, count) for spilled in self._spilled]
+            pieces.append(self._group.rows(first, count))
+            yield np.concatenate(pieces, axis=1) if len(pieces) > 1 else pieces[0]
+
+
+class _Spilled:
+    """Rows of some units that were put aside."""
+
+    def __init__(self, scratch: Scratch, num_slots: int, step: int):
+        self._scratch = scratch
+        self.num_slots = num_slots
+        self._step = step  # rows in a run
+        self.runs: list[Run] = []
+
+    def rows(self, first: int, count: int) -> NDArray[Any]:
+        pieces = []
+        while count:
+            run, inside = self.runs[first // self._step], first % self._step
+            taken = min(count, self._step - inside)
+            pieces.append(self._scratch.get(run, inside * self.num_slots, taken * self.num_slots))
+            first, count = first + taken, count - taken
+        return np.concatenate(pieces).reshape(-1, self.num_slots)
+
+
+def write_part(
+    path: str,
+    filesystem: object | None,
+    layout: Layout,
+    slots: NDArray[np.uint32],
+    rows: Iterable[NDArray[Any]],
+    *,
+    num_entries: int | None,
+) -> PartInfo:
+    """Write a part's file.
+
+    Parameters
+    ----------
+    slots : a bucket, of each unit.
+    rows : all of them in their order, some at a time.
+    num_entries : fingerprints in them; None to count them.
+    """
+    first = counted = 0
+    with SectionWriter(path, filesystem) as out:
+        out.begin(ROWS)
+        for some in rows:
+            if num_entries is None:
+                counted += int(np.count_nonzero(some))
+            out.write(pack(layout, some, first))
+            first += len(some)
+        num_entries = counted if num_entries is None else num_entries
+        kept = slots.astype(_smallest(int(slots.max(initial=0))))
+        out.add(SLOTS, kept.view(np.uint8))
+        meta = {
+            "num_buckets": layout.num_buckets,
+            "fingerprint_bits": layout.fingerprint_bits,
+            "num_units": len(slots),
+            "num_slots": int(slots.sum(dtype=np.int64)),
+            "slot_bytes": kept.dtype.itemsize,
+            "num_entries": num_entries,
+        }
+        num_bytes = out.finish(KIND, meta)
+    return PartInfo(posixpath.basename(path), num_bytes, num_entries)
+
+
+def _smallest(most: int) -> type[np.unsignedinteger[Any]]:
+    return np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32

@@ -1,0 +1,151 @@
+"""The two ways in which a part can be laid out: how each is written, read and merged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.index.cuckoo import MOST_BUCKETS
+from ...errors import BrokenIndexError, ParquetBloomError
+from ...storage import Entry
+from .cuckoo.merge import merge as merge_cuckoo
+from .cuckoo.reader import CuckooReader
+from .cuckoo.writer import CuckooWriter
+from .part import PartInfo, PartReader, PartWriter
+from .postings.merge import merge as merge_postings
+from .postings.reader import PostingsReader
+from .postings.writer import PostingsWriter
+
+POSTINGS, CUCKOO = "postings", "cuckoo"
+LAYOUTS = (POSTINGS, CUCKOO)
+
+_ENTRIES_A_SUB_BUCKET = 12
+MOST_PREFIX_BITS = 40
+
+DEFAULT_EXPECTED_VALUES = 1_000_000_000
+DEFAULT_REMAINDER_BITS = 8
+DEFAULT_FINGERPRINT_BITS = 16
+DEFAULT_VALUES_A_UNIT = 100_000
+_SLOTS_A_BUCKET, _OCCUPANCY = 3, 0.88
+
+
+def settings_of(
+    layout: str,
+    remainder_bits: int | None = None,
+    fingerprint_bits: int | None = None,
+    expected_values: int | None = None,
+    num_buckets: int | None = None,
+) -> dict[str, Any]:
+    """The settings that an index is made with.
+
+    Raises
+    ------
+    ParquetBloomError
+        There is no such layout, or a setting is not one of its own, or out of range.
+    """
+    numbers = {
+        "remainder_bits": remainder_bits,
+        "fingerprint_bits": fingerprint_bits,
+        "expected_values": expected_values,
+        "num_buckets": num_buckets,
+    }
+    for name, number in numbers.items():
+        if number is not None and type(number) is not int:
+            raise ParquetBloomError(f"{name} is a whole number, not {number!r}")
+    if layout == POSTINGS:
+        if fingerprint_bits is not None or num_buckets is not None:
+            raise ParquetBloomError("fingerprint_bits and num_buckets are of the layout 'cuckoo'")
+        expected = DEFAULT_EXPECTED_VALUES if expected_values is None else expected_values
+        remainder = DEFAULT_REMAINDER_BITS if remainder_bits is None else remainder_bits
+        if not 1 <= expected <= 10**13:
+            raise ParquetBloomError(f"expected_values lie between 1 and 10**13, not at {expected}")
+        if not 0 <= remainder <= 24:
+            raise ParquetBloomError(f"remainder_bits lie between 0 and 24, not at {remainder}")
+        bits = math.ceil(math.log2(max(1.0, expected / _ENTRIES_A_SUB_BUCKET))) + remainder
+        return {"prefix_bits": min(max(bits, 8), MOST_PREFIX_BITS)}
+    if layout == CUCKOO:
+        if remainder_bits is not None:
+            raise ParquetBloomError("remainder_bits are of the layout 'postings'; here it is fingerprint_bits")
+        bits = DEFAULT_FINGERPRINT_BITS if fingerprint_bits is None else fingerprint_bits
+        if bits not in (8, 12, 16, 24):
+            raise ParquetBloomError(f"fingerprint_bits are 8, 12, 16 or 24, not {bits}")
+        if num_buckets is None:
+            values = DEFAULT_VALUES_A_UNIT if expected_values is None else expected_values
+            num_buckets = max(1, round(values / (_SLOTS_A_BUCKET * _OCCUPANCY)))
+        if not 1 <= num_buckets <= MOST_BUCKETS:
+            raise ParquetBloomError(f"num_buckets lie between 1 and {MOST_BUCKETS:,}, not at {num_buckets}")
+        return {"num_buckets": num_buckets, "fingerprint_bits": bits}
+    raise ParquetBloomError(f"layout is 'postings' or 'cuckoo', not {layout!r}")
+
+
+def columns_of(columns: Any) -> tuple[str, ...]:
+    """The columns of an index as callers give them, one or several; ParquetBloomError if they are none."""
+    several = not isinstance(columns, str) and isinstance(columns, Iterable)
+    names = tuple(columns) if several else (columns,)
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise ParquetBloomError("columns are one or more different names")
+    return names
+
+
+def require_granularity(granularity: Any) -> None:
+    """Raise ParquetBloomError if units are to be what they cannot be."""
+    if granularity not in ("file", "row_group"):
+        raise ParquetBloomError(f"granularity is 'file' or 'row_group', not {granularity!r}")
+
+
+def most_units(layout: str, settings: Mapping[str, Any]) -> int:
+    """So many units a segment has at most."""
+    return 2 ** (64 - settings["prefix_bits"]) - 2 if layout == POSTINGS else 2**32 - 2
+
+
+def writer(
+    layout: str, settings: Mapping[str, Any], path: str, filesystem: object | None, memory_limit: int
+) -> PartWriter:
+    """What writes a part."""
+    if layout == POSTINGS:
+        return PostingsWriter(path, filesystem, settings["prefix_bits"], memory_limit)
+    return CuckooWriter(
+        path,
+        filesystem,
+        num_buckets=settings["num_buckets"],
+        fingerprint_bits=settings["fingerprint_bits"],
+        memory_limit=memory_limit,
+    )
+
+
+def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, known: Entry | None = None) -> PartReader:
+    """What reads a part, of which a listing may have told something.
+
+    Raises
+    ------
+    BrokenIndexError, StorageError
+        The file is not there, or not the one that was written.
+    """
+    if layout == POSTINGS:
+        return PostingsReader(
+            path, filesystem, info.num_bytes, known=known, num_entries=min(info.num_entries, info.num_bytes)
+        )
+    if layout == CUCKOO:
+        return CuckooReader(path, filesystem, info.num_bytes, known)
+    raise BrokenIndexError(f"layout {layout!r} is not known", path=path)
+
+
+def merge(
+    layout: str,
+    settings: Mapping[str, Any],
+    parts: Sequence[tuple[PartReader, NDArray[np.int64]]],
+    path: str,
+    filesystem: object | None,
+    num_units: int,
+    memory_limit: int,
+) -> PartInfo:
+    """Write one part in place of several; each comes with the new number of every unit, -1 for those dropped."""
+    if layout == POSTINGS:
+        several: Any = parts
+        return merge_postings(several, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
+    several = parts
+    return merge_cuckoo(several, path, filesystem, num_units=num_units, memory_limit=memory_limit)

@@ -1,0 +1,284 @@
+"""Parts of an index: a column's hashes in some files, in one file that is written once and never changed.
+
+A part's file is made of sections, behind which a footer says in JSON where each begins and what the part is. Its last
+20 bytes are the footer's length (uint32), its XXH64 (uint64) and the magic, all little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.hash.xxh64 import hash_one
+from ...errors import BrokenIndexError, ParquetBloomError
+from ...storage import Entry, Rewrite, Source, create, open_source
+from . import json_checks as strict
+
+MAGIC = b"PBLAKE01"
+_TAIL = struct.Struct("<IQ8s")
+_MAX_FOOTER_BYTES = 1 << 20
+
+END_BYTES = 64 * 1024
+"""Of a distant part that are read when it is opened, and kept: of a small part they may be all that is asked for."""
+
+
+class Section(NamedTuple):
+    """Where a section stands in its file; `checksum`: XXH64 of its bytes, None where they have checks of their own."""
+
+    offset: int
+    length: int
+    checksum: int | None
+
+
+def _section(offset: Any, length: Any, checksum: Any) -> Section:
+    """A place as a footer tells it; ValueError if that is none."""
+    unchecked = checksum is None
+    return Section(strict.number(offset), strict.number(length), None if unchecked else strict.number(checksum))
+
+
+class SectionWriter:
+    """Writes a part's file: sections in turn, then `finish`. Nothing is there before that, and nothing after an error.
+
+    Parameters
+    ----------
+    path, filesystem : the file.
+    """
+
+    def __init__(self, path: str, filesystem: object | None = None):
+        self._rewrite: Rewrite = create(path, filesystem)
+        self._sections: dict[str, Section] = {}
+        self._open: tuple[str, int] | None = None
+
+    def __enter__(self) -> Self:
+        self._rewrite.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rewrite.__exit__(kind, error, trace)
+
+    def begin(self, name: str) -> None:
+        """Begin a section that is written piece by piece, and whose bytes have checks of their own."""
+        self._end()
+        self._open = name, self._rewrite.tell()
+
+    def write(self, data: Any) -> None:
+        """Append to the section that was begun."""
+        self._rewrite.write(data)
+
+    def add(self, name: str, data: Any) -> None:
+        """A whole section, with its checksum."""
+        self._end()
+        self._sections[name] = Section(self._rewrite.tell(), memoryview(data).nbytes, hash_one(data))
+        self._rewrite.write(data)
+
+    def finish(self, kind: str, meta: Mapping[str, Any]) -> int:
+        """Put the file in its place; `kind` and `meta` (JSON) say what the part is. Returns its length in bytes."""
+        self._end()
+        footer = json.dumps({"kind": kind, "meta": dict(meta), "sections": self._sections}).encode()
+        self._rewrite.write(footer)
+        self._rewrite.write(_TAIL.pack(len(footer), hash_one(footer), MAGIC))
+        self._rewrite.commit()
+        return self._rewrite.tell()
+
+    def _end(self) -> None:
+        if self._open is not None:
+            name, start = self._open
+            self._sections[name] = Section(start, self._rewrite.tell() - start, None)
+            self._open = None
+
+
+class Sections:
+    """An opened part's file.
+
+    Parameters
+    ----------
+    path, filesystem : the file.
+    kind : what it has to be.
+    known : what a listing told of it.
+    end_bytes : how many of its last bytes are worth a request: its footer, and sections that are read right away.
+
+    Attributes
+    ----------
+    source : the file.
+    meta : what its writer said of it.
+
+    Raises
+    ------
+    BrokenIndexError
+        It is no file of this kind, or not as it was written.
+    StorageError
+        It cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        filesystem: object | None = None,
+        known: Entry | None = None,
+        end_bytes: int = 0,
+    ):
+        self.source: Source = open_source(path, filesystem, known)
+        try:
+            self._keep_end(end_bytes)
+            found = self._footer()
+            if found["kind"] != kind:
+                raise BrokenIndexError(f"it is a {found['kind']!r} part, not a {kind!r} one")
+            self.meta: Mapping[str, Any] = strict.fields(found["meta"])
+            self._sections = {name: _section(*place) for name, place in found["sections"].items()}
+            for name, place in self._sections.items():
+                if not (place.offset >= 0 and place.length >= 0 and place.offset + place.length <= self.source.size):
+                    raise BrokenIndexError(f"section '{name}' is said to lie outside of the file")
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            self.source.close()
+            if isinstance(error, ParquetBloomError):
+                error.path = error.path or path
+                raise
+            raise BrokenIndexError(f"its footer cannot be understood: {error}", path=path) from error
+        except BaseException:
+            self.source.close()
+            raise
+
+    def _keep_end(self, length: int) -> None:
+        """Fetch the end of a distant file at once, if opening it has not."""
+        source = self.source
+        length = min(source.size, length)
+        if source.path is None and length > len(source.kept[0]):
+            source.keep(source.size - length, source.read_at(source.size - length, length))
+
+    def let_go_of_end(self, most_bytes: int) -> None:
+        """Forget what was kept of the end, unless it is little: what is needed of it has been taken."""
+        if len(self.source.kept[0]) > most_bytes:
+            self.source.keep(0, b"")
+
+    def _footer(self) -> dict[str, Any]:
+        size = self.source.size
+        if size < _TAIL.size:
+            raise BrokenIndexError(f"it has {size} bytes, too few for a part of an index")
+        end = self.source.read_at(size - _TAIL.size, _TAIL.size)
+        length, checksum, magic = _TAIL.unpack(end)
+        if magic != MAGIC:
+            raise BrokenIndexError("it does not end as a part of an index does")
+        if length > min(_MAX_FOOTER_BYTES, size - _TAIL.size):
+            raise BrokenIndexError(f"its footer is said to have {length} bytes")
+        footer = self.source.read_at(size - _TAIL.size - length, length)
+        if hash_one(footer) != checksum:
+            raise BrokenIndexError("its footer does not fit its checksum")
+        return dict(json.loads(footer))
+
+    def place(self, name: str) -> Section:
+        """Where a section stands; BrokenIndexError if there is none of the name."""
+        if name not in self._sections:
+            raise BrokenIndexError(f"it has no section '{name}'", path=self.source.name)
+        return self._sections[name]
+
+    def read(self, name: str) -> bytes:
+        """A whole section, checked; see `place`.
+
+        Raises
+        ------
+        BrokenIndexError
+            There is no such section, or it is not as it was written.
+        """
+        place = self.place(name)
+        data = self.source.read_at(place.offset, place.length)
+        if place.checksum is not None and hash_one(data) != place.checksum:
+            raise BrokenIndexError(f"section '{name}' does not fit its checksum", path=self.source.name)
+        return data
+
+    def close(self) -> None:
+        self.source.close()
+
+
+@dataclass(frozen=True)
+class PartInfo:
+    """What the manifest says of a part.
+
+    Attributes
+    ----------
+    name : of its file.
+    num_bytes : the file's length.
+    num_entries : (value, unit) pairs in it.
+    first, last : the hashes that it covers: those whose top 64 bits lie in first..last (both included).
+    """
+
+    name: str
+    num_bytes: int
+    num_entries: int
+    first: int = 0
+    last: int = 2**64 - 1
+
+
+@dataclass
+class Found:
+    """What a part says of some hashes.
+
+    Attributes
+    ----------
+    queries : intp; which of the hashes asked for each finding belongs to, ascending.
+    units : uint32, of the same length: a unit that may hold it. Ascending within a query, each once.
+    unknown : {number of the hash asked for: why nothing can be said of it}; such a value may be in every unit.
+    requests, bytes_read : what it took.
+    """
+
+    queries: NDArray[np.intp]
+    units: NDArray[np.uint32]
+    unknown: dict[int, str] = field(default_factory=dict)
+    requests: int = 0
+    bytes_read: int = 0
+
+
+class PartWriter(ABC):
+    """Makes a part of the values of units (files, or row groups of files), given in the order of the units' numbers."""
+
+    @abstractmethod
+    def add(self, unit: int, hashes: NDArray[np.uint64]) -> None:
+        """Take distinct hashes of a unit, in any order; it may be the same unit again, but no earlier one."""
+
+    @abstractmethod
+    def finish(self, num_units: int) -> PartInfo:
+        """Write the part's file; `num_units` is how many units there are, with and without values."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of memory and temporary files; may be called again, and without `finish`."""
+
+
+class PartReader(ABC):
+    """Answers from a part's file. Several threads may use one."""
+
+    _source: Source
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Range reads of the file since it was opened, and bytes that came upon them."""
+        return self._source.requests, self._source.bytes_read
+
+    @abstractmethod
+    def find(self, hashes: NDArray[np.uint64]) -> Found:
+        """The units that may hold each of some hashes. Never raises for what is wrong with the file: see `Found`."""
+
+    def find_one(self, h: int) -> Found:
+        """The same of a single hash."""
+        return self.find(np.array([h], np.uint64))
+
+    @abstractmethod
+    def check(self) -> Iterator[str]:
+        """Read the whole part and tell what is wrong with it, a line each."""
+
+    @abstractmethod
+    def expected_false(self) -> float:
+        """How many units are expected to be named for a value that is in none of them."""
+
+    @abstractmethod
+    def close(self) -> None: ...

@@ -1,0 +1,54 @@
+"""The hashes of one lookup, sorted, and what is found of them piece by piece."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..part import Found
+
+_NO_QUERIES = np.empty(0, np.intp)
+_NO_UNITS = np.empty(0, np.uint32)
+
+
+class Batch:
+    """The hashes of one lookup in order, and what was found of them so far."""
+
+    def __init__(self, order: NDArray[np.intp], hashes: NDArray[np.uint64]):
+        self.hashes = hashes
+        self._order = order
+        self._unknown: dict[int, str] = {}
+        self._queries: list[NDArray[np.intp]] = []
+        self._units: list[NDArray[np.uint32]] = []
+        self._lists: list[tuple[int, int, int]] = []
+
+    def give_up(self, first: int, end: int, reason: str) -> None:
+        """Nothing can be said of some hashes."""
+        self.give_up_all(range(first, end), reason)
+
+    def give_up_all(self, queries: range | list[int], reason: str) -> None:
+        for query in queries:
+            self._unknown[int(self._order[query])] = reason
+
+    def take(self, first: int, queries: NDArray[np.intp], units: NDArray[np.uint32], *lists: NDArray[np.int64]) -> None:
+        """What `core.postings.find` has found; its numbers of hashes count from `first`."""
+        self._queries.append(queries + first)
+        self._units.append(units)
+        for query, offset, length in zip(*(column.tolist() for column in lists), strict=True):
+            self._lists.append((query + first, offset, length))
+
+    def lists(self) -> list[tuple[int, int, int]]:
+        """(hash, offset, length) of the lists that are wanted."""
+        return self._lists
+
+    def take_list(self, queries: list[int], units: NDArray[np.uint32]) -> None:
+        for query in queries:
+            self._queries.append(np.full(len(units), query, np.intp))
+            self._units.append(units)
+
+    def found(self, requests: int, bytes_read: int) -> Found:
+        if not self._queries:
+            return Found(_NO_QUERIES, _NO_UNITS, self._unknown, requests, bytes_read)
+        queries, units = self._order[np.concatenate(self._queries)], np.concatenate(self._units)
+        by_query = np.argsort(queries, kind="stable")
+        return Found(queries[by_query], units[by_query], self._unknown, requests, bytes_read)

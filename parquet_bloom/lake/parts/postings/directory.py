@@ -1,0 +1,112 @@
+"""Where the blocks of a part begin: in memory if that is little, else read where it is needed."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import OrderedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import BrokenIndexError
+from ..part import Sections
+
+MOST_BYTES = 8 << 20
+"""A directory up to this size is kept in memory."""
+
+_PAGE = 512  # blocks
+_PAGES = 256
+_OFFSET = struct.Struct("<q")
+_TWO = struct.Struct("<qq")
+
+
+class BlockDirectory:
+    """Offsets in a part's blocks: where each block begins, and behind the last where that ends.
+
+    No place is handed out that is not inside of the blocks, or is longer than the largest of them.
+
+    Parameters
+    ----------
+    sections : the part's file.
+    num_blocks : how many blocks there are.
+    largest : length of the largest.
+    most_bytes : what may be kept in memory.
+
+    Raises
+    ------
+    BrokenIndexError
+        There is no such directory, or it is not as it was written.
+    StorageError
+        It cannot be read.
+    """
+
+    def __init__(self, sections: Sections, num_blocks: int, largest: int, most_bytes: int = MOST_BYTES):
+        self.num_blocks = num_blocks
+        self._source = sections.source
+        self._section = sections.place("directory")
+        self._num_bytes = sections.place("blocks").length
+        self._largest = largest
+        if self._section.length != 8 * (num_blocks + 1):
+            problem = f"its directory has {self._section.length} bytes, {num_blocks} blocks need {8 * (num_blocks + 1)}"
+            raise BrokenIndexError(problem, path=self._source.name)
+        self._data = sections.read("directory") if self._section.length <= most_bytes else None
+        self._offsets = None if self._data is None else np.frombuffer(self._data, np.int64)
+        self._pages: OrderedDict[int, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def place(self, block: int) -> tuple[int, int]:
+        """Where a block begins and ends.
+
+        Raises
+        ------
+        BrokenIndexError, StorageError, TruncatedFileError
+            That cannot be told.
+        """
+        if self._data is not None:
+            start, end = _TWO.unpack_from(self._data, 8 * block)
+        else:
+            start, end = _TWO.unpack_from(self._page(block // _PAGE), 8 * (block % _PAGE))
+        if not (0 <= start <= end <= self._num_bytes and end - start <= self._largest):
+            raise self.wrong(block)
+        return start, end
+
+    def places(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Where blocks begin and end, and which of these places are wrong; see `place`."""
+        if self._offsets is not None:
+            starts, ends = self._offsets[blocks], self._offsets[blocks + 1]
+        else:
+            offsets = self._section.offset + 8 * blocks
+            data = self._source.gather(offsets, np.full(len(blocks), _TWO.size, np.int64))
+            starts, ends = data.view(np.int64).reshape(-1, 2).T
+        return starts, ends, self._are_wrong(starts, ends)
+
+    def neighbours(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """The same of blocks that stand one behind the other."""
+        if self._offsets is not None:
+            offsets = self._offsets[first : first + count + 1]
+        else:
+            data = self._source.read_at(self._section.offset + 8 * first, 8 * (count + 1))
+            offsets = np.frombuffer(data, np.int64)
+        return offsets[:-1], offsets[1:], self._are_wrong(offsets[:-1], offsets[1:])
+
+    def _are_wrong(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return (starts < 0) | (ends < starts) | (ends > self._num_bytes) | (ends - starts > self._largest)
+
+    def wrong(self, block: int) -> BrokenIndexError:
+        return BrokenIndexError(f"its directory is damaged at block {block}", path=self._source.name)
+
+    def _page(self, number: int) -> bytes:
+        with self._lock:
+            page = self._pages.get(number)
+            if page is not None:
+                self._pages.move_to_end(number)
+                return page
+        start = number * _PAGE * _OFFSET.size
+        length = min((_PAGE + 1) * _OFFSET.size, self._section.length - start)
+        page = self._source.read_at(self._section.offset + start, length)
+        with self._lock:
+            self._pages[number] = page
+            while len(self._pages) > _PAGES:
+                self._pages.popitem(last=False)
+        return page

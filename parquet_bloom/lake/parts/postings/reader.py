@@ -1,0 +1,321 @@
+"""Postings: the (hash, unit) pairs of a part, sorted by hash, in blocks that are each one small read.
+
+A part's file has the sections `blocks` (see `core.postings`), `hot` (lists of units of values that are in many, see
+`unit_lists`) and `directory` (where each block begins, and behind the last where that ends, uint64).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....core.index.postings import REASONS, Layout, find, find_one, unpack
+from ....errors import BrokenIndexError, ParquetBloomError
+from ....storage import Entry
+from ..part import END_BYTES, Found, PartInfo, PartReader, Sections
+from . import directory as block_directory
+from .batch import Batch
+from .bitmaps import unpack_units
+from .directory import BlockDirectory
+from .writer import KIND, LAST_HASH
+
+_AT_ONCE = 16 << 20  # bytes of blocks in memory
+_BLOCKS_AT_ONCE = 2048
+_ENTRIES_A_DIRECTORY_BYTE = 256  # a block, of which it has eight bytes, has 2,176 of them at least in most parts
+_FOOTER_BYTES = 4096  # more than the footer of a part takes
+_NO_QUERIES = np.empty(0, np.intp)
+_FIRST_QUERY = np.zeros(1, np.intp)
+_FIRST_QUERY.flags.writeable = False
+_NO_UNITS = np.empty(0, np.uint32)
+
+
+class PostingsReader(PartReader):
+    """A part of postings.
+
+    Parameters
+    ----------
+    path, filesystem : its file.
+    expected_bytes : how long the file has to be.
+    directory_bytes : a directory up to this size is kept in memory.
+    known : what a listing told of the file.
+    num_entries : how many pairs it should have, which tells about how long its directory is.
+
+    Attributes
+    ----------
+    info : what the part's own footer says of it.
+    num_units : how many units there are, with and without values.
+    prefix_bits : bits of each hash that it keeps.
+
+    Raises
+    ------
+    BrokenIndexError
+        It is no such part, or its footer or directory is damaged.
+    StorageError
+        It cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        filesystem: object | None = None,
+        expected_bytes: int | None = None,
+        directory_bytes: int = block_directory.MOST_BYTES,
+        known: Entry | None = None,
+        num_entries: int = 0,
+    ):
+        directory = min(directory_bytes, num_entries // _ENTRIES_A_DIRECTORY_BYTE)
+        self._sections = Sections(path, KIND, filesystem, known, max(directory + _FOOTER_BYTES, END_BYTES))
+        self._source = self._sections.source
+        try:
+            self._open(path, expected_bytes, directory_bytes)
+            self._sections.let_go_of_end(END_BYTES)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, (KeyError, TypeError, ValueError, OverflowError)) and not isinstance(
+                error, ParquetBloomError
+            ):
+                raise BrokenIndexError(f"its footer cannot be understood: {error}", path=path) from error
+            raise
+
+    def _open(self, path: str, expected_bytes: int | None, directory_bytes: int) -> None:
+        if expected_bytes is not None and self._source.size != expected_bytes:
+            raise BrokenIndexError(f"it has {self._source.size} bytes, not {expected_bytes}", path=path)
+        meta = self._sections.meta
+        self._layout = layout = Layout(*meta["bits"])
+        self.prefix_bits = layout.prefix_bits
+        self.num_units, entries, first, last, largest = (
+            operator.index(meta[name]) for name in ("units", "entries", "first", "last", "largest_block")
+        )
+        if not (0 <= self.num_units < 2**layout.id_bits and entries >= 0 and 0 <= first <= last <= LAST_HASH):
+            raise ValueError("its numbers contradict each other")
+        self.info = PartInfo(path.rstrip("/").rpartition("/")[2], self._source.size, entries, first, last)
+        self._first, self._last = first, last
+        self._first_block = layout.block_of(first)
+        self._shift = 64 - layout.bucket_bits + layout.block_bits
+        self._blocks, self._hot = self._sections.place("blocks"), self._sections.place("hot")
+        num_blocks = layout.block_of(last) - self._first_block + 1
+        self._directory = BlockDirectory(self._sections, num_blocks, largest, directory_bytes)
+
+    # One hash ------------------------------------------------------------------------------------------------------
+
+    def find(self, hashes: NDArray[np.uint64]) -> Found:
+        """The units that may hold each of some hashes; none for hashes that the part does not cover.
+
+        Never raises for what is wrong with the file: see `Found`.
+        """
+        if len(hashes) == 1:
+            return self.find_one(int(hashes[0]))
+        return self._find_many(np.ascontiguousarray(hashes, np.uint64))
+
+    def find_one(self, h: int) -> Found:
+        if not self._first <= h <= self._last:
+            return Found(_NO_QUERIES, _NO_UNITS)
+        source = self._source
+        requests, bytes_read = source.requests, source.bytes_read
+        block = (h >> self._shift) - self._first_block
+        unknown = {}
+        units = _NO_UNITS
+        try:
+            start, end = self._directory.place(block)
+            data = source.read_at(self._blocks.offset + start, end - start)
+            units, hot, status = find_one(self._layout, data, h, self.num_units)
+            if status:
+                unknown[0] = self._damaged(block + self._first_block, status)
+            elif hot is not None:
+                units = self._read_list(*hot)
+        except ParquetBloomError as error:
+            units, unknown[0] = _NO_UNITS, str(error)
+        queries = _FIRST_QUERY if len(units) == 1 else np.zeros(len(units), np.intp)
+        return Found(queries, units, unknown, source.requests - requests, source.bytes_read - bytes_read)
+
+    def _damaged(self, block: int, status: int) -> str:
+        return str(BrokenIndexError(f"block {block}: {REASONS[status]}", path=self._source.name))
+
+    def _list_place(self, offset: int, length: int) -> int:
+        """Where a list stands in the file; BrokenIndexError if it is not among the lists."""
+        if not (0 <= offset <= self._hot.length and length <= self._hot.length - offset):
+            raise BrokenIndexError("a list of units is said to lie outside of the lists", path=self._source.name)
+        return self._hot.offset + offset
+
+    def _read_list(self, offset: int, length: int) -> NDArray[np.uint32]:
+        data = self._source.read_at(self._list_place(offset, length), length)
+        return self._units_of(data)
+
+    def _units_of(self, data: bytes) -> NDArray[np.uint32]:
+        try:
+            return unpack_units(data, self.num_units)
+        except BrokenIndexError as error:
+            error.path = self._source.name
+            raise
+
+    # Many ----------------------------------------------------------------------------------------------------------
+
+    def _find_many(self, hashes: NDArray[np.uint64]) -> Found:
+        source = self._source
+        requests, bytes_read = source.requests, source.bytes_read
+        covered = (hashes >= np.uint64(self._first)) & (hashes <= np.uint64(self._last))
+        order = np.flatnonzero(covered)
+        order = order[np.argsort(hashes[order], kind="stable")]
+        batch = Batch(order, hashes[order])
+        if len(order):
+            self._look_up(batch)
+        return batch.found(source.requests - requests, source.bytes_read - bytes_read)
+
+    def _look_up(self, batch: Batch) -> None:
+        numbers = (batch.hashes >> np.uint64(self._shift) if self._shift < 64 else np.zeros_like(batch.hashes)).astype(
+            np.int64
+        ) - self._first_block
+        begins = np.flatnonzero(np.diff(numbers, prepend=-1))  # of the hashes of each block
+        blocks = numbers[begins]
+        try:
+            starts, ends, wrong = self._directory.places(blocks)
+        except ParquetBloomError as error:
+            batch.give_up(0, len(batch.hashes), str(error))
+            return
+        lengths = np.where(wrong, 0, ends - starts)
+        offsets = np.where(wrong, 0, starts) + self._blocks.offset
+        until = np.append(begins, len(batch.hashes))
+        total = np.cumsum(lengths)
+        first = 0
+        while first < len(blocks):
+            room = (total[first - 1] if first else 0) + _AT_ONCE
+            end = max(first + 1, int(np.searchsorted(total, room, "right")))
+            here, queries = slice(first, end), slice(int(until[first]), int(until[end]))
+            try:
+                data = self._source.gather(offsets[here], lengths[here])
+            except ParquetBloomError as error:
+                batch.give_up(queries.start, queries.stop, str(error))
+            else:
+                repeats = np.diff(until[first : end + 1])
+                places = np.cumsum(lengths[here])
+                found, units, hot, hot_offsets, hot_lengths, damaged, reasons = find(
+                    self._layout, data, np.repeat(places - lengths[here], repeats), np.repeat(places, repeats),
+                    batch.hashes[queries], self.num_units,
+                )  # fmt: skip
+                batch.take(queries.start, found, units, hot, hot_offsets, hot_lengths)
+                for query, reason in zip((damaged + queries.start).tolist(), reasons.tolist(), strict=True):
+                    block = int(numbers[query])
+                    at_fault = wrong[np.searchsorted(blocks, block)]
+                    why = str(self._directory.wrong(block)) if at_fault else ""
+                    batch.give_up(query, query + 1, why or self._damaged(block + self._first_block, reason))
+            first = end
+        self._look_up_lists(batch)
+
+    def _look_up_lists(self, batch: Batch) -> None:
+        """Read the lists of units that the hashes of a batch have, each once."""
+        wanted: dict[tuple[int, int], list[int]] = {}
+        for query, offset, length in batch.lists():
+            wanted.setdefault((offset, length), []).append(query)
+        places, size = [], 0
+        pairs = sorted(wanted)
+        for number, (offset, length) in enumerate(pairs):
+            try:
+                self._list_place(offset, length)
+            except BrokenIndexError as error:
+                batch.give_up_all(wanted[offset, length], str(error))
+            else:
+                places.append((offset, length))
+                size += length
+            if places and (size >= _AT_ONCE or number == len(pairs) - 1):
+                self._take_lists(batch, places, wanted)
+                places, size = [], 0
+        if places:
+            self._take_lists(batch, places, wanted)
+
+    def _take_lists(
+        self, batch: Batch, places: list[tuple[int, int]], wanted: dict[tuple[int, int], list[int]]
+    ) -> None:
+        try:
+            came = self._source.read_ranges([(self._hot.offset + offset, length) for offset, length in places])
+        except ParquetBloomError as error:
+            for place in places:
+                batch.give_up_all(wanted[place], str(error))
+            return
+        for place, data in zip(places, came, strict=True):
+            try:
+                batch.take_list(wanted[place], self._units_of(data))
+            except BrokenIndexError as error:
+                batch.give_up_all(wanted[place], str(error))
+
+    # All of it -----------------------------------------------------------------------------------------------------
+
+    def _pieces(self, chunk_bytes: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
+        """Neighbouring blocks: the number of the first, where each begins in the bytes, and the bytes."""
+        first = 0
+        while first < self._directory.num_blocks:
+            count = min(self._directory.num_blocks - first, _BLOCKS_AT_ONCE)
+            starts, ends, wrong = self._directory.neighbours(first, count)
+            if wrong.any():
+                raise self._directory.wrong(first + int(wrong.argmax()))
+            count = max(1, int(np.searchsorted(ends, starts[0] + chunk_bytes, "right")))
+            length = int(ends[count - 1] - starts[0])
+            data = np.frombuffer(self._source.read_at(self._blocks.offset + int(starts[0]), length), np.uint8)
+            yield first + self._first_block, np.append(starts[:count], ends[count - 1]) - starts[0], data
+            first += count
+
+    def keys(self, chunk_bytes: int = 1 << 20) -> Iterator[NDArray[np.uint64]]:
+        """All keys: the top `prefix_bits` bits of hashes, below them units; sorted, in chunks of about so many bytes.
+
+        Raises
+        ------
+        BrokenIndexError, StorageError, TruncatedFileError
+            The part is damaged, or cannot be read.
+        """
+        count = 0
+        for first, starts, data in self._pieces(chunk_bytes):
+            keys, hot, damaged = unpack(self._layout, data, starts, first, self.num_units)
+            for block, reason in damaged.items():
+                raise BrokenIndexError(f"block {block}: {reason}", path=self._source.name)
+            before = 0
+            parts = []
+            for at, prefix, offset, length in hot.tolist():
+                units = self._read_list(offset, length).astype(np.uint64)
+                parts += [keys[before:at], units | np.uint64(prefix << (64 - self.prefix_bits))]
+                before = at
+            parts.append(keys[before:])
+            whole = np.concatenate(parts) if len(parts) > 1 else keys
+            count += len(whole)
+            yield whole
+        if count != self.info.num_entries:
+            raise BrokenIndexError(f"it has {count} entries, not {self.info.num_entries}", path=self._source.name)
+
+    def check(self) -> Iterator[str]:
+        """Read the whole part and tell what is wrong with it, a line each."""
+        count, lists, complete = 0, [], True
+        try:
+            self._sections.read("directory")
+            for first, starts, data in self._pieces(1 << 20):
+                keys, hot, damaged = unpack(self._layout, data, starts, first, self.num_units)
+                count += len(keys)
+                complete &= not damaged
+                for block, reason in damaged.items():
+                    yield str(BrokenIndexError(f"block {block}: {reason}", path=self._source.name))
+                for _, prefix, offset, length in hot.tolist():
+                    lists.append((offset, length))
+                    try:
+                        count += len(self._read_list(offset, length))
+                    except ParquetBloomError as error:
+                        complete = False
+                        yield f"{error} (of prefix {prefix:#x})"
+        except ParquetBloomError as error:
+            yield str(error)
+            return
+        if not complete:
+            return
+        ends = np.cumsum([length for _, length in lists], dtype=np.int64).tolist()
+        if [offset for offset, _ in lists] != [0, *ends][:-1] or (ends or [0])[-1] != self._hot.length:
+            yield str(BrokenIndexError("its lists of units are not those that its blocks name", path=self._source.name))
+        if count != self.info.num_entries:
+            problem = f"it has {count} entries, its footer says {self.info.num_entries}"
+            yield str(BrokenIndexError(problem, path=self._source.name))
+
+    def expected_false(self) -> float:
+        """How many units are expected to be named for a value that is in none, and whose hash the part covers."""
+        covered = (self._last - self._first + 1) / 2**64
+        return self.info.num_entries * 2.0**-self.prefix_bits / covered
+
+    def close(self) -> None:
+        self._sections.close()

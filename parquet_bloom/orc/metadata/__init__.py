@@ -1,0 +1,1 @@
+"""ORC's metadata: tail, stripes, schema, statistics, and the compression around them."""

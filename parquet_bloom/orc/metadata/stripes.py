@@ -1,0 +1,173 @@
+"""Stripes of an ORC file: where their streams are, and how many row groups they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import EncryptedFileError, MalformedOrcError
+from ...metadata.protobuf import read_message
+from .messages import STRIPE, STRIPE_FOOTER
+
+ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
+"""Kinds of streams."""
+
+PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
+"""The same of streams that values are read from."""
+
+_OF_INDEX, _OF_DATA = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8), (0, 1, 2, 3, 5)
+FILTER_KINDS = {BLOOM_FILTER: "BLOOM_FILTER", BLOOM_FILTER_UTF8: "BLOOM_FILTER_UTF8"}
+
+_MOST_ROW_GROUPS = 1 << 22
+_MOST_PER_BYTE = 1 << 12  # row groups of a stripe for each byte of its indexes, as packed as can be
+_LARGEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """One stripe, in bytes of the file and rows; `first_row` is counted in the file."""
+
+    number: int
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    num_rows: int
+    first_row: int
+
+
+@dataclass(frozen=True)
+class OrcRowGroup:
+    """One row group. `number` is counted through the file, `row_group` within the stripe, `first_row` in the file."""
+
+    number: int
+    stripe: int
+    row_group: int
+    first_row: int
+    num_rows: int
+
+
+def stripes_of(footer: Mapping[str, Any], end: int) -> list[Stripe]:
+    """The stripes that a file's footer speaks of.
+
+    Parameters
+    ----------
+    end : where the metadata behind the stripes begins.
+
+    Raises
+    ------
+    MalformedOrcError
+        They cannot be there.
+    """
+    stripes: list[Stripe] = []
+    first_row = before = 0
+    for number, found in enumerate(footer.get("stripes", [])):
+        said = {name: found.get(name, 0) for name, *_ in STRIPE.values()}
+        stripe = Stripe(number=number, first_row=first_row, **said)
+        if stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length > end:
+            raise MalformedOrcError(f"stripe {number} is said to lie behind byte {end}, where the stripes end")
+        if stripe.offset < before:  # else one would be unpacked as often as is said
+            raise MalformedOrcError(f"stripe {number} is said to begin at byte {stripe.offset}, inside another one")
+        before = stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length
+        stripes.append(stripe)
+        first_row += stripe.num_rows
+    if first_row != footer.get("num_rows", 0) or first_row > _LARGEST:
+        raise MalformedOrcError(f"the stripes have {first_row} rows, the file {footer.get('num_rows', 0)}")
+    return stripes
+
+
+def row_groups_in(stripe: Stripe, stride: int) -> int:
+    """How many row groups a stripe has; one if it has no row index, none if it has no rows."""
+    if not stripe.num_rows:
+        return 0
+    return -(-stripe.num_rows // stride) if stride and stripe.index_length else 1
+
+
+def row_groups_of(stripes: list[Stripe], stride: int) -> list[OrcRowGroup]:
+    """All row groups of a file.
+
+    Raises
+    ------
+    MalformedOrcError
+        There would be too many.
+    """
+    if sum(row_groups_in(stripe, stride) for stripe in stripes) > _MOST_ROW_GROUPS:
+        raise MalformedOrcError(f"more than {_MOST_ROW_GROUPS} row groups are not read")
+    for stripe in stripes:
+        if (count := row_groups_in(stripe, stride)) > 1 and count > _MOST_PER_BYTE * stripe.index_length:
+            raise MalformedOrcError(f"stripe {stripe.number} has {stripe.index_length} bytes for {count} row groups")
+    found: list[OrcRowGroup] = []
+    for stripe in stripes:
+        count = row_groups_in(stripe, stride)
+        for row_group in range(count):
+            first = row_group * stride
+            num_rows = stripe.num_rows if count == 1 else min(stride, stripe.num_rows - first)
+            found.append(OrcRowGroup(len(found), stripe.number, row_group, stripe.first_row + first, num_rows))
+    return found
+
+
+@dataclass(frozen=True)
+class StripeFooter:
+    """Where the streams of a stripe are.
+
+    Attributes
+    ----------
+    streams : (kind, column id) -> offset in the file and length, of row indexes and filters.
+    bloom_encodings : column id -> how its filters are encoded; 0 where that is not said.
+    timezone : zone of the writer; "" if it does not say.
+    data_streams : column id -> kinds of its other streams.
+    places : (kind, column id) -> offset in the file and length, of which values there are, them, lengths, dictionaries.
+    column_encodings : column id -> how its values are encoded.
+    """
+
+    streams: dict[tuple[int, int], tuple[int, int]]
+    bloom_encodings: dict[int, int]
+    timezone: str
+    data_streams: dict[int, set[int]]
+    places: dict[tuple[int, int], tuple[int, int]]
+    column_encodings: dict[int, int]
+
+
+def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
+    """The footer of a stripe, from its plain bytes.
+
+    Raises
+    ------
+    EncryptedFileError, MalformedOrcError
+    """
+    found = read_message(data, STRIPE_FOOTER)
+    if "encryption" in found:
+        raise EncryptedFileError(f"columns of stripe {stripe.number} are encrypted, which is not read")
+    streams: dict[tuple[int, int], tuple[int, int]] = {}
+    data_streams: dict[int, set[int]] = {}
+    places: dict[tuple[int, int], tuple[int, int]] = {}
+    first_data = stripe.offset + stripe.index_length
+    offset, end = stripe.offset, first_data + stripe.data_length
+    for stream in found.get("streams", []):
+        length, key = stream.get("length", 0), (stream.get("kind", 0), stream.get("column", 0))
+        if key[0] >> 31 or key[1] >> 32:  # who keeps 32 bits of them would take it for another stream
+            raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} of column {key[1]}")
+        if length > end - offset:
+            raise MalformedOrcError(f"the streams of stripe {stripe.number} are longer than the stripe")
+        inside = offset + length <= first_data if key[0] in _OF_INDEX else offset >= first_data
+        if not inside and key[0] in (*_OF_INDEX, *_OF_DATA):
+            raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} where there are none of the kind")
+        held = (
+            streams if key[0] in _OF_INDEX else places if key[0] in (PRESENT, DATA, LENGTH, DICTIONARY_DATA) else None
+        )
+        if held is not None:
+            if key in held:
+                raise MalformedOrcError(f"stripe {stripe.number} has two streams {key[0]} of column {key[1]}")
+            held[key] = offset, length
+        if length and held is not streams:
+            data_streams.setdefault(key[1], set()).add(key[0])
+        offset += length
+    if offset != end:
+        raise MalformedOrcError(
+            f"the streams of stripe {stripe.number} are {end - offset} bytes shorter than the stripe"
+        )
+    encodings = {i: one.get("bloom_encoding", 0) for i, one in enumerate(found.get("encodings", []))}
+    of_columns = {i: one.get("kind", 0) for i, one in enumerate(found.get("encodings", []))}
+    timezone = found.get("timezone", b"").decode("utf-8", "replace")
+    return StripeFooter(streams, encodings, timezone, data_streams, places, of_columns)

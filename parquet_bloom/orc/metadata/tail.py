@@ -1,0 +1,113 @@
+"""The end of an ORC file: postscript and footer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import EncryptedFileError, MalformedOrcError, NotOrcError, ParquetBloomError
+from ...metadata.protobuf import read_message
+from ...storage import Source
+from .codecs import NAMES
+from .compression import LONGEST_FOOTER, Compression
+from .messages import FOOTER, POSTSCRIPT
+
+MAGIC = b"ORC"
+
+LARGEST_BLOCK = 1 << 23
+"""A chunk's header has 23 bits for its length, so nothing is gained by larger ones."""
+
+WRITERS = {0: "java", 1: "c++", 2: "presto", 3: "go", 4: "trino", 5: "cudf"}
+CALENDARS = {1: "hybrid", 2: "proleptic"}
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What stands at the end of an ORC file.
+
+    Attributes
+    ----------
+    footer : the footer's fields, by the names of `messages.FOOTER`.
+    compression : how everything but the postscript is packed.
+    metadata_start, metadata_length : where the statistics of the stripes are.
+    writer, software_version, writer_version, calendar : as of `OrcFile`.
+    """
+
+    footer: dict[str, Any]
+    compression: Compression
+    metadata_start: int
+    metadata_length: int
+    writer: str
+    software_version: str | None
+    writer_version: int
+    calendar: str | None
+
+
+def is_orc(source: Source) -> bool:
+    """Whether a file ends as an ORC file does. One small read; no error whatever the file is."""
+    try:
+        length = min(source.size, 256)
+        _postscript(source.read_at(source.size - length, length))
+    except ParquetBloomError:
+        return False
+    return True
+
+
+def _postscript(end: bytes) -> dict[str, Any]:
+    if len(end) < 1 + len(MAGIC):
+        raise NotOrcError(f"not an ORC file: {len(end)} bytes are too few")
+    length, found = end[-1], None
+    if length < len(end):
+        with suppress(MalformedOrcError):
+            found = read_message(end, POSTSCRIPT, len(end) - 1 - length, len(end) - 1)
+    if found is None or found.get("magic") != MAGIC:
+        raise NotOrcError("not an ORC file, or one cut off: it does not end in ORC's postscript")
+    return found
+
+
+def read_tail(source: Source) -> Tail:
+    """The end of an opened file.
+
+    Raises
+    ------
+    NotOrcError, EncryptedFileError, TruncatedFileError, MalformedOrcError
+    ParquetBloomError
+        The footer's codec takes a library that is not installed.
+    """
+    length = min(source.size, max(256, source.first_read))
+    tail = source.read_at(source.size - length, length)
+    postscript = _postscript(tail[-256:])
+    size = source.size - tail[-1] - 1
+    footer_length, metadata_length = postscript.get("footer_length", 0), postscript.get("metadata_length", 0)
+    if footer_length + metadata_length > size:
+        raise MalformedOrcError(
+            f"the postscript speaks of {footer_length + metadata_length} bytes of metadata, {size} are before it"
+        )
+    number, block_size = postscript.get("compression", 0), postscript.get("block_size", 1 << 18)
+    if number >= len(NAMES):
+        raise MalformedOrcError(f"there is no compression {number}")
+    if number and not 0 < block_size <= LARGEST_BLOCK:
+        raise MalformedOrcError(f"chunks of {block_size} bytes are not read")
+    compression = Compression(NAMES[number], block_size)
+    start = size - footer_length
+    inside = start - (source.size - length)
+    missing = b"" if inside >= 0 else source.read_at(start, -inside)
+    packed = missing + tail[max(0, inside) : len(tail) - tail[-1] - 1]
+    footer = read_message(compression.plain(packed, LONGEST_FOOTER), FOOTER)
+    if "encryption" in footer:
+        raise EncryptedFileError("columns of the file are encrypted, which is not read")
+    writer = footer.get("writer", 0)
+    version = footer.get("software_version")
+    if inside > 0:
+        source.keep(source.size - length, tail)
+    return Tail(
+        footer,
+        compression,
+        start - metadata_length,
+        metadata_length,
+        WRITERS.get(writer, f"unknown {writer}"),
+        None if version is None else version.decode("utf-8", "replace"),
+        postscript.get("writer_version", 0),
+        CALENDARS.get(footer.get("calendar", 0)),
+    )

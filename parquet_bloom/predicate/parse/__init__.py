@@ -1,0 +1,1 @@
+"""Predicates from other notations: pyarrow expressions (`arrow`), filter lists (`dnf`) and SQL (`sql`)."""

@@ -1,0 +1,268 @@
+"""`pyarrow.compute.Expression` -> the predicate tree.
+
+pyarrow shows an expression as text, which is not exact (a name may hold any signs), and gives it out in no other form
+but the one it is pickled in: an Arrow IPC file with one batch, whose schema's metadata are the calls in prefix order
+(`call`, its arguments, `end`), and whose columns are the literals and options that those point to. That form is read
+here, and whatever in it is not known is refused.
+
+Which rows match is decided as everywhere here, by SQL's rules; where they are not Arrow's own:
+
+- A field stands beside a literal as it does in SQL text, which need not be of the field's type: -0.0 equals 0.0 in an
+  `isin` too, NaN equals NaN, and in a column of 32-bit floats 0.1 means the float nearest to it.
+- A comparison with null is null in both. `isin` is never null in Arrow, and takes a null in its values for one that a
+  null row equals; both are kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import ExpressionError, PredicateError, first_line
+from .. import literal
+from ..tree import (
+    And,
+    Compare,
+    Connective,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Node,
+    NotEqual,
+    Or,
+    all_of,
+    any_of,
+    fold,
+    negation,
+)
+
+_COMPARISONS = {
+    "equal": "=",
+    "not_equal": "<>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_CONNECTIVES: dict[str, type[Connective]] = {"and_kleene": And, "or_kleene": Or}
+
+SUPPORTED = "supported are ==, !=, <, <=, >, >=, isin, is_null, is_valid, is_nan, &, | and ~ over fields and literals"
+
+
+class _Field(NamedTuple):
+    """A reference to a column or struct leaf, by its dotted name."""
+
+    name: str
+
+
+_Operand: TypeAlias = Node | _Field | pa.Scalar
+
+
+def parse_expression(expression: pc.Expression) -> Node:
+    """Read an expression's structure.
+
+    Parameters
+    ----------
+    expression : comparisons of a field with a literal in either order, `isin`, `is_null`, `is_valid`, `is_nan` and
+        fields of booleans, under `&`, `|` and `~`. Fields are given by name, those of structs as `field("a", "b")`.
+
+    Raises
+    ------
+    ExpressionError
+        Something else is in it, such as a cast of a field or another function; the message names it.
+    """
+    try:
+        (encoded,) = expression.__reduce__()[1]
+        with pa.ipc.open_file(encoded) as file:
+            batch = file.get_batch(0)
+    except pa.ArrowException as error:
+        raise ExpressionError(f"an expression cannot be taken apart: {first_line(error)}") from None
+    try:
+        return _simplified(_condition(_decode(iter(_metadata(batch.schema)), batch)))
+    except PredicateError as error:
+        raise ExpressionError(error.problem, column=error.column) from None
+
+
+def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand:
+    """The expression that the parts describe, in prefix order, without recursion."""
+    open_calls: list[tuple[str, list[_Operand], list[pa.Scalar]]] = []
+    while True:
+        kind, text = next(parts, ("", ""))
+        found: _Operand
+        if kind == "call":
+            open_calls.append((text, [], []))
+            continue
+        if kind == "options" and open_calls:
+            open_calls[-1][2].append(batch.column(int(text))[0])
+            continue
+        if kind == "literal":
+            found = batch.column(int(text))[0]
+        elif kind == "field_ref":
+            found = _Field(text)
+        elif kind == "nested_field_ref":
+            names = [next(parts, ("", "")) for _ in range(int(text))]
+            if any(name[0] != "field_ref" for name in names):
+                raise ExpressionError(f"a field that is not given by name is not supported; {SUPPORTED}")
+            found = _Field(".".join(name for _, name in names))
+        elif kind == "end" and open_calls and open_calls[-1][0] == text:
+            found = _call(*open_calls.pop())
+        else:
+            raise ExpressionError(
+                f"this version of pyarrow describes expressions in a way that is not known ({kind!r})"
+            )
+        if not open_calls:
+            return found
+        open_calls[-1][1].append(found)
+
+
+# ---------------------------------------------------------------------------------------------------------- the calls
+
+
+def _call(name: str, operands: list[_Operand], options: list[pa.Scalar]) -> _Operand:
+    if name in _CONNECTIVES:
+        return _joined(_CONNECTIVES[name], operands)
+    if name == "invert" and len(operands) == 1:
+        return negation(_condition(operands[0]))
+    if name in _COMPARISONS and len(operands) == 2 and not options:
+        return _comparison(_COMPARISONS[name], *operands)
+    handler = _HANDLERS.get(name)
+    if handler is None or len(operands) != 1 or len(options) > 1:
+        raise ExpressionError(f"the function {name!r} is not supported; {SUPPORTED}")
+    return handler(operands[0], dict(options[0].items()) if options else {})
+
+
+def _joined(kind: type[Connective], operands: list[_Operand]) -> _Operand:
+    """AND or OR; a literal that changes nothing, which programs begin their chains with, is left out."""
+    left = [operand for operand in operands if not _is_truth(operand, kind is And)]
+    return kind(tuple(map(_condition, left))) if left else operands[0]
+
+
+def _is_truth(operand: Any, value: bool) -> bool:
+    """Whether an operand is the literal TRUE, or FALSE."""
+    return isinstance(operand, pa.Scalar) and pa.types.is_boolean(operand.type) and operand.as_py() is value
+
+
+def _condition(operand: _Operand) -> Node:
+    """What an operand says where a truth value is expected."""
+    if isinstance(operand, _Field):
+        return Equal(operand.name, True)
+    if isinstance(operand, pa.Scalar):
+        raise ExpressionError(f"a literal as a condition is not supported; {SUPPORTED}")
+    return operand
+
+
+def _comparison(operator: str, left: _Operand, right: _Operand) -> Node:
+    if isinstance(right, _Field):
+        left, right, operator = right, left, _SWAPPED.get(operator, operator)
+    if not isinstance(left, _Field) or not isinstance(right, pa.Scalar):
+        raise ExpressionError(f"a comparison of anything but a field with a literal is not supported; {SUPPORTED}")
+    value = literal.from_python(right)
+    if operator == "=":
+        return Equal(left.name, value)
+    return NotEqual(left.name, value) if operator == "<>" else Compare(left.name, operator, value)
+
+
+def _field(operand: _Operand, what: str) -> str:
+    if not isinstance(operand, _Field):
+        raise ExpressionError(f"{what} of anything but a field is not supported; {SUPPORTED}")
+    return operand.name
+
+
+def _is_null(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
+    column = _field(operand, "is_null")
+    nan_is_null = _plain(options, "nan_is_null", False)
+    return any_of((IsNull(column), Equal(column, math.nan))) if nan_is_null else IsNull(column)
+
+
+def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
+    column = _field(operand, "isin")
+    nulls = _plain(options, "null_matching_behavior", None)
+    if nulls not in (_MATCH, _SKIP) or "value_set" not in options:
+        raise ExpressionError(f"such an is_in is not supported; {SUPPORTED}", column=column)
+    values = options["value_set"].values
+    member = In(column, literal.from_collection(values.drop_null()))
+    # Never null: else its negation would not find the null rows that Arrow's finds.
+    return Or((IsNull(column), member)) if values.null_count and nulls == _MATCH else And((IsNotNull(column), member))
+
+
+_MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
+
+
+def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
+    """A literal that is cast; a field's values would be others than those that filters hold."""
+    if not isinstance(operand, pa.Scalar) or "to_type" not in options:
+        raise ExpressionError(f"a cast of a field is not supported; {SUPPORTED}")
+    if any(value.as_py() for name, value in options.items() if name.startswith("allow_")):
+        raise ExpressionError(f"a cast that may change a literal is not supported; {SUPPORTED}")
+    try:
+        return operand.cast(options["to_type"].type)
+    except pa.ArrowException as error:
+        raise ExpressionError(f"a literal cannot be cast: {first_line(error)}") from None
+
+
+def _plain(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:
+    return options[name].as_py() if name in options else default
+
+
+_HANDLERS: dict[str, Callable[[_Operand, dict[str, pa.Scalar]], _Operand]] = {
+    "is_null": _is_null,
+    "is_valid": lambda operand, _: IsNotNull(_field(operand, "is_valid")),
+    "is_nan": lambda operand, _: Equal(_field(operand, "is_nan"), math.nan),
+    "is_in": _is_in,
+    "cast": _cast,
+}
+
+
+def _simplified(node: Node) -> Node:
+    """The same rows by fewer leaves, now that nothing is negated any more: only what is true counts."""
+
+    def join(connective: Connective, children: list[Node]) -> Node:
+        if isinstance(connective, Or):
+            return any_of(children)
+        compared = {child.column for child in children if isinstance(child, In)}
+        return all_of(child for child in children if not (isinstance(child, IsNotNull) and child.column in compared))
+
+    def leaf(item: Leaf) -> Node:
+        return item
+
+    return fold(node, leaf, join)
+
+
+# ------------------------------------------------------------------------------------------------------- the metadata
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The beginning of the struct of that name in Arrow's C data interface."""
+
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
+    """A schema's metadata in order, repeated keys included: pyarrow's own dict has but one of each.
+
+    Arrow's C data interface lays them out as a count, and for each key and value a length and the bytes (int32s).
+    """
+    capsule = schema.__arrow_c_schema__()  # owns the memory
+    address = _ArrowSchema.from_address(_get_pointer(capsule, b"arrow_schema")).metadata
+    if not address:
+        return []
+    texts: list[str] = []
+    position = address + 4
+    for _ in range(2 * ctypes.c_int32.from_address(address).value):
+        length = ctypes.c_int32.from_address(position).value
+        texts.append(ctypes.string_at(position + 4, length).decode())
+        position += 4 + length
+    return list(zip(texts[::2], texts[1::2], strict=True))

@@ -1,0 +1,242 @@
+"""A WHERE condition in SQL -> the predicate tree. The text is read by sqlglot, which is imported when first needed.
+
+sqlglot's parser turns a construct that it does not know into something near it. So the text is split at AND, OR and
+their parentheses first (see `sql_tokens`), sqlglot parses one comparison at a time, and of what it makes only that is
+taken which is known to mean the same.
+
+The default dialect: names stand bare or in double quotes or backticks, texts in single quotes, a quote within is
+doubled, and a backslash means itself. Names keep their case. `"a.b"` is one name; it is carried like the path a.b (see
+`tree`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import PredicateError
+from ... import literal
+from ...tree import (
+    And,
+    Compare,
+    Contains,
+    Equal,
+    In,
+    IsNull,
+    Node,
+    NotEqual,
+    all_of,
+    any_of,
+    negation,
+    null_safe_equal,
+)
+from .lists import ListComparison, list_comparison
+from .operands import SUPPORTED, Operands, bare
+from .tokens import Builder, Source, T, find_dialect, shortened, silenced
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+# Comparisons by sqlglot's names; and what each means with its operands in the other order.
+_COMPARISONS = {
+    "EQ": "=",
+    "NEQ": "<>",
+    "NullSafeEQ": "<=>",
+    "NullSafeNEQ": "distinct",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+}
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+_TREE: Builder[Node] = Builder(lambda text, read: read(), negation, all_of, any_of)
+
+
+def parse_sql(text: str, dialect: str | None = None) -> Node:
+    """Parse a condition as it stands behind WHERE.
+
+    Understood are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
+    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
+    lists, under the names of other engines too (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
+    literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
+    names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
+    `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
+    DOUBLE before a text, behind it after `::`, or in a CAST of one. A timestamp's text may end in a UTC offset or a
+    zone's name. Comments are skipped.
+
+    Parameters
+    ----------
+    text : the condition.
+    dialect : name of a dialect that sqlglot knows, such as "spark" (where double quotes are for texts); None for the
+        one that this module describes.
+
+    Raises
+    ------
+    PredicateError
+        The text is not understood, wholly and exactly; the message names the piece.
+    """
+    return fold_sql(text, dialect, _TREE)
+
+
+def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:
+    """Split a condition at NOT, AND, OR and parentheses, whatever stands between them.
+
+    Parameters
+    ----------
+    text, dialect : as for `parse_sql`.
+    builder : is given the comparisons, understood or not, and what joins them.
+
+    Raises
+    ------
+    PredicateError
+        The text cannot be split: quotes or parentheses do not match, or a part is missing.
+    """
+    source = Source(text, find_dialect(dialect))
+    return source.fold(builder, _Comparisons(source).read)
+
+
+class _Comparisons:
+    """Reads the comparisons of one condition."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._exp = source.exp
+        self._operands = Operands(source.exp)
+
+    def read(self, start: int, stop: int) -> Node:
+        """The comparison of the tokens from start to stop.
+
+        Raises
+        ------
+        PredicateError
+            It is not understood.
+        """
+        for index in range(start, stop) if self._source.changed else ():
+            if index in self._source.changed:
+                raise PredicateError(self._source.changed[index])
+        try:
+            return self._plain_in(start, stop) or self._compare(self._sqlglot(start, stop), start, stop)
+        except PredicateError as error:
+            raise PredicateError(f"{self._source.piece(start, stop)}: {error.problem}") from None
+
+    def _sqlglot(self, start: int, stop: int) -> exp.Expression:
+        """What sqlglot makes of some tokens."""
+        source = self._source
+        try:
+            with silenced():
+                found = source.parser.parse_into(self._exp.Condition, source.tokens[start:stop], source.text)
+        except RecursionError:
+            raise PredicateError("nested too deeply") from None
+        except Exception as error:
+            details = getattr(error, "errors", None)
+            near = details[0].get("highlight") if details and isinstance(details[0], dict) else None
+            raise PredicateError("not understood" + (f" at {shortened(near)}" if near else "")) from None
+        if len(found) != 1 or found[0] is None:
+            raise PredicateError("not understood")
+        return found[0]  # type: ignore[return-value]
+
+    def _plain_in(self, start: int, stop: int) -> Node | None:
+        """`x IN (...)` over numbers, texts, dates and UUIDs, straight from the tokens: lists may be long."""
+        types, tokens, last = self._source.types, self._source.tokens, stop - 1
+        opening = next((i for i in range(start, stop) if tokens[i].token_type == types.IN), last) + 1
+        if (
+            self._source.closing.get(opening) != last
+            or opening - 1 == start
+            or tokens[opening - 2].token_type == types.NOT
+        ):
+            return None
+        quick = {types.DATE: "date", types.UUID: "uuid"}  # what timestamps are depends on the dialect
+        values: list[literal.Literal] = []
+        index = opening + 1
+        while True:
+            negative = tokens[index].token_type == types.DASH
+            index += negative
+            kind = tokens[index].token_type
+            if kind == types.NUMBER:
+                values.append(literal.number(tokens[index].text, negative=negative))
+            elif kind == types.STRING and not negative:
+                values.append(tokens[index].text)
+            elif kind in quick and tokens[index + 1].token_type == types.STRING and not negative:
+                index += 1
+                values.append(literal.typed(quick[kind], tokens[index].text))
+            else:
+                return None
+            index += 1
+            if index == last:
+                break
+            if tokens[index].token_type != types.COMMA:
+                return None
+            index += 1
+        return In(self._operands.column(self._sqlglot(start, opening - 1)), tuple(values))
+
+    def _compare(self, node: exp.Expression, start: int, stop: int) -> Node:
+        exp = self._exp
+        found = list_comparison(node, exp)
+        if found is not None:
+            return self._list_comparison(found, start, stop)
+        if type(node) is exp.Not and type(node.this) in (exp.In, exp.Is, exp.Between):
+            return negation(self._compare(node.this, start, stop))
+        operator = _COMPARISONS.get(type(node).__name__)
+        if operator:
+            return self._against_literal(operator, node)
+        if type(node) is exp.Is:
+            if type(node.expression) is not exp.Null:
+                raise PredicateError(f"IS takes NULL; {SUPPORTED}")
+            return IsNull(self._operands.column(node.this))
+        if type(node) is exp.Between:
+            if any(value for name, value in node.args.items() if name not in ("this", "low", "high")):
+                raise PredicateError(f"such a BETWEEN is not supported; {SUPPORTED}")
+            column = self._operands.column(node.this)
+            low, high = (self._operands.value(bare(node.args[end], exp)) for end in ("low", "high"))
+            return And((Compare(column, ">=", low), Compare(column, "<=", high)))
+        if type(node) is exp.In:
+            if any(value for name, value in node.args.items() if name not in ("this", "expressions")):
+                raise PredicateError(f"IN takes a list of literals in parentheses; {SUPPORTED}")
+            column = self._operands.column(node.this)
+            values = tuple(self._operands.value(bare(item, exp)) for item in node.expressions)
+            # sqlglot forgives missing items: `IN (1,,2)`
+            commas = sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
+            if (
+                commas != max(0, len(values) - 1)
+                or self._source.tokens[stop - 1].token_type != self._source.types.R_PAREN
+            ):
+                raise PredicateError("a literal is missing in the list")
+            return In(column, values)
+        raise self._operands.refusal(node)
+
+    def _commas(self, start: int, stop: int) -> int:
+        return sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
+
+    def _list_comparison(self, found: ListComparison, start: int, stop: int) -> Node:
+        values = [self._operands.value(bare(item, self._exp)) for item in found.literals]
+        # sqlglot forgives missing items
+        is_call = self._source.closing.get(start + 1) == stop - 1
+        if self._commas(start, stop) != len(values) - 1 + is_call or not values or (len(values) > 1 and None in values):
+            raise PredicateError("a list of literals, none of them missing or NULL, is expected")
+        column = self._operands.column(found.column)
+        return (any_of if found.is_any else all_of)([Contains(column, value) for value in values])
+
+    def _against_literal(self, operator: str, node: exp.Expression) -> Node:
+        """A comparison of a column with a literal, in either order."""
+        exp, source = self._exp, self._source
+        left, right = bare(node.this, exp), bare(node.expression, exp)
+        if self._operands.is_column(left) and self._operands.is_column(right):
+            hint = ""
+            if '"' in source.text and not source.backslash and right.find(exp.Identifier).args.get("quoted"):
+                hint = " (double quotes are for names, texts take single quotes)"
+            raise PredicateError(f"a comparison of two columns{hint} is not supported; {SUPPORTED}")
+        if self._operands.is_column(right):
+            left, right, operator = right, left, _SWAPPED.get(operator, operator)
+        if not self._operands.is_column(left):
+            self._operands.value(right)
+            self._operands.value(left)
+            raise PredicateError(f"a comparison without a column is not supported; {SUPPORTED}")
+        column, value = self._operands.column(left), self._operands.value(right)
+        if operator == "=":
+            return Equal(column, value)
+        if operator == "<>":
+            return NotEqual(column, value)
+        if operator in ("<=>", "distinct"):
+            same = null_safe_equal(column, value)
+            return same if operator == "<=>" else negation(same)
+        return Compare(column, operator, value)

@@ -1,0 +1,317 @@
+"""A condition's text as tokens, split at NOT, AND, OR and their parentheses.
+
+sqlglot's tokenizer skips what it takes for comments, and changes literals and names as its dialect has it. What it made
+of a text is compared with the text: a literal or name counts only if its source says the same. The splitting is done
+here, without recursion, as sqlglot's parser descends into each parenthesis.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ....errors import PredicateError
+from ....errors import shortened as cut
+from ...tree import Node
+
+if TYPE_CHECKING:
+    from sqlglot import Token
+    from sqlglot.dialects.dialect import Dialect
+
+T = TypeVar("T")
+
+_parsing: ContextVar[bool] = ContextVar("parsing", default=False)
+
+_SHOWN = 60
+
+# What may stand between two tokens: white space and comments, but no hint, version-dependent or nested comment.
+_BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?![!+])(?:(?!/\*).)*?\*/)*", re.DOTALL)
+_HEX = re.compile(r"[xX]'[0-9a-fA-F]*'")
+_QUOTED = {'"': '"', "`": "`", "[": "]"}
+_BACKSLASHED = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
+
+
+@dataclass(frozen=True)
+class Builder(Generic[T]):
+    """What is made of a condition, from its comparisons up.
+
+    Attributes
+    ----------
+    comparison : of a comparison's text, and a function that reads it or raises PredicateError.
+    negation, all_of, any_of : of what was made of the parts; lists may have one item.
+    """
+
+    comparison: Callable[[str, Callable[[], Node]], T]
+    negation: Callable[[T], T]
+    all_of: Callable[[list[T]], T]
+    any_of: Callable[[list[T]], T]
+
+
+def find_dialect(name: str | None) -> Dialect:
+    """A dialect by sqlglot's name; None is the one that `sql` describes.
+
+    Raises
+    ------
+    PredicateError
+        There is no such dialect, or no sqlglot.
+    """
+    try:
+        from sqlglot.dialects.dialect import Dialect
+    except ImportError:
+        raise PredicateError("SQL text needs sqlglot, which is not installed; filters may be given as a list") from None
+    logging.getLogger("sqlglot").addFilter(_not_ours)
+    if name is None:
+        return _default_dialect()
+    try:
+        return Dialect.get_or_raise(name)
+    except Exception:
+        raise PredicateError(f"sqlglot knows no SQL dialect {name!r}") from None
+
+
+def _not_ours(record: logging.LogRecord) -> bool:
+    return not _parsing.get()
+
+
+@lru_cache(maxsize=1)
+def _default_dialect() -> Dialect:
+    from sqlglot import tokens
+    from sqlglot.dialects.dialect import Dialect
+
+    class ParquetBloom(Dialect):
+        """SQL of no engine in particular."""
+
+        class Tokenizer(tokens.Tokenizer):
+            QUOTES = ["'"]  # noqa: RUF012 - declared in sqlglot
+            STRING_ESCAPES = ["'"]  # noqa: RUF012
+            IDENTIFIERS = ['"', "`"]  # noqa: RUF012
+            HEX_STRINGS = [("X'", "'"), ("x'", "'")]  # noqa: RUF012
+
+    return ParquetBloom()
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Keep sqlglot from logging what it cannot parse: here it becomes an error."""
+    token = _parsing.set(True)
+    try:
+        yield
+    finally:
+        _parsing.reset(token)
+
+
+class Source:
+    """One text as tokens.
+
+    Attributes
+    ----------
+    text : the condition.
+    tokens : sqlglot's.
+    types, exp, parser : sqlglot's kinds of tokens, its expressions, and the dialect's parser.
+    backslash : whether a backslash escapes in texts.
+    changed : problems of tokens that do not say what their source says, by number.
+    closing : by the number of each token that opens a bracket, the number of the one that closes it.
+
+    Raises
+    ------
+    PredicateError
+        Quotes, comments or parentheses do not match.
+    """
+
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        from sqlglot import ErrorLevel, TokenType, exp
+
+        if not isinstance(text, str) or not text.strip():
+            raise PredicateError("the condition is empty" if isinstance(text, str) else "the condition is no text")
+        self.text = text
+        self.exp = exp
+        self.types = TokenType
+        self.parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+        self.backslash = "\\" in dialect.tokenizer_class.STRING_ESCAPES
+        try:
+            self.tokens: list[Token] = dialect.tokenize(text)
+        except Exception:
+            raise PredicateError(
+                f"{shortened(text)}: a quote or comment is not closed, or a sign is not SQL's"
+            ) from None
+        # A dialect's further connectives, such as MySQL's XOR, stay within a comparison, and are refused there.
+        operators: dict[Any, Any] = {**self.parser.CONJUNCTION, **self.parser.DISJUNCTION}
+        self.connectives = {kind: node for kind, node in operators.items() if node in (exp.And, exp.Or)}
+        self.changed: dict[int, str] = {}  # tokens that do not say what their source says
+        self._check_source()
+        self.closing = self._match_brackets()
+
+    def piece(self, start: int, stop: int) -> str:
+        """The source of tokens, for messages."""
+        return shortened(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
+
+    def _check_source(self) -> None:
+        """Refuse whatever sqlglot skipped in the text; note the literals and names that it changed."""
+        position, text, types = 0, self.text, self.types
+        for index, token in enumerate(self.tokens):
+            start, end = token.start, token.end + 1
+            if start < position:
+                self.changed[index] = (
+                    f"{shortened(text[start:end])}: a suffix or form of literals that is not supported"
+                )
+                continue
+            between = text[position:start]
+            if between not in ("", " "):
+                self._check_between(between)
+            position = end
+            kind = token.token_type
+            if kind == types.NUMBER:
+                faithful = text[start:end] == token.text
+            elif kind == types.STRING:
+                faithful = self._unquoted(text[start:end]) == token.text
+            elif kind == types.IDENTIFIER:
+                source = text[start:end]
+                close = _QUOTED.get(source[0], "")
+                faithful = bool(close) and source[-1] == close and source[1:-1].replace(close * 2, close) == token.text
+            elif kind == types.HEX_STRING:
+                faithful = bool(_HEX.fullmatch(text[start:end]))
+            elif kind == types.SEMICOLON:
+                raise PredicateError(f"{shortened(text)}: one condition is expected, without ';'")
+            else:
+                continue
+            if not faithful:
+                self.changed[index] = f"{shortened(text[start:end])}: this form of a literal or name is not supported"
+        self._check_between(text[position:])
+        if not self.tokens:
+            raise PredicateError("the condition is empty")
+
+    def _check_between(self, text: str) -> None:
+        if not _BETWEEN.fullmatch(text):
+            raise PredicateError(f"{shortened(text)}: comments of this form are not supported")
+
+    def _unquoted(self, source: str) -> str | None:
+        """The text that a quoted source means; None if that is open to doubt."""
+        quote = source[0]
+        if quote not in "'\"" or len(source) < 2 or source[-1] != quote:
+            return None
+        inner = source[1:-1]
+        if not self.backslash or "\\" not in inner:
+            return inner.replace(quote * 2, quote)
+        parts, position = [], 0
+        while position < len(inner):
+            sign, following = inner[position], inner[position + 1 : position + 2]
+            if sign == "\\" or sign == quote:
+                meant = _BACKSLASHED.get(following) if sign == "\\" else following if following == quote else None
+                if meant is None:
+                    return None
+                parts.append(meant)
+                position += 2
+            else:
+                parts.append(sign)
+                position += 1
+        return "".join(parts)
+
+    def _match_brackets(self) -> dict[int, int]:
+        """Where each bracket's partner is."""
+        types = self.types
+        partners = {
+            types.R_PAREN: types.L_PAREN,
+            types.R_BRACKET: types.L_BRACKET,
+            types.R_BRACE: types.L_BRACE,
+        }
+        closing: dict[int, int] = {}
+        opened: list[int] = []
+        for index, token in enumerate(self.tokens):
+            kind = token.token_type
+            if kind in partners.values():
+                opened.append(index)
+            elif kind in partners:
+                if not opened or self.tokens[opened[-1]].token_type != partners[kind]:
+                    raise PredicateError(f"{shortened(self.text)}: a {token.text!r} closes what was not opened")
+                closing[opened.pop()] = index
+        if opened:
+            raise PredicateError(f"{shortened(self.text)}: a {self.tokens[opened[-1]].text!r} is not closed")
+        return closing
+
+    def fold(self, builder: Builder[T], read: Callable[[int, int], Node]) -> T:
+        """Split at the connectives; NOT binds tighter than AND, AND tighter than OR.
+
+        Parameters
+        ----------
+        builder : is given the comparisons and what joins them.
+        read : reads the comparison of the tokens from start to stop.
+        """
+        types = self.types
+        open_groups: list[tuple[list[list[T]], bool]] = []  # with what is done to what stands between the parentheses
+        group: list[list[T]] = [[]]  # terms joined by OR, each a list of terms joined by AND
+        index = 0
+        while True:
+            negated = False
+            while True:
+                if index < len(self.tokens) and self.tokens[index].token_type == types.NOT:
+                    if self.tokens[index].text.upper() != "NOT":  # `!` binds in more than one way
+                        raise PredicateError(f"{shortened(self.text)}: NOT is written {self.tokens[index].text!r}")
+                    negated = not negated
+                elif self._opens_group(index):
+                    open_groups.append((group, negated))
+                    group, negated = [[]], False
+                else:
+                    break
+                index += 1
+            stop = self._end_of_comparison(index)
+            if stop == index:
+                where = f"before {self.tokens[index].text!r}" if index < len(self.tokens) else "at the end"
+                raise PredicateError(f"{shortened(self.text)}: a condition is missing {where}")
+            source = self.text[self.tokens[index].start : self.tokens[stop - 1].end + 1]
+            comparison = builder.comparison(source, partial(read, index, stop))
+            group[-1].append(builder.negation(comparison) if negated else comparison)
+            index = stop
+            while index < len(self.tokens) and self.tokens[index].token_type == types.R_PAREN:
+                whole = builder.any_of([builder.all_of(term) for term in group])
+                group, negated = open_groups.pop()
+                group[-1].append(builder.negation(whole) if negated else whole)
+                index += 1
+            if index == len(self.tokens):
+                return builder.any_of([builder.all_of(term) for term in group])
+            if self.connectives[self.tokens[index].token_type] is self.exp.Or:
+                group.append([])
+            index += 1
+
+    def _opens_group(self, index: int) -> bool:
+        """Whether the token opens a parenthesis around conditions, not around an operand as in `(a) = 1`."""
+        if index >= len(self.tokens) or self.tokens[index].token_type != self.types.L_PAREN:
+            return False
+        after = self.closing[index] + 1
+        if after == len(self.tokens):
+            return True
+        kind = self.tokens[after].token_type
+        return kind == self.types.R_PAREN or kind in self.connectives
+
+    def _end_of_comparison(self, index: int) -> int:
+        types = self.types
+        betweens = cases = 0
+        while index < len(self.tokens):
+            kind = self.tokens[index].token_type
+            if index in self.closing:
+                index = self.closing[index]
+            elif kind == types.R_PAREN:
+                break
+            elif kind in self.connectives and not cases:
+                if not betweens or self.connectives[kind] is not self.exp.And:
+                    break
+                betweens -= 1
+            elif kind == types.BETWEEN:
+                betweens += 1
+            elif kind == types.CASE:
+                cases += 1
+            elif kind == types.END and cases:
+                cases -= 1
+            index += 1
+        return index
+
+    # -------------------------------------------------------------------------------------------------- comparisons
+
+
+def shortened(text: str) -> str:
+    """A piece of a condition for messages."""
+    return cut(" ".join(text.split()), _SHOWN)

@@ -1,0 +1,178 @@
+"""polars' expressions -> the predicate tree, as far as both surely mean the same.
+
+What comes out is never stricter than the expression: a part of an AND that is not understood is left out of it, and an
+OR with such a part is not understood itself. A source gets its predicate after polars has typed it: literals have the
+type of the column that they are compared with, and where polars converts the column, the expression says so. So a
+comparison is understood where a bare column stands beside a literal of its own type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from io import StringIO
+from typing import Any
+
+from ...predicate import literal
+from ...predicate.tree import (
+    Compare,
+    Contains,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+    all_of,
+    any_of,
+)
+
+# polars' names of comparisons of a column with a literal, with several (none of them null), and with nothing: a line an
+# operator. One that is not here is not understood.
+_COMPARISONS: dict[str, Callable[[str, Any], Node]] = {
+    "Eq": Equal,
+    "NotEq": NotEqual,
+    "Lt": lambda column, value: Compare(column, "<", value),
+    "LtEq": lambda column, value: Compare(column, "<=", value),
+    "Gt": lambda column, value: Compare(column, ">", value),
+    "GtEq": lambda column, value: Compare(column, ">=", value),
+}
+_MEMBERSHIPS: dict[str, Callable[[str, tuple[Any, ...]], Node]] = {
+    "IsIn": In,
+    "IsNotIn": NotIn,
+}
+_STATES: dict[str, Callable[[str], Node]] = {
+    "IsNull": IsNull,
+    "IsNotNull": IsNotNull,
+}
+
+_OPPOSITE = {"Eq": "NotEq", "NotEq": "Eq", "Lt": "GtEq", "GtEq": "Lt", "Gt": "LtEq", "LtEq": "Gt"}
+_OPPOSITE |= {"IsNull": "IsNotNull", "IsNotNull": "IsNull", "IsIn": "IsNotIn"}
+_SWAPPED = {"Eq": "Eq", "NotEq": "NotEq", "Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
+_ANY = {"And": False, "LogicalAnd": False, "Or": True, "LogicalOr": True}
+_BETWEEN = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
+
+
+def translate(pl: Any, predicate: Any, dtypes: Mapping[str, Any], columns: Collection[str]) -> Node | None:
+    """A predicate that is true wherever polars' is; None when nothing is known of it.
+
+    Parameters
+    ----------
+    pl : the module polars.
+    predicate : polars expression.
+    dtypes : polars' type of each column.
+    columns : the columns that may be relied on.
+    """
+    try:
+        return _Translation(pl, dtypes, columns).node(json.loads(predicate.meta.serialize(format="json")), False)
+    except Exception:  # polars promises nothing about this form: whatever it is, it is not understood
+        return None
+
+
+class _Translation:
+    def __init__(self, pl: Any, dtypes: Mapping[str, Any], columns: Collection[str]):
+        self._pl = pl
+        self._dtypes = dtypes
+        self._columns = columns
+
+    def node(self, item: dict[str, Any], negated: bool) -> Node | None:
+        """Of one expression, or of its negation."""
+        [(kind, body)] = item.items()
+        if kind == "Column" and isinstance(self._dtypes.get(body), self._pl.Boolean):
+            return Equal(body, not negated) if body in self._columns else None
+        if kind == "BinaryExpr":
+            return self._binary(body["op"], body["left"], body["right"], negated)
+        if kind == "Function" and isinstance(body["function"], dict) and "Boolean" in body["function"]:
+            return self._function(body["function"]["Boolean"], body["input"], negated)
+        if kind == "Function" and set(body["function"].get("ListExpr", ())) == {"Contains"}:
+            item, value = body["input"]
+            return self._contains(item, value, negated)
+        return None
+
+    def _binary(self, operator: str, left: dict[str, Any], right: dict[str, Any], negated: bool) -> Node | None:
+        if operator in _ANY:
+            parts = [self.node(left, negated), self.node(right, negated)]
+            known = [part for part in parts if part is not None]
+            if _ANY[operator] != negated:
+                return any_of(known) if len(known) == len(parts) else None
+            return all_of(known) if known else None
+        if "Column" not in left:
+            operator, left, right = _SWAPPED.get(operator, ""), right, left
+        return self._comparison(operator, left, right, negated)
+
+    def _function(self, function: Any, items: list[dict[str, Any]], negated: bool) -> Node | None:
+        name, options = next(iter(function.items())) if isinstance(function, dict) else (function, {})
+        if name == "Not":
+            return self.node(items[0], not negated)
+        if name == "IsBetween":
+            low, high = _BETWEEN[options["closed"]]
+            parts = [
+                self._comparison(*part, negated) for part in ((low, items[0], items[1]), (high, items[0], items[2]))
+            ]
+            known = [part for part in parts if part is not None]
+            if negated:
+                return any_of(known) if len(known) == len(parts) else None
+            return all_of(known) if known else None
+        if name == "IsIn":
+            return self._membership(items[0], items[1], negated, options["nulls_equal"])
+        column = self._column(items[0])
+        state = _STATES.get(_OPPOSITE.get(name, "") if negated else name)
+        return None if column is None or state is None else state(column)
+
+    def _comparison(self, operator: str, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
+        column = self._column(item)
+        compare = _COMPARISONS.get(_OPPOSITE.get(operator, "") if negated else operator)
+        if column is None or compare is None:
+            return None
+        values = self._values(value)
+        if values is None or len(values) != 1 or not self._of_type(column, values.dtype):
+            return None
+        return compare(column, literal.from_collection(values)[0])
+
+    def _membership(self, item: dict[str, Any], value: dict[str, Any], negated: bool, nulls_equal: bool) -> Node | None:
+        column = self._column(item)
+        member = _MEMBERSHIPS.get(_OPPOSITE["IsIn"] if negated else "IsIn")
+        if column is None or member is None:
+            return None
+        values = self._values(value)
+        if values is not None and isinstance(values.dtype, self._pl.List):
+            values = values.explode() if len(values) == 1 else None
+        if values is None or not self._of_type(column, values.dtype):
+            return None
+        if nulls_equal and (negated or values.null_count()):
+            return None
+        # To polars a null in the list makes nothing null, unlike in SQL.
+        return member(column, literal.from_collection(values.drop_nulls()))
+
+    def _contains(self, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
+        column, values = item.get("Column"), self._values(value)
+        if column is None or column not in self._columns or not self._is_list(column):
+            return None
+        if values is None or len(values) != 1 or values.null_count() or values.dtype != self._dtypes[column].inner:
+            return None
+        return (NotContains if negated else Contains)(column, literal.from_collection(values)[0])
+
+    def _column(self, item: dict[str, Any]) -> str | None:
+        """A bare column of single values; None for other expressions."""
+        name = item.get("Column")
+        return None if name is None or name not in self._columns or self._is_list(name) else name
+
+    def _is_list(self, column: str) -> bool:
+        return isinstance(self._dtypes[column], self._pl.List)
+
+    def _values(self, item: dict[str, Any]) -> Any:
+        """A literal as a Series; None for other expressions."""
+        if "Alias" in item:
+            item = item["Alias"][0]
+        if "Literal" not in item:
+            return None
+        return self._pl.select(self._pl.Expr.deserialize(StringIO(json.dumps(item)), format="json")).to_series()
+
+    def _of_type(self, column: str, dtype: Any) -> bool:
+        """Whether polars compares the column with literals of that type exactly."""
+        wanted = self._dtypes[column]
+        if isinstance(wanted, self._pl.Decimal) and isinstance(dtype, self._pl.Decimal):
+            return bool(dtype.scale <= wanted.scale)
+        return bool(dtype == wanted)

@@ -1,0 +1,102 @@
+"""What can become of a row group, and how each fate looks: a colour, and a pattern for who does not see colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..model.decision import INDEX, ZONES, FileDecision, RowGroupDecision
+
+
+@dataclass(frozen=True)
+class State:
+    """One fate of a row group.
+
+    Attributes
+    ----------
+    key : its name in the page's markup.
+    label : for people.
+    read : whether it is read.
+    light, dark : (colour, colour of the pattern) on a light and on a dark ground.
+    pattern : SVG shapes on a tile of 8 by 8; empty for a plain colour.
+    """
+
+    key: str
+    label: str
+    read: bool
+    light: tuple[str, str]
+    dark: tuple[str, str]
+    pattern: str = ""
+
+
+_RISING = '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4" fill="none" stroke-width="2.4"/>'
+_CROSSED = '<path d="M0 0l8 8M0 8l8-8" fill="none" stroke-width="1.6"/>'
+_LEVEL = '<path d="M0 2h8M0 6h8" fill="none" stroke-width="1.2"/>'
+_UPRIGHT = '<path d="M2 0v8" fill="none" stroke-width="1"/>'
+_DOTS = '<path d="M2 2h.01M6 6h.01" fill="none" stroke-width="1.9" stroke-linecap="round"/>'
+_THIN = '<path d="M0 4h8" fill="none" stroke-width=".8"/>'
+
+MATCHED = State("matched", "read, rows match", True, ("#c2410c", "#c2410c"), ("#fb7a35", "#fb7a35"))
+READ = State("read", "read", True, ("#c2410c", "#c2410c"), ("#fb7a35", "#fb7a35"))
+VAIN = State("vain", "read in vain", True, ("#ffe9d9", "#d9601f"), ("#43220f", "#fb8a4c"), _RISING)
+UNFILTERED = State("unfiltered", "read, no filter", True, ("#fdeebb", "#b07f00"), ("#453709", "#d9ad2b"), _LEVEL)
+VAIN_UNFILTERED = replace(UNFILTERED, key="vain-unfiltered", label="read in vain, no filter")
+DOUBTFUL = State("doubtful", "read, doubtful", True, ("#f1d3e6", "#a3387c"), ("#4d1b3b", "#e289bf"), _CROSSED)
+FILTER = State("filter", "skipped by filter", False, ("#d9e9f7", "#7fb2dc"), ("#16344d", "#3f7eb3"), _DOTS)
+RANGE = State("range", "skipped by range", False, ("#e6e8ec", "#e6e8ec"), ("#2c3138", "#2c3138"))
+OTHER = State(
+    "other", "skipped by nulls, type or no rows", False, ("#e6e8ec", "#9aa1ab"), ("#2c3138", "#6d7682"), _UPRIGHT
+)
+INDEXED = State("index", "skipped by the index", False, ("#dcefe3", "#6fb58c"), ("#173a28", "#3f9468"), _DOTS)
+ZONED = State("zones", "skipped by its zones", False, ("#dff0f0", "#5fb0b0"), ("#123838", "#3c9191"), _DOTS)
+PARTITION = State("partition", "file not opened", False, ("#ffffff", "#b8bec7"), ("#15181c", "#4b535d"), _THIN)
+INDEXED_FILE = State(
+    "index-file", "file ruled out by the index", False, ("#ffffff", "#6fb58c"), ("#15181c", "#3f9468"), _THIN
+)
+
+STATES = (
+    *(MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, DOUBTFUL),
+    *(FILTER, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, PARTITION),
+)
+"""What matters most comes first."""
+
+
+def state_of(decision: RowGroupDecision, filtered: bool | None = None, matches: int | None = None) -> State:
+    """The fate of a row group.
+
+    Parameters
+    ----------
+    decision : what was decided.
+    filtered : whether a column that the predicate asks filters about has one there; None where that is not known, or
+        where it asks none.
+    matches : how many of its rows match; None if they were not read.
+    """
+    if not decision.read:
+        return _skipped(decision.by)
+    if matches:
+        return MATCHED
+    if decision.doubts:
+        return DOUBTFUL
+    if filtered is False:
+        return UNFILTERED if matches is None else VAIN_UNFILTERED
+    return READ if matches is None else VAIN
+
+
+def state_of_file(file: FileDecision) -> State:
+    """The fate of a file that was not opened."""
+    return INDEXED_FILE if file.unopened_by == INDEX else PARTITION
+
+
+def _skipped(by: frozenset[str]) -> State:
+    if "filter" in by:
+        return FILTER
+    if ZONES in by:
+        return ZONED
+    if INDEX in by:
+        return INDEXED
+    return RANGE if "range" in by else OTHER
+
+
+def in_order(states: Sequence[State]) -> list[State]:
+    """Each of some states once, in the order of `STATES`."""
+    return [state for state in STATES if state in states]

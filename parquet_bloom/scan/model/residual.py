@@ -1,0 +1,21 @@
+"""The interface of residuals: what the partition values of a file leave of a predicate."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ...predicate.tree import Node
+
+
+class Left(Protocol):
+    """What folders have left of a predicate; see `partitions.Residuals`."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]: ...
+
+    @property
+    def whole(self) -> bool: ...
+
+    def of(self, path: str) -> Node | bool: ...
+
+    def told(self, path: str) -> str: ...

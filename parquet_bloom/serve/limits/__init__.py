@@ -1,0 +1,1 @@
+"""What bounds a request: bytes, time, paths, origins and workers."""

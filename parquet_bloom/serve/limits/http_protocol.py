@@ -1,0 +1,100 @@
+"""HTTP as uvicorn speaks it, within bounds: a connection that says nothing, or no HTTP, does not stay."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..errors import encoded, shortened
+from ..settings import Settings
+
+_LEAST_TAKEN = 1 << 16  # bytes of an answer
+_REASONS = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}
+
+
+def bounded(settings: Settings) -> type[asyncio.Protocol]:
+    """A protocol with the bounds of `settings`."""
+
+    class Bounded(H11Protocol):
+        _head: asyncio.TimerHandle | None = None
+        _taking: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            # An answer is written in two pieces: the second would wait until the client has confirmed the first.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if len(self.connections) > settings.max_connections:
+                self._refuse(429, "too many connections are open")
+            else:
+                self._await_head(settings.head_seconds)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE:
+                # It is answered already, and what still comes is dropped. Nothing else ends it any more.
+                self._await_head(settings.body_seconds)
+            elif self.conn.their_state is not h11.IDLE:
+                self._head_is_there()
+            elif self.timeout_keep_alive_task is None:
+                self._await_head(settings.head_seconds)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._await_taking()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._await_taking()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_is_there()
+            if self._taking is not None:
+                self._taking.cancel()
+            super().connection_lost(exc)
+
+        def send_400_response(self, msg: str) -> None:
+            self._refuse(400, msg)
+
+        def _await_head(self, seconds: float) -> None:
+            if self._head is None:
+                self._head = self.loop.call_later(seconds, self._late)
+
+        def _head_is_there(self) -> None:
+            if self._head is not None:
+                self._head.cancel()
+                self._head = None
+
+        def _await_taking(self) -> None:
+            """See to it that the client takes its answer: to close waits until all is sent."""
+            left = self.transport.get_write_buffer_size()
+            if left and self._taking is None:
+                self._taking = self.loop.call_later(settings.answer_seconds, self._taken, left)
+
+        def _taken(self, before: int) -> None:
+            self._taking = None
+            if self.transport.get_write_buffer_size() > before - _LEAST_TAKEN:
+                self.transport.abort()
+            else:
+                self._await_taking()
+
+        def _late(self) -> None:
+            self._head = None
+            self._refuse(408, f"the request took longer than {settings.head_seconds:g} seconds")
+
+        def _refuse(self, status: int, text: str) -> None:
+            """Answer a request that was none, if no answer is on its way, and close."""
+            self._head_is_there()
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self.transport.is_closing():
+                body = encoded({"error": shortened(text)})
+                head = (
+                    f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
+                    f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+                )
+                self.transport.write(head.encode() + body)
+            self.transport.close()
+
+    return Bounded

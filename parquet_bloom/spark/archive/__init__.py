@@ -1,0 +1,1 @@
+"""The archive of Python packages that executors need."""

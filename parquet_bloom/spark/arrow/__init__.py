@@ -1,0 +1,1 @@
+"""Arrow data between Spark and this package."""

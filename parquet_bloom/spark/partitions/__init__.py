@@ -1,0 +1,1 @@
+"""Partition columns as Spark infers them from folders' names."""

@@ -1,0 +1,203 @@
+"""The texts in partitions' folders as values, of the types that Spark infers from them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ..session.fallback import Doubt
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
+_JAVA_DOUBLE = re.compile(r"[\0- ]*([+-]?)(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)[\0- ]*")
+_HEXADECIMAL = re.compile(r"[\0- ]*[+-]?0[xX][0-9a-fA-F.]+[pP].*", re.DOTALL)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9])?")
+_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_NUMBERS: set[type[DataType]] = {IntegerType, LongType, DecimalType, DoubleType}
+_DIGITS: dict[type[DataType], int] = {IntegerType: 10, LongType: 20}
+_MOST_DIGITS = 38
+_OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?(?:([+-])([01]?[0-9])(?::([0-5][0-9]))?)?")
+
+
+def inferred_type(texts: Iterable[str | None], zone: str, wall_clock: bool) -> DataType:
+    """The type that Spark gives a partition column; None stands for the folder of nulls.
+
+    Parameters
+    ----------
+    zone : the session's time zone.
+    wall_clock : whether timestamps are TIMESTAMP_NTZ.
+
+    Raises
+    ------
+    Doubt
+        It cannot be told.
+    """
+    types = {_type_of(text, zone, wall_clock) for text in texts if text is not None}
+    return reduce(_wider, sorted(types, key=repr)) if types else NullType()
+
+
+def _type_of(text: str, zone: str, wall_clock: bool) -> DataType:
+    if not text.isascii() and text and all(character.isdigit() or character in "+-." for character in text):
+        raise Doubt(f"{text!r} has digits of another script")
+    if _WHOLE.fullmatch(text):
+        for kind, bits in ((IntegerType, 32), (LongType, 64)):
+            if -(1 << bits - 1) <= int(text) < 1 << bits - 1:
+                return kind()
+    if _DECIMAL.fullmatch(text):
+        number = decimal.Decimal(text)
+        _, digits, exponent = number.as_tuple()
+        if isinstance(exponent, int) and exponent <= 0 and "." not in text and "e" not in text.lower():
+            if len(digits) <= _MOST_DIGITS:
+                return DecimalType(len(digits), 0)
+        elif isinstance(exponent, int) and exponent >= 0:
+            raise Doubt(f"{text!r} is a whole number in an uncommon form")
+    if _JAVA_DOUBLE.fullmatch(text):
+        return DoubleType()
+    if _HEXADECIMAL.fullmatch(text):
+        raise Doubt(f"{text!r} is a number in an uncommon form")
+    kinds: list[DataType] = [TimestampNTZType() if wall_clock else TimestampType(), DateType()]
+    for data_type, form in zip(kinds, (_MOMENT, _DAY), strict=True):
+        if form.fullmatch(text) and _valid(text):
+            if isinstance(data_type, TimestampType):
+                zone_of(zone)
+            return data_type
+    return StringType()
+
+
+def _valid(text: str) -> bool:
+    try:
+        return dt.datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
+
+
+def _wider(one: DataType, other: DataType) -> DataType:
+    """The type that holds the values of both."""
+    if one == other:
+        return one
+    kinds = {type(one), type(other)}
+    if kinds <= _NUMBERS:
+        if DoubleType in kinds:
+            return DoubleType() if IntegerType in kinds else StringType()
+        if DecimalType in kinds:
+            digits = max(_DIGITS.get(type(kind), 0) or getattr(kind, "precision", 0) for kind in (one, other))
+            return DecimalType(digits, 0)
+        return LongType()
+    if kinds <= {DateType, TimestampType} or kinds <= {DateType, TimestampNTZType}:
+        return next(kind for kind in (one, other) if not isinstance(kind, DateType))
+    return StringType()
+
+
+def value_of(text: str | None, data_type: DataType, zone: str) -> Any:
+    """A partition's value, as Spark casts its text to the column's type.
+
+    Raises
+    ------
+    Doubt
+        It is not surely known what Spark makes of it.
+    """
+    if text is None:
+        return None
+    convert = _CONVERSIONS.get(type(data_type))
+    found = None if convert is None else convert(text, data_type, zone)
+    if found is None or getattr(data_type, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        raise Doubt(f"{text!r} is not surely a {data_type.simpleString()}")
+    return found
+
+
+def _integer(text: str, data_type: DataType, zone: str) -> int | None:
+    bits = _BITS[type(data_type)]
+    fits = _WHOLE.fullmatch(text) is not None and -(1 << bits - 1) <= int(text) < 1 << bits - 1
+    return int(text) if fits else None
+
+
+def _double(text: str, data_type: DataType, zone: str) -> float | None:
+    return float(text.strip("\0 \t\r\n\fdDfF")) if _DECIMAL.fullmatch(text.rstrip("dDfF")) else _special(text)
+
+
+def _special(text: str) -> float | None:
+    found = _JAVA_DOUBLE.fullmatch(text)
+    return float(text.strip().rstrip("dDfF") if found[3] else found[1] + found[2]) if found else None
+
+
+def _decimal(text: str, data_type: Any, zone: str) -> decimal.Decimal | None:
+    if not _DECIMAL.fullmatch(text):
+        return None
+    _, digits, exponent = decimal.Decimal(text).as_tuple()
+    if not isinstance(exponent, int) or -exponent > data_type.scale:
+        return None
+    whole = len(digits) + exponent
+    return decimal.Decimal(text) if whole <= data_type.precision - data_type.scale else None
+
+
+def _day(text: str, data_type: DataType, zone: str) -> dt.date | None:
+    return dt.date.fromisoformat(text) if _DAY.fullmatch(text) and _valid(text) else None
+
+
+def _wall(text: str, data_type: DataType, zone: str) -> dt.datetime | None:
+    is_moment = (_MOMENT.fullmatch(text) or _DAY.fullmatch(text)) and _valid(text)
+    return dt.datetime.fromisoformat(text) if is_moment else None
+
+
+def _instant(text: str, data_type: DataType, zone: str) -> dt.datetime | None:
+    found = _wall(text, data_type, zone)
+    return None if found is None else found.replace(tzinfo=zone_of(zone)).astimezone(dt.UTC)
+
+
+def zone_of(name: str) -> dt.tzinfo:
+    """A time zone by the name that Spark has for it.
+
+    Raises
+    ------
+    Doubt
+        Python knows none of that name.
+    """
+    if not name:
+        raise Doubt("the session's time zone is not known; give the option 'timeZone'")
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        distance = dt.timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
+        return dt.timezone(-distance if offset[1] == "-" else distance)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise Doubt(f"the time zone {name!r} is not known to Python") from None
+
+
+_CONVERSIONS: dict[type[DataType], Callable[[str, Any, str], Any]] = {
+    ByteType: _integer,
+    ShortType: _integer,
+    IntegerType: _integer,
+    LongType: _integer,
+    DoubleType: _double,
+    FloatType: lambda text, *_: None,
+    DecimalType: _decimal,
+    StringType: lambda text, *_: text,
+    BooleanType: lambda text, *_: {"true": True, "false": False}.get(text.lower()),
+    DateType: _day,
+    TimestampType: _instant,
+    TimestampNTZType: _wall,
+}

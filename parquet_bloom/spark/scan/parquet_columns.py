@@ -1,0 +1,143 @@
+"""One file as Spark reads it: whether its column is what the predicate is about, stored as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ...file.columns import holds_elements, type_of
+from ...file.reader import BloomFile
+from ...hashing.column_type import ColumnType, Kind
+from ..session.fallback import Doubt
+from ..session.fields import Field, find_leaves
+from ..session.settings import ignores_case, is_set, setting
+
+_VERSION = b"org.apache.spark.version"
+_LEGACY_DAYS = b"org.apache.spark.legacyDateTime"
+_LEGACY_INT96 = b"org.apache.spark.legacyINT96"
+_BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings of a session and of one read that decide what Spark makes of a file.
+
+    Attributes
+    ----------
+    ignore_case : whether names match whatever their case.
+    legacy_days, legacy_int96 : whether files that do not name a Spark version are read by the legacy calendar.
+    shifts_int96 : whether INT96 timestamps of other writers are shifted to the session's zone.
+    """
+
+    ignore_case: bool = True
+    legacy_days: bool = False
+    legacy_int96: bool = False
+    shifts_int96: bool = False
+
+    @classmethod
+    def of(cls, spark: SparkSession, options: Mapping[str, Any]) -> Rules:
+        """The rules under a session's settings and a reader's options."""
+        given = {name.lower(): str(value) for name, value in options.items()}
+
+        def is_legacy(option: str, key: str) -> bool:
+            return (given.get(option) or setting(spark, key)).upper() == "LEGACY"
+
+        return cls(
+            ignores_case(spark),
+            is_legacy("datetimerebasemode", "spark.sql.parquet.datetimeRebaseModeInRead"),
+            is_legacy("int96rebasemode", "spark.sql.parquet.int96RebaseModeInRead"),
+            is_set(spark, "spark.sql.parquet.int96TimestampConversion"),
+        )
+
+    def legacy_calendar(self, file: BloomFile) -> str | None:
+        """Why days or timestamps of a file may be stored under the legacy calendar, or None."""
+        metadata = file.footer.key_value_metadata
+        for key in (_LEGACY_DAYS, _LEGACY_INT96):
+            if key in metadata:
+                return f"the file has {key.decode()}"
+        version = str(metadata.get(_VERSION) or b"", "utf-8", "replace")
+        if version and version < "3.1.0":  # compared as texts, as Spark does
+            return f"the file was written by Spark {version}"
+        if not version and (self.legacy_days or self.legacy_int96):
+            return "files of unknown age are read by the legacy calendar"
+        return None
+
+    def raw_int96(self, file: BloomFile) -> bool:
+        """Whether INT96 timestamps of a file are shown just as they are stored: whole microseconds, by Spark itself."""
+        by_spark = _VERSION in file.footer.key_value_metadata
+        return by_spark and (file.footer.created_by or "").startswith("parquet-mr")
+
+
+def refuse_field_ids(spark: SparkSession) -> None:
+    """Raise Doubt in a session that finds columns by their field ids, not by their names."""
+    if is_set(spark, "spark.sql.parquet.fieldId.read.enabled"):
+        raise Doubt("columns are found by their field ids, not by their names")
+
+
+NO_COLUMN = "the file has no such column"
+
+
+def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
+    """Why a file's evidence on a column may not be used, or None when it may."""
+    leaves = find_leaves(file.leaves, field, rules.ignore_case)
+    if not leaves:
+        return NO_COLUMN
+    data_type = field.type
+    if len(leaves) == 1 and isinstance(data_type, ArrayType):
+        data_type = data_type.elementType
+        is_column = holds_elements(leaves[0], field.name, rules.ignore_case)
+    else:
+        is_column = len(leaves) == 1 and not leaves[0].repeated and len(leaves[0].path) == len(field.path)
+    if not is_column:
+        return f"the name stands for {', '.join(leaf.name for leaf in leaves[:3])} in the file"
+    column_type = type_of(leaves[0])
+    if not stored_as(data_type, column_type):
+        return f"{column_type} in the file is read as {data_type.simpleString()}"
+    if isinstance(data_type, DateType | TimestampType):
+        if column_type.physical == "INT96" and not rules.raw_int96(file):
+            return "INT96 timestamps of other writers than Spark may be cut off"
+        return rules.legacy_calendar(file)
+    return None
+
+
+def stored_as(data_type: DataType, stored: ColumnType) -> bool:
+    """Whether a file's type holds the very values that Spark shows."""
+    kind, by = stored.kind, type(data_type)
+    if by in _BITS:
+        bits = stored.bits or 64
+        return kind is Kind.INTEGER and (bits <= _BITS[by] if stored.signed else bits < _BITS[by])
+    if isinstance(data_type, DecimalType):
+        narrow = (stored.precision or 99) <= data_type.precision
+        return kind is Kind.DECIMAL and stored.scale == data_type.scale and narrow
+    if by is StringType:
+        return kind in (Kind.STRING, Kind.BYTES) and stored.physical == "BYTE_ARRAY"
+    if by is BinaryType:
+        return kind in (Kind.STRING, Kind.BYTES)
+    if by is TimestampType:
+        return kind is Kind.TIMESTAMP and (stored.physical == "INT96" or (stored.utc is True and stored.unit != "ns"))
+    if by is TimestampNTZType:
+        return kind is Kind.TIMESTAMP and stored.utc is False and stored.unit != "ns"
+    floats = {FloatType: ("FLOAT",), DoubleType: ("FLOAT", "DOUBLE")}
+    if by in floats:
+        return kind is Kind.FLOAT and stored.physical in floats[by]
+    return kind is Kind.BOOLEAN if by is BooleanType else by is DateType and kind is Kind.DATE

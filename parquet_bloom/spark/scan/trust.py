@@ -1,0 +1,40 @@
+"""Which columns of a file tell something of what Spark reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...file.reader import BloomFile
+from ..session.fields import Field
+from .parquet_columns import Rules, column_doubt
+
+
+@dataclass(frozen=True)
+class SparkTrust:
+    """`file.facts.Trust` of a Spark session.
+
+    Attributes
+    ----------
+    fields : (name in the predicate, the column that it means) in the order of the names.
+    rules : the session's.
+    """
+
+    fields: tuple[tuple[str, Field], ...]
+    rules: Rules
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Field], rules: Rules) -> SparkTrust:
+        return cls(tuple(sorted(fields.items(), key=lambda item: item[0])), rules)
+
+    def doubts(self, file: BloomFile) -> dict[str, str]:
+        found = ((name, column_doubt(file, field, self.rules)) for name, field in self.fields)
+        return {name: doubt for name, doubt in found if doubt is not None}
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((tuple(name for name, _ in self.fields), self.rules))
+
+    def __hash__(self) -> int:
+        return self._hash

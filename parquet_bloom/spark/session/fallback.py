@@ -1,0 +1,11 @@
+"""Doubts: why pruning was left to Spark."""
+
+from __future__ import annotations
+
+from ...util.logs import logger
+
+log = logger("parquet_bloom.spark")
+
+
+class Doubt(Exception):
+    """Something is not known well enough to skip files for it; everything is read, and the log says why."""

@@ -1,0 +1,1 @@
+"""The Python data source `parquet_bloom`: options, schema, plan and readers."""

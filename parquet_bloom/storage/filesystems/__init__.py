@@ -1,0 +1,1 @@
+"""Files of pyarrow's and fsspec's file systems."""

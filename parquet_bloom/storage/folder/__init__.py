@@ -1,0 +1,1 @@
+"""A program's own folder, on disk or in an object store: names that one writer gets, and its lock."""

@@ -1,0 +1,233 @@
+"""A folder in which a program keeps files of its own, on disk or in an object store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyarrow.fs import FileSelector, FileSystem, FileType
+
+from ...errors import StorageError
+from .. import paths as location
+from ..listing import Entry
+from ..local import temporary
+from ..local.rewrite import flush
+from ..objects.location import Known, ObjectPlace, place_of
+from ..open import create, open_source
+from ..rewrite import Rewrite
+from ..source import Source
+from . import lock as folder_lock
+from . import objects as folder_objects
+
+
+class Folder:
+    """Files directly in a folder, by their names.
+
+    Parameters
+    ----------
+    path : the folder: a local path, a `file:` URI or a URL of an object store; it need not exist.
+    filesystem : a pyarrow or fsspec file system, which can only be read here, or what `file_system` gives; None for
+        local paths and URLs.
+
+    Attributes
+    ----------
+    path, filesystem : as given, without a slash at the end.
+
+    Raises
+    ------
+    StorageError
+        The path is none, or the file system is unknown.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], filesystem: object | None = None):
+        self.filesystem = filesystem
+        given = location.plain(path)
+        if place_of(path, filesystem) is None and location.arrow_filesystem(filesystem) is None:
+            given = location.local(path)
+        self.path = given.rstrip("/") or given[:1]
+        self._listed: dict[str, Known] = {}  # by the last listing
+
+    def path_of(self, name: str) -> str:
+        """A file's path, on this folder's file system.
+
+        Raises
+        ------
+        StorageError
+            It is no name of a file: empty, or a path.
+        """
+        name = location.plain(name)
+        if name in ("", ".", "..") or "/" in name:
+            raise StorageError(f"{name!r} is no name of a file", path=self.path, errno=errno.EINVAL)
+        place = self._place()
+        if place is not None and place.kind == "HTTP":
+            name = quote(name)
+        return f"{self.path.rstrip('/')}/{name}" if self.path else name
+
+    def names(self) -> dict[str, tuple[int, int]]:
+        """{name: (size in bytes, time of the last change in ns)} of the files, but for the lock and temporary ones.
+
+        A time that is not told is 0. Folders below are left out; nothing that begins with a dot is.
+
+        Raises
+        ------
+        StorageError
+            It cannot be listed. Object stores do not know whether there is a folder: one without files is empty.
+        """
+        place, remote = self._place(), self._remote()
+        if place is not None:
+            listed = folder_objects.names(place)
+            self._listed = {name: known for name, (_, _, known) in listed.items()}
+            found = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
+        elif remote is not None:
+            found = self._remote_names(remote)
+        else:
+            found = self._local_names()
+        return {name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_ours(name)}
+
+    def open(self, name: str) -> Source:
+        """Open a file for reading; see `open_source` and `to_read`.
+
+        What the folder's last listing told of an object is not asked again: it is opened as it was then, and reading it
+        is a ConcurrentChangeError if it is another one by now.
+        """
+        return open_source(self.to_read(name), self.filesystem, self.entry(name))
+
+    def entry(self, name: str) -> Entry:
+        """A file, and what the folder's last listing told of it."""
+        return Entry(self.path_of(name), self._listed.get(name))
+
+    def to_read(self, name: str) -> str:
+        """A file's path, as of `path_of`, where that is no link which leads out of the folder.
+
+        Raises
+        ------
+        StorageError
+            It is one, or no name of a file.
+        """
+        path = self.path_of(name)
+        if self._place() is None and self._remote() is None and os.path.islink(path):
+            inside = os.path.join(os.path.realpath(self.path), "")
+            if not os.path.realpath(path).startswith(inside):
+                raise StorageError("it is a link that leads out of its folder", path=path, errno=errno.ELOOP)
+        return path
+
+    def create(self, name: str, new: bool = False) -> Rewrite:
+        """Write a file; if `new`, only if there is none. See `create` of this package."""
+        self._require_writable()
+        self._listed.pop(name, None)
+        return create(self.path_of(name), self.filesystem, new)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files; those that are not there are none the less gone.
+
+        Raises
+        ------
+        StorageError
+            One cannot be deleted; others may be.
+        """
+        self._require_writable()
+        paths = {name: self.path_of(name) for name in names}
+        for name in paths:
+            self._listed.pop(name, None)
+        place = self._place()
+        if place is not None:
+            folder_objects.delete(place, list(paths))
+            return
+        for path in paths.values():
+            try:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+            except OSError as error:
+                raise StorageError.wrap(error, "cannot delete it", path) from error
+
+    def make(self) -> None:
+        """Make the folder, and those above it, where they are missing; object stores need none.
+
+        Raises
+        ------
+        StorageError
+            It cannot be made, or is no folder.
+        """
+        self._require_writable()
+        if self._place() is not None:
+            return
+        missing = [os.path.abspath(self.path)]
+        while not os.path.lexists(missing[-1]):
+            missing.append(os.path.dirname(missing[-1]))
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            for above in missing[1:]:
+                flush(above)
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot make the folder", self.path) from error
+
+    def lock(self, name: str = folder_lock.NAME) -> AbstractContextManager[None]:
+        """While it is held, no other process, and nobody else in this one, gets it. It ends with the process.
+
+        In an object store there is no such thing: a writer there is safe by `create` with `new` alone.
+
+        Raises
+        ------
+        IndexInUseError
+            Another has it. It is not waited for.
+        StorageError
+            The folder is missing or may not be written, or its file system knows no locks.
+        """
+        self._require_writable()
+        path = self.path_of(name)
+        return nullcontext() if self._place() is not None else folder_lock.locked(self.path, path)
+
+    def sweep_temporary(self) -> list[str]:
+        """Delete what writers that were killed have left behind, and tell their names; only under the lock.
+
+        Of object stores it is their own business: parts of an upload are no objects.
+
+        Raises
+        ------
+        StorageError
+            The folder cannot be listed, or one of them not deleted.
+        """
+        self._require_writable()
+        if self._place() is not None:
+            return []
+        names = map(os.path.basename, temporary.leftovers(self.path))
+        found = [name for name in names if temporary.displaced_from(name) is None]
+        self.delete(found)
+        return found
+
+    def _place(self) -> ObjectPlace | None:
+        return place_of(self.path, self.filesystem)
+
+    def _remote(self) -> FileSystem | None:
+        return location.arrow_filesystem(self.filesystem)
+
+    def _require_writable(self) -> None:
+        if self._place() is None and self._remote() is not None:
+            problem = (
+                "an index cannot be written there: the file system has no way to write a file only if there is none"
+            )
+            raise StorageError(f"{problem}; give a local path or a URL", path=self.path, errno=errno.EOPNOTSUPP)
+
+    def _local_names(self) -> dict[str, tuple[int, int]]:
+        found = {}
+        try:
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # deleted meanwhile, or a link that leads nowhere
+                        if entry.is_file():
+                            status = entry.stat()
+                            found[entry.name] = status.st_size, status.st_mtime_ns
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot list the folder", self.path) from error
+        return found
+
+    def _remote_names(self, filesystem: FileSystem) -> dict[str, tuple[int, int]]:
+        try:
+            listed = filesystem.get_file_info(FileSelector(self.path))
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError.wrap(error, "cannot list the folder", self.path) from error
+        return {info.base_name: (info.size, info.mtime_ns or 0) for info in listed if info.type == FileType.File}

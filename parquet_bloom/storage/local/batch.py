@@ -1,0 +1,127 @@
+"""Local files by the hundred, none of them kept open: what was read of each, and whether it still is that file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...errors import StorageError
+from ..source import Source
+from . import batch_read as visits
+from .source import FileIdentity
+
+_IDENTITY = struct.Struct("=QQqqq")
+
+
+class KnownFiles:
+    """Local files that were opened before, to be visited again and again.
+
+    Parameters
+    ----------
+    paths : the files, as they were opened.
+    identities : what each was.
+    """
+
+    in_memory = False
+
+    def __init__(self, paths: Sequence[str], identities: Sequence[FileIdentity]):
+        self._paths = [os.fsencode(path) for path in paths]
+        packed = b"".join(_IDENTITY.pack(*identity) for identity in identities)
+        self._identities = np.frombuffer(packed, np.int64).reshape(-1, 5)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def visit(
+        self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Read ranges of one length from some of the files, and tell which files are still what they were.
+
+        Parameters
+        ----------
+        start, stop : the files.
+        first : the i-th of them has the ranges from first[i] to first[i + 1], those of all files one behind the other.
+        offsets : where each range begins in its file.
+        length : of each range, in bytes.
+
+        Returns
+        -------
+        uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing,
+        cannot be read, ends before a range does, or is another one by now. Of such a file nothing read means anything.
+        """
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        first = np.ascontiguousarray(first, np.int64)
+        return visits.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
+
+
+class ClosedSource(Source):
+    """A local file that is not open: only what was read of its end is there.
+
+    Reading anything else raises StorageError.
+
+    Attributes
+    ----------
+    end : the file's last bytes.
+    """
+
+    identity: FileIdentity
+
+    def __init__(self, name: str, identity: FileIdentity, end: bytes = b""):
+        self.name = name
+        self.identity = identity
+        self.size = identity.size
+        self.end = end
+        self.first_read = len(end)
+        self.keep(self.size - len(end), end)
+
+    @cached_property
+    def path(self) -> str:  # type: ignore[override]
+        return os.path.realpath(self.name)
+
+    def _read(self, offset: int, length: int) -> NoReturn:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> NoReturn:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def arrow_file(self) -> pa.NativeFile:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def check_unchanged(self) -> None:
+        raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def look_at(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
+    """Which regular file stands at each path; None where there is none. Nothing is read."""
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            yield None
+        else:
+            yield ClosedSource(path, FileIdentity.of(status)) if stat.S_ISREG(status.st_mode) else None
+
+
+def read_ends(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
+    """Read the last bytes of many files.
+
+    Returns
+    -------
+    For each path the file, closed; None where nothing could be read of it, or it was written to meanwhile.
+    """
+    return [
+        None if found is None else ClosedSource(path, FileIdentity(*found[0]), found[1])
+        for path, found in zip(paths, visits.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+    ]

@@ -1,0 +1,80 @@
+"""The unchanged front of a file, copied as cheaply as the file system can."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import suppress
+
+from ...errors import TruncatedFileError
+from ..source import Source
+from . import libc as system
+from .libc import fcntl
+from .source import LocalSource
+
+PIECE = 4 << 20
+_RANGE = 256 << 20  # a call, so that an interrupt is not kept waiting for minutes
+_SYNC_FILE_RANGE_WRITE = 2
+_FICLONE = getattr(fcntl, "FICLONE", 0x40049409)
+
+
+def copy_prefix(source: Source, descriptor: int, length: int) -> None:
+    """Make the file behind `descriptor`, which is empty, the first `length` bytes of the source.
+
+    A clone shares the blocks on disk; a range copy stays inside the kernel; plain reading and writing always
+    works, and is what reports a lasting error: whatever the faster ways answer, the next one takes over where
+    they stopped.
+    """
+    if not 0 <= length <= source.size:
+        raise TruncatedFileError(f"{length} bytes to be copied, the file has {source.size}", path=source.name)
+    done = 0
+    if isinstance(source, LocalSource) and length:
+        if _clone(source.fileno(), descriptor, length):
+            return
+        done = _copy_range(source.fileno(), descriptor, length)
+    while done < length:
+        piece = source.read_at(done, min(PIECE, length - done))
+        write_at(descriptor, piece, done)
+        done += len(piece)
+
+
+def begin_flush(descriptor: int, length: int) -> None:
+    """Let the first `length` bytes go to disk in the background, so that a later fsync has little to wait for.
+
+    A hint and nothing more: it promises nothing, and that it is not understood does not matter.
+    """
+    call = system.function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    if call is not None:
+        call(descriptor, 0, length, _SYNC_FILE_RANGE_WRITE)
+
+
+def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of `data`; one call may take less."""
+    view = memoryview(data)
+    while len(view):
+        count = os.pwrite(descriptor, view, offset)
+        view, offset = view[count:], offset + count
+
+
+def _clone(source: int, target: int, length: int) -> bool:
+    with suppress(OSError):
+        fcntl.ioctl(target, _FICLONE, source)
+        # A file that was cut meanwhile must not be padded with zeros; the plain way then says so.
+        if os.fstat(target).st_size >= length:
+            os.ftruncate(target, length)
+            return True
+    os.ftruncate(target, 0)
+    return False
+
+
+def _copy_range(source: int, target: int, length: int) -> int:
+    """The number of bytes that arrived; the rest is for the plain way."""
+    call = getattr(os, "copy_file_range", None)
+    done = 0
+    with suppress(OSError):
+        while call is not None and done < length:
+            count = call(source, target, min(_RANGE, length - done), done, done)
+            if not count:  # end of file, or a file system that cannot and does not say so
+                break
+            done += count
+    return done

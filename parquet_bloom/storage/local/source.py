@@ -1,0 +1,189 @@
+"""Read local files by descriptor, and identify the version that was opened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...errors import ConcurrentChangeError, StorageError, TruncatedFileError
+from ..seekable import Positioned
+from ..source import Source
+from . import libc as system
+from . import scatter as scattered
+from .mapped import MappedFile
+
+
+class FileIdentity(NamedTuple):
+    """Which local file was opened, and in what state it was."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileIdentity:
+        """The identity that a stat call shows."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    def same_bytes(self, other: FileIdentity) -> bool:
+        """Whether it is the same file, unwritten since; rename, link, chmod change `changed_ns` alone."""
+        return self[:4] == other[:4]
+
+
+class LocalSource(Source):
+    """A local file, held by a descriptor: what is read is what was opened, whatever happens to the path."""
+
+    path: str
+    identity: FileIdentity
+
+    def __init__(self, name: str) -> None:
+        self._descriptor = -1
+        self._mapped: MappedFile | None = None
+        self.name = name
+        system.require_posix(name)
+        self.path = os.path.realpath(name)
+        try:
+            # O_NONBLOCK: to open a pipe that nobody writes to would wait for ever.
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            status = os.fstat(self._descriptor)
+        except OSError as error:
+            self.close()
+            raise StorageError.wrap(error, "cannot open", name) from error
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+            raise StorageError("cannot open: it is not a regular file", path=name, errno=number)
+        self.size = status.st_size
+        self.identity = FileIdentity.of(status)
+
+    def fileno(self) -> int:
+        """The descriptor, for calls that copy inside the kernel."""
+        return self._descriptor
+
+    def _read(self, offset: int, length: int) -> bytes:
+        pieces = []
+        try:
+            while length:  # one call delivers 2 GiB at most
+                piece = os.pread(self._descriptor, length, offset)
+                if not piece:
+                    break
+                pieces.append(piece)
+                offset, length = offset + len(piece), length - len(piece)
+        except OSError as error:
+            raise StorageError.wrap(error, f"cannot read at offset {offset}", self.name) from error
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._count(1, len(data))
+        return data
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        try:
+            done = scattered.read_scattered(self._descriptor, offsets, lengths, out)
+        except OSError as error:
+            raise StorageError.wrap(error, f"cannot read {len(offsets)} ranges", self.name) from error
+        self._count(int((lengths[:done] > 0).sum()), int(lengths[:done].sum()))
+        if done < len(offsets):
+            offset, length = int(offsets[done]), int(lengths[done])
+            raise self._cut(offset, length, len(self._read(offset, length)))
+
+    def mapped(self) -> MappedFile:
+        if self._mapped is None:
+            self._mapped = MappedFile(self._descriptor, self.size, self.name)
+        return self._mapped
+
+    def pieces(self, offset: int, length: int, piece_bytes: int) -> Iterator[NDArray[np.uint8]]:
+        """A long range piece by piece, of a file that nobody shortens (see `MappedFile`).
+
+        A piece is what stands in memory, or a copy that is overwritten by the next one.
+
+        Parameters
+        ----------
+        offset, length : the range; at least a byte.
+        piece_bytes : length of each piece but the last.
+
+        Raises
+        ------
+        TruncatedFileError, StorageError
+            As `read_at`.
+        """
+        if offset < 0 or length < 1 or offset + length > self.size:
+            raise self._outside(offset, length)
+        try:
+            view = self.mapped().view(offset, length)
+        except (TruncatedFileError, StorageError):  # what is left of it, or can be read, may be enough
+            view = None
+        buffer = np.empty(min(piece_bytes, length) if view is None else 0, np.uint8)
+        for start in range(0, length, piece_bytes):
+            count = min(piece_bytes, length - start)
+            if view is not None:
+                yield view[start : start + count]
+                continue
+            piece = buffer[:count]
+            try:
+                got = os.preadv(self._descriptor, [piece.data], offset + start)
+            except OSError as error:
+                raise StorageError.wrap(error, f"cannot read at offset {offset + start}", self.name) from error
+            if got < count:
+                raise self._cut(offset, length, start + got)
+            yield piece
+        self._count(1, length)
+
+    def arrow_file(self) -> pa.NativeFile:
+        """A pyarrow file over the opened inode."""
+        try:
+            # By way of the descriptor it is the same inode, also after another file took the path.
+            return pa.OSFile(f"/proc/self/fd/{self._descriptor}")
+        except OSError:  # no /proc here, or the file's mode was changed meanwhile
+            pass
+        try:
+            return pa.PythonFile(_Reader(self), mode="r")
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot open", self.name) from error
+
+    def check_unchanged(self) -> None:
+        try:
+            now = FileIdentity.of(os.fstat(self._descriptor))
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot look at it again", self.name) from error
+        if not now.same_bytes(self.identity):
+            raise ConcurrentChangeError("it was changed while it was being read", path=self.name)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        self.keep(0, b"")
+        if self._mapped is not None:
+            self._mapped.close()
+        if descriptor >= 0:
+            with suppress(OSError):  # nothing was written, so nothing can be lost
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+class _Reader(Positioned):
+    """A file object with a position of its own over a local source's inode."""
+
+    def __init__(self, source: LocalSource) -> None:
+        self._descriptor = os.dup(source.fileno())
+        super().__init__(source.size)
+
+    def readinto(self, buffer: Any) -> int:
+        count = os.preadv(self._descriptor, [buffer], self._position)
+        self._position += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()

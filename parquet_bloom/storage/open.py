@@ -1,0 +1,74 @@
+"""From a path and a file system to a file that is read, or to one that comes to be."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from ..errors import StorageError
+from . import paths as location
+from .filesystems.rewrite import RemoteRewrite
+from .filesystems.source import RemoteSource
+from .listing import Entry
+from .local.rewrite import LocalRewrite
+from .local.source import LocalSource
+from .objects.location import place_of
+from .objects.rewrite import ObjectRewrite
+from .objects.source import ObjectSource
+from .rewrite import Rewrite
+from .source import Source
+
+
+def open_source(path: str | os.PathLike[str], filesystem: object | None = None, known: Entry | None = None) -> Source:
+    """Open a file for reading.
+
+    Parameters
+    ----------
+    path : a path; on the local file system also a `file:` URI. Without a file system also a URL of an object store.
+    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
+    known : what a listing told of the file, which saves a request.
+
+    Raises
+    ------
+    StorageError
+        if it is missing, not a regular file, or may not be read.
+    """
+    object_known = None if known is None else known.known
+    place = place_of(path, filesystem) if object_known is None else object_known.place
+    if place is not None:
+        return ObjectSource(place, object_known)
+    remote = location.arrow_filesystem(filesystem)
+    if remote is None:
+        return LocalSource(location.local(path))
+    return RemoteSource(location.plain(path), remote)
+
+
+def create(path: str | os.PathLike[str], filesystem: object | None = None, new: bool = False) -> Rewrite:
+    """Write a file from nothing.
+
+    Parameters
+    ----------
+    path, filesystem : the file, as in `rewrite`.
+    new : whether it must not take the place of another one, which without it does; decided in the step that puts it
+        there, so that of several who write one name at the same time only one succeeds. Such an object is held in
+        memory and sent in one request, and can have `put_if_absent.NEW_BYTES`.
+
+    Returns
+    -------
+    A context manager; see `Rewrite`. `commit` (or entering it) raises ConcurrentChangeError if `new` and there is one.
+
+    Raises
+    ------
+    StorageError
+        As in `rewrite`. At once: if `new` and the file system has no such step, as those of pyarrow and fsspec.
+    """
+    place = place_of(path, filesystem)
+    if place is not None:
+        return ObjectRewrite(None, place, new)
+    remote = location.arrow_filesystem(filesystem)
+    if remote is None:
+        return LocalRewrite(None, location.local(path), new)
+    if new:
+        problem = "the file system cannot write a file only if there is none; give a local path or a URL"
+        raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
+    return RemoteRewrite(None, location.plain(path), remote)

@@ -1,0 +1,261 @@
+"""Numbered records in a file that many processes read and write at once. A cache's: it may lose them, never fails.
+
+The file is an SQLite database with a write-ahead log: readers wait for nobody, and a process that dies at any moment
+takes away at most what it was writing. What a record says must be checked by who reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from ..util.logs import logger
+from .local import libc as system
+
+T = TypeVar("T")
+
+log = logger("parquet_bloom.storage")
+
+_WAIT = 0.5  # seconds for others; what cannot be written until then is left out
+_WAITS = 4  # in vain, one after the other: then the file is given up
+_HOUR = 3600  # how exactly it is known when a record was used last
+_SPARE = 10  # percent that are free after eviction
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS uses (number INTEGER PRIMARY KEY, hour INTEGER NOT NULL, num_bytes INTEGER NOT NULL);
+"""
+_GET = "SELECT record, hour FROM records NATURAL JOIN uses WHERE number = ?"
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
+
+_inherited: list[sqlite3.Connection] = []  # of the process that this one was forked from: not to be closed here
+
+
+class RecordStore:
+    """Records by number, those used least recently dropped first.
+
+    Nothing else raises: what cannot be read is not there, what cannot be written is left out, and the logger
+    `parquet_bloom.storage` says why, once. A file that is no database (any more) is replaced by an empty one.
+
+    Parameters
+    ----------
+    folder : made if need be, for this user alone. One that others may write to is not used.
+    name : of the file in it.
+    max_bytes : size of the file at most, about; its log takes a few MiB more.
+
+    Raises
+    ------
+    StorageError
+        where whose a file is cannot be told: on Windows.
+    """
+
+    def __init__(self, folder: str, name: str, max_bytes: int):
+        system.require_posix(folder)
+        self._folder = os.path.abspath(folder)
+        self._path = os.path.join(self._folder, name)
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._used: list[tuple[int]] = []  # records asked for, of which the file says that it was in an earlier hour
+        self._usable = self._writable = True
+        self._renewed = False
+        self._waits = 0
+        self._warned = False
+
+    def get(self, number: int) -> bytes | None:
+        """The record of a number; None where there is none."""
+
+        def read(connection: sqlite3.Connection) -> bytes | None:
+            row = connection.execute(_GET, (number,)).fetchone()
+            if row is None or not isinstance(row[0], bytes):
+                return None
+            if row[1] < _hour():
+                self._used.append((number,))
+            return row[0]
+
+        return self._run(read, None)
+
+    def put(self, records: Sequence[tuple[int, bytes]]) -> None:
+        """Write records in place of those of the same numbers, and note which ones were asked for."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            hour = _hour()
+            used, self._used = self._used, []
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.executemany(f"UPDATE uses SET hour = {hour} WHERE number = ?", used)
+                connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)", records)
+                sizes = [(number, hour, len(record)) for number, record in records]
+                connection.executemany("INSERT OR REPLACE INTO uses VALUES (?, ?, ?)", sizes)
+                self._evict(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+        if self._writable and (records or self._used):
+            self._run(write, None)
+
+    def clear(self) -> None:
+        """Drop all records."""
+
+        def empty(connection: sqlite3.Connection) -> None:
+            connection.executescript("BEGIN IMMEDIATE; DELETE FROM records; DELETE FROM uses; COMMIT;")
+
+        if self._writable:
+            self._run(empty, None)
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        with self._lock:
+            self._close()
+
+    def _evict(self, connection: sqlite3.Connection) -> None:
+        size, free, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _SIZES)
+        excess = (size - free) * page - self._max_bytes
+        if excess <= 0:
+            return
+        excess += self._max_bytes * _SPARE // 100
+        dropped = []
+        for number, num_bytes in connection.execute("SELECT number, num_bytes FROM uses ORDER BY hour, rowid"):
+            dropped.append((number,))
+            excess -= num_bytes
+            if excess <= 0:
+                break
+        connection.executemany("DELETE FROM records WHERE number = ?", dropped)
+        connection.executemany("DELETE FROM uses WHERE number = ?", dropped)
+
+    # ------------------------------------------------------------------------------------------------- the connection
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        if self._process != os.getpid():
+            self._forked()
+        with self._lock:
+            if not self._usable:
+                return otherwise
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                found = work(self._connection)
+                self._waits = 0
+                return found
+            except (sqlite3.Error, OSError) as error:
+                self._failed(error, getattr(error, "sqlite_errorcode", None))
+            except (ValueError, TypeError) as error:  # a broken file's names and numbers may be none
+                self._failed(error, sqlite3.SQLITE_CORRUPT)
+            return otherwise
+
+    def _forked(self) -> None:
+        """SQLite's connections cannot be used on both sides of a fork, nor locks that others held at the time."""
+        if self._connection is not None:
+            _inherited.append(self._connection)
+        self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            os.makedirs(self._folder, 0o700, exist_ok=True)
+            self._require_private()
+            with suppress(FileExistsError):  # never opened but by SQLite if it is there: closing would free its locks
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            return self._opened("mode=rw", _SCHEMA)
+        except (sqlite3.OperationalError, OSError) as error:
+            code = error.sqlite_errorcode & 0xFF if isinstance(error, sqlite3.Error) else sqlite3.SQLITE_CANTOPEN
+            if code not in _NOT_WRITTEN or isinstance(error, _NotPrivateError) or not os.path.isfile(self._path):
+                raise
+            # A folder that cannot be written to has no place for a log, and nobody here who writes one.
+            connection = self._opened("mode=ro&immutable=1")
+            self._writable = False
+            self._warn(f"it is read, but not written: {error}")
+            return connection
+
+    def _opened(self, mode: str, script: str = "") -> sqlite3.Connection:
+        place = "file:" + "".join(f"%{byte:02x}" for byte in os.fsencode(self._path))
+        connection = sqlite3.connect(
+            f"{place}?{mode}", _WAIT, uri=True, isolation_level=None, check_same_thread=False, cached_statements=16
+        )
+        try:
+            if script:
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    connection.execute("PRAGMA journal_mode = wal")
+                connection.execute("PRAGMA synchronous = normal")
+                connection.execute("PRAGMA journal_size_limit = 4194304")
+                connection.executescript(script)
+            connection.execute("SELECT count(*) FROM (SELECT 1 FROM records, uses LIMIT 1)").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _require_private(self) -> None:
+        """Refuse what another user could have written: a false record would lose rows."""
+        for path in (self._folder, self._path):
+            try:
+                status = os.stat(path) if path == self._folder else os.lstat(path)
+            except FileNotFoundError:
+                continue
+            ours = status.st_uid in (os.geteuid(), 0)
+            shut = not status.st_mode & 0o022 or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+            if not (ours and shut) or (path == self._path and not stat.S_ISREG(status.st_mode)):
+                raise _NotPrivateError(f"other users may have written {path}")
+
+    def _failed(self, error: Exception, code: int | None) -> None:
+        if code is None and isinstance(error, sqlite3.ProgrammingError):  # closed by the interpreter's end
+            self._usable = False
+            return
+        code = None if code is None else code & 0xFF
+        self._waits += code in _BUSY
+        if code in _BUSY and self._waits < _WAITS:
+            log.debug("%s: %s", self._path, error)
+        elif code in _BROKEN and self._writable and not self._renewed:
+            self._renew(error)
+        elif code in _NOT_WRITTEN and self._connection is not None and self._writable:
+            self._writable = False
+            self._warn(f"it is not written any more: {error}")
+        else:
+            self._usable = False
+            self._warn(f"it is not used: {error}")
+            self._close()
+
+    def _renew(self, error: Exception) -> None:
+        """Begin anew. Who still has the broken file open goes on with it; at worst the new one breaks as well."""
+        self._renewed = True
+        self._warn(f"it is broken, and begun anew: {error}")
+        self._close()
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(self._path + suffix)
+
+    def _warn(self, problem: str) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("%s: %s", self._path, " ".join(problem.split()))
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) == os.getpid():
+            self._close()
+
+
+_SIZES = ("page_count", "freelist_count", "page_size")
+
+
+class _NotPrivateError(OSError):
+    pass
+
+
+def _hour() -> int:
+    return int(time.time()) // _HOUR

@@ -1,0 +1,5 @@
+"""Delta and Iceberg tables: the files that a version of a table consists of.
+
+`iceberg_metadata` reads metadata files, `locations` checks where files may be, `columns` maps columns, and `files`
+is the public entry.
+"""

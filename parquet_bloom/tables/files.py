@@ -1,0 +1,277 @@
+"""The files of a Delta or Iceberg table at one version, and what its columns are called in them.
+
+deltalake and pyiceberg read the tables' own books; they are imported when a table is asked for. A table's folder is
+never listed: it holds files of other versions too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError, StorageError, UnknownColumnError
+from ..file.columns import find_leaf
+from ..metadata.footer import Leaf
+from .columns import delta_columns, iceberg_names, iceberg_values, names_of
+from .iceberg_metadata import static_table
+from .locations import FILE_SCHEME, require_books_inside, require_inside, without_scheme
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_FIELD_ID = 9  # of a schema's element
+
+
+class TableFile(NamedTuple):
+    """One data file: its absolute path, or URL as `parquet_bloom.open` takes it, and its size by the table's books."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The data files of a table at one version.
+
+    Attributes
+    ----------
+    kind : "delta" or "iceberg".
+    table_id : the table's own identifier, which stays when it is moved or written to.
+    version : Delta's version or Iceberg's snapshot id; None for an Iceberg table without a snapshot.
+    root : the table's folder, or its URL.
+    files : what the version consists of, sorted by path. Rows that deletion vectors or delete files take away are in
+        them still: what is found in such a file may be deleted, what is not found is not there.
+    columns : {name in the table: name in the files}, dotted for fields of structs. One whose name in the files is not
+        certain is left out: Iceberg's that was ever renamed, say.
+    ids : {name in the table: field id that the column has in the files}; see `leaf_of`.
+    unnumbered : whether files without any field ids are read by the columns' names.
+    partitions : names of columns that files need not have, as their folders or the table's books tell their values.
+    outside : whether files were taken that lie outside of the root.
+    deletes : paths of files of which rows may have been taken away: of Delta all, where the table has the feature of
+        deletion vectors: which have one deltalake tells by reading the vectors, wherever the log says that they are; of
+        Iceberg those with delete files.
+    told : {path: {column: value}}, what an Iceberg table's books say of the columns that files are partitioned by as
+        they are; what folders are called means nothing there. None for Delta, whose folders are called by the values.
+    """
+
+    kind: str
+    table_id: str
+    version: int | None
+    root: str
+    files: list[TableFile]
+    columns: Mapping[str, str]
+    ids: Mapping[str, int] = field(default_factory=dict)
+    unnumbered: bool = False
+    partitions: tuple[str, ...] = ()
+    outside: bool = False
+    deletes: frozenset[str] = frozenset()
+    told: Mapping[str, Mapping[str, Any]] | None = None
+
+    def leaf_of(self, column: str, leaves: Sequence[Leaf], path: str | None = None) -> Leaf:
+        """The leaf of one of the table's files that is a column of the table.
+
+        Parameters
+        ----------
+        column : its name in the table.
+        leaves : those of the file.
+        path : the file, for errors.
+
+        Raises
+        ------
+        UnknownColumnError
+            The table has no such column, or the file has none that certainly is this one. That says nothing of its
+            values: a table may give them a default, or read them from a column of another name.
+        """
+        if column not in self.columns:
+            problem = "the table has no such column, or its name in the files is not certain"
+            raise UnknownColumnError(problem, path=path or self.root, column=column)
+        leaf = find_leaf(leaves, self.columns[column], path)
+        if column in self.ids:
+            depth = column.count(".")  # both names have as many parts
+            found = leaf.nodes[depth].get(_FIELD_ID) if depth < len(leaf.nodes) else None
+            if found != self.ids[column] and not (found is None and self.unnumbered and _without_ids(leaves)):
+                problem = f"the file's column of that name has field id {found}, the table's {self.ids[column]}"
+                raise UnknownColumnError(problem, path=path, column=column)
+        return leaf
+
+
+def delta_files(
+    path: str | os.PathLike[str],
+    version: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    outside: bool = False,
+) -> TableFiles:
+    """The files of a Delta table.
+
+    Parameters
+    ----------
+    path : the table's folder, or its URL.
+    version : which version; None for the last one.
+    storage_options : settings of the store, as obstore and deltalake call them.
+    outside : whether files may lie outside of the table's folder, as those of a shallow clone do: its log may name any
+        file, and whoever writes the log chooses which.
+
+    Raises
+    ------
+    StorageError
+        There is no such table or version, or deltalake cannot read it.
+    ParquetBloomError
+        deltalake is missing, the table says something that is not understood, or has a file outside of its folder.
+    """
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise _missing("Delta", "deltalake", "delta", path) from None
+    try:
+        options = {name: _text(value) for name, value in (storage_options or {}).items()}
+        table = DeltaTable(os.fspath(path), version=version, storage_options=options or None)
+        adds = pa.table(table.get_add_actions())
+        found = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
+        metadata, schema = table.metadata(), json.loads(table.schema().to_json())
+        features = table.protocol().reader_features or ()
+        uri, number = str(table.table_uri), int(table.version())
+    except Exception as error:  # of many kinds, and none of them documented
+        raise StorageError.wrap(error, "cannot read the Delta table", path) from error
+    try:
+        root = _delta_place(uri.rstrip("/") or "/", None)
+        files = sorted(TableFile(_delta_place(name, root), int(size)) for name, size in found)
+        if not outside:
+            require_inside((file.path for file in files), root)
+        mode = metadata.configuration.get("delta.columnMapping.mode", "none")
+        if mode not in ("none", "name", "id"):
+            raise ParquetBloomError(f"its column mapping is '{mode}', which is not known here")
+        columns, ids = names_of(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=path) from error
+    except ParquetBloomError as error:
+        error.path = error.path or os.fsdecode(path)
+        raise
+    partitions = tuple(metadata.partition_columns)
+    ids = ids if mode == "id" else {}
+    deletes = frozenset(file.path for file in files if "deletionVectors" in features)
+    return TableFiles("delta", str(metadata.id), number, root, files, columns, ids, False, partitions, outside, deletes)
+
+
+def iceberg_files(
+    table: Any,
+    snapshot_id: int | None = None,
+    properties: Mapping[str, Any] | None = None,
+    *,
+    outside: bool = False,
+) -> TableFiles:
+    """The files of an Iceberg table.
+
+    Parameters
+    ----------
+    table : a `pyiceberg.table.Table`, as a catalog gives it; or the path of one of its `*.metadata.json`, or of its
+        folder if a `version-hint.text` there says which of them is the last.
+    snapshot_id : which snapshot, columns by its schema; None for the current one, columns by the table's schema of now.
+    properties : pyiceberg's settings of the store, where a path is given; those in the table's metadata do not count.
+    outside : whether files may lie outside of the table's location, as those that were added where they lay; of a table
+        that is given by a path, also whether that location may be another folder than the one that its metadata lies
+        in, and whether its lists of files may lie elsewhere.
+
+    Raises
+    ------
+    StorageError
+        There is no such table, or pyiceberg cannot read it.
+    ParquetBloomError
+        pyiceberg is missing, there is no such snapshot, the table says something that is not understood, or has a file
+        outside of its location; or its location is not where it was said to be.
+    """
+    given = name = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
+    try:
+        from pyiceberg.table import Table
+    except ImportError:
+        raise _missing("Iceberg", "pyiceberg", "iceberg", name) from None
+    if name is None and not isinstance(table, Table):
+        raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
+    try:
+        if name is not None:
+            table = static_table(name.rstrip("/"), properties or {})
+        name = name or ".".join(table.name())
+        snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
+        schemas = table.schemas()
+        schema = table.schema()
+        if snapshot_id is not None and snapshot is not None and snapshot.schema_id is not None:
+            schema = schemas.get(snapshot.schema_id, schema)
+        mapping = table.name_mapping()
+        if given is not None and not outside:  # a catalog's tables are where the catalog says
+            require_books_inside(table, snapshot, given, lambda place: _iceberg_place(place, given))
+        tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+    except ParquetBloomError:
+        raise
+    except Exception as error:  # of many kinds: pyarrow's, pydantic's, its own
+        raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
+    if snapshot_id is not None and snapshot is None:
+        raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
+    files, told, deletes = {}, {}, set()
+    for task in tasks:
+        data = task.file
+        if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
+            raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
+        place = _iceberg_place(data.file_path, name)
+        files[place] = int(data.file_size_in_bytes)
+        told[place] = iceberg_values(data, table.specs(), schema)
+        if task.delete_files:
+            deletes.add(place)
+    columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
+    root = _iceberg_place(table.location().rstrip("/") or "/", name)
+    version = None if snapshot is None else int(snapshot.snapshot_id)
+    found = sorted(TableFile(*item) for item in files.items())
+    if not outside:
+        require_inside(files, root)
+    number, unnumbered = str(table.metadata.table_uuid), mapping is not None
+    taken = frozenset(deletes)
+    return TableFiles(
+        "iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside, deletes=taken, told=told
+    )
+
+
+def _without_ids(leaves: Sequence[Leaf]) -> bool:
+    return not any(_FIELD_ID in node for leaf in leaves for node in leaf.nodes)
+
+
+def _missing(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
+    text = f"{kind} tables are read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
+    return ParquetBloomError(text, path=path)
+
+
+def _text(value: Any) -> str:
+    """A setting as deltalake takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------- places
+
+
+def _delta_place(name: str, root: str | None) -> str:
+    """Where a file of a Delta table is. Its log has URIs, quoted; those without a scheme are relative to the root."""
+    local = FILE_SCHEME.match(name)
+    if local:
+        return unquote(name[local.end() :], errors="strict")
+    path = unquote(name, errors="strict")
+    url = _URL.fullmatch(name)
+    if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
+        return url[1] + unquote(url[2] or "", errors="strict")
+    # Of an absolute path without a scheme nothing says which store's it is.
+    known = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
+    leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
+    if not known or _SCHEME.match(name) or leads_on:
+        raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood")
+    return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
+
+
+def _iceberg_place(name: str, table: str) -> str:
+    """Where a file of an Iceberg table is. Its books have paths and URLs as they are, with nothing quoted."""
+    path = without_scheme(name)
+    if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):
+        raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood", path=table)
+    return path

@@ -1,0 +1,1 @@
+"""What every layer uses and no layer owns: logs, progress bars and threads."""

@@ -1,0 +1,1 @@
+"""Zone indexes in files: Arrow, Lance and Parquet."""

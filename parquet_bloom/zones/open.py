@@ -1,0 +1,163 @@
+"""From what a caller has - a file, a Lance dataset, a table - to a zone index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from errno import EISDIR, ENOENT
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
+from ..file.identity import require_unchanged
+from ..hashing.column_type import ColumnType
+from ..storage import Source, file_system, is_url, open_source
+from .containers import arrow as arrow_file
+from .containers import lance as lance_index
+from .containers import parquet as parquet_file
+from .containers.arrow import Opened, held
+from .filters import Filters
+from .hashes import arrow_type_of, type_of
+from .index import ZoneIndex
+from .manifest import Manifest
+from .schema import Sizes, zones_of
+
+_LANCE_MAGIC = b"LANC"
+_STREAM = b"\xff\xff\xff\xff"
+
+
+def open(
+    source: Any,
+    filesystem: Any = None,
+    *,
+    column: str | None = None,
+    name: str | None = None,
+    value_type: pa.DataType | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ZoneIndex:
+    """Open a zone index.
+
+    Parameters
+    ----------
+    source : a file that `build` wrote, or one in Lance's schema, Parquet or Arrow (its content tells); the folder of a
+        Lance dataset; an index file of one, `_indices/<uuid>/bloomfilter.lance`; a pyarrow Table or RecordBatchReader.
+        Lance's containers need the extra 'lance'.
+    filesystem, storage_options : as in `prune`; a Lance dataset is given by path or URL, and takes `storage_options`.
+    column, name : which Bloom filter index of a Lance dataset, where there are several: by its column, or its name.
+    value_type : Arrow type of the column, for a source that does not say it.
+
+    Raises
+    ------
+    BrokenZonesError
+        It is no zone index, or contradicts itself.
+    ParquetBloomError
+        There is no such index, or not just one, or pylance is not installed.
+    StorageError
+        It cannot be read.
+    """
+    known = None if value_type is None else type_of(value_type)
+    if isinstance(source, pa.RecordBatchReader):
+        try:
+            source = source.read_all()
+        except pa.ArrowException as error:
+            raise BrokenZonesError(f"it cannot be read: {first_line(error)}") from error
+    if isinstance(source, pa.Table):
+        return _index(held(source, None), None, known, value_type, column)
+    if not isinstance(source, str | os.PathLike):
+        raise ParquetBloomError(f"a zone index is a path or a pyarrow Table, not {type(source).__name__}")
+    filesystem = file_system(filesystem, storage_options)
+    try:
+        opened = open_source(source, filesystem)
+    except StorageError as error:
+        if filesystem is not None and storage_options is None:
+            raise
+        if error.errno != EISDIR and not (error.errno == ENOENT and is_url(os.fspath(source))):
+            raise
+        return lance_index.of_dataset(os.fspath(source), column, name, storage_options)
+    return _of_file(opened, known, value_type, column, storage_options)
+
+
+def _of_file(
+    source: Source,
+    known: ColumnType | None,
+    value_type: pa.DataType | None,
+    column: str | None,
+    storage_options: Mapping[str, Any] | None,
+) -> ZoneIndex:
+    try:
+        if source.size < 16:
+            raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
+        end = source.read_at(source.size - 8, 8)
+        # The end is at hand of a distant file, whose beginning would be one more request.
+        head = (
+            b""
+            if source.path is None and end.endswith((parquet_file.MAGIC, arrow_file.MAGIC))
+            else source.read_at(0, 8)
+        )
+        if (head or end[-4:]).startswith(parquet_file.MAGIC):
+            found = _parquet(source)
+        elif head.startswith(arrow_file.MAGIC) or (not head and end.endswith(arrow_file.MAGIC)):
+            found = arrow_file.read_arrow(source)
+        elif head.startswith(_STREAM):
+            found = _stream(source)
+        elif source.read_at(source.size - 4, 4) == _LANCE_MAGIC:
+            table = lance_index.read_file(source.path or source.name, storage_options)
+            found = held(table, source.name)
+        else:
+            raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
+        require_unchanged(source)
+        return _index(found, source.name, known, value_type, column, [source])
+    except BaseException:
+        source.close()
+        raise
+
+
+def _parquet(source: Source) -> Opened:
+    try:
+        return parquet_file.read_parquet(source)
+    except (BrokenZonesError, StorageError):
+        raise
+    except ParquetBloomError as error:
+        place = "" if error.column is None else f"column '{error.column}': "
+        raise BrokenZonesError(f"it cannot be read as Parquet: {place}{error.problem}", path=source.name) from error
+
+
+def _stream(source: Source) -> Opened:
+    try:
+        with source.arrow_file() as opened, pa.ipc.open_stream(opened) as reader:
+            table = reader.read_all()
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        problem = f"it cannot be read as Arrow: {first_line(error)}"
+        raise BrokenZonesError(problem, path=source.name) from error
+    return held(table, source.name)
+
+
+def _index(
+    found: Opened,
+    path: str | None,
+    known: ColumnType | None,
+    value_type: pa.DataType | None,
+    column: str | None,
+    closing: Any = (),
+) -> ZoneIndex:
+    zones = zones_of(found.numbers, path)
+    sizes, filters = Sizes.of(found.metadata, path), Filters(found.parts)
+    manifest = Manifest.from_metadata(found.metadata, zones, path)
+    if manifest is not None:
+        if column is not None and column != manifest.column:
+            raise ParquetBloomError(f"the zones are those of column '{manifest.column}'", path=path, column=column)
+        filters.require_length(manifest.filter_bytes)
+        known = manifest.files[0].column_type if manifest.files else None
+        value_type = None if known is None else arrow_type_of(known)
+    return ZoneIndex(
+        path,
+        zones,
+        filters,
+        sizes,
+        manifest=manifest,
+        column=column,
+        column_type=known,
+        value_type=value_type,
+        closing=closing,
+    )
