@@ -11,7 +11,7 @@ from .redaction import redacted, without_secrets
 _LONGEST_NAME, LONGEST_PROBLEM = 256, 1024  # characters of a line
 
 
-class Place(TypedDict, total=False):
+class ErrorContext(TypedDict, total=False):
     """Where a problem is, as every exception takes it."""
 
     path: str | os.PathLike[str] | None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ..core.hash.xxh64 import hash_one
-from ..errors import EncryptedFileError, MalformedFooterError, ParquetBloomError, Place, UnreadableColumnError
+from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, ParquetBloomError, UnreadableColumnError
 from ..metadata.footer import MAGIC, Footer, Leaf
 from ..metadata.thrift_compact import splice_filters
 from ..storage import Source
@@ -186,7 +186,7 @@ def _spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]
 
 def _span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
     record = require_plain(footer, row_group, leaf)
-    where: Place = {"row_group": row_group, "column": leaf.name}
+    where: ErrorContext = {"row_group": row_group, "column": leaf.name}
     length = int(record["compressed_size"])
     if length == 0:  # no pages: where they are not means nothing
         return len(MAGIC), 0
@@ -226,7 +226,7 @@ def require_plain(footer: Footer, row_group: int, leaf: Leaf) -> np.void:
     MalformedFooterError
         See `Footer.chunk`.
     """
-    place: Place = {"row_group": row_group, "column": leaf.name}
+    place: ErrorContext = {"row_group": row_group, "column": leaf.name}
     group = footer.row_groups[row_group]
     if leaf.index < group["num_columns"] and footer.chunks[int(group["first_chunk"]) + leaf.index]["encrypted"]:
         raise EncryptedFileError("the column is encrypted", **place)

@@ -19,8 +19,8 @@ from ..storage import (
     Source,
     is_local,
     is_url,
-    look_at,
     open_source,
+    stat_files,
 )
 from ..util.threads import in_order
 from .cache.memory import FAR_SETTLED_NS, SETTLED_NS
@@ -32,14 +32,14 @@ _OPENED_AT_A_TIME = 16
 _TIMES = struct.Struct("<qq")
 _LOCAL = struct.Struct("<QQqq")
 
-NONE = b""
+NO_TOKEN = b""
 """The stamp of a file of which nothing is known that would change with it: only its contents can tell."""
 
-UNSEEN = (-1, NONE)
+UNREADABLE = (-1, NO_TOKEN)
 """Size and stamp of a file that cannot be looked at."""
 
 
-def stamp_of(identity: Hashable) -> bytes:
+def version_token(identity: Hashable) -> bytes:
     """The stamp of a file as it was opened or listed: which file, and its times, or the etag."""
     if isinstance(identity, FileIdentity):
         return _LOCAL.pack(identity.device, identity.inode, identity.modified_ns, identity.changed_ns)
@@ -48,12 +48,12 @@ def stamp_of(identity: Hashable) -> bytes:
             return b"etag " + identity.etag
         if identity.filesystem == DATED and identity.modified_ns is not None:
             return _TIMES.pack(identity.modified_ns, 0)
-    return NONE
+    return NO_TOKEN
 
 
 def stamp_of_etag(etag: str | None) -> bytes:
     """The same of an object whose etag a listing told."""
-    return NONE if etag is None else b"etag " + etag.encode()
+    return NO_TOKEN if etag is None else b"etag " + etag.encode()
 
 
 WAIT_SECONDS = SETTLED_NS / 1e9
@@ -80,10 +80,10 @@ def seconds_to_settle(identity: Hashable) -> float:
 
 def settled_stamp(identity: Hashable) -> bytes:
     """The stamp of a file that is about to be read; NONE if a change right after would not show in it."""
-    return stamp_of(identity) if _unsettled_ns(identity) <= 0 else NONE
+    return version_token(identity) if _unsettled_ns(identity) <= 0 else NO_TOKEN
 
 
-def settle(source: Source) -> bytes:
+def wait_until_settled(source: Source) -> bytes:
     """The stamp of a file that is about to be read; of one that was written just now, after a moment.
 
     Without it such a file would have to be read again whenever somebody asks whether it is unchanged.
@@ -117,8 +117,10 @@ def stamps_of(
     if is_local(filesystem) and not any(is_url(entry.path) for entry in entries):
         paths = [entry.path for entry in entries]
         return [
-            (None if _is_gone(path) else UNSEEN) if source is None else (source.size, stamp_of(source.identity))
-            for path, source in zip(paths, look_at(paths), strict=True)
+            (None if _is_gone(path) else UNREADABLE)
+            if source is None
+            else (source.size, version_token(source.identity))
+            for path, source in zip(paths, stat_files(paths), strict=True)
         ]
     with in_order(lambda entry: _stamp(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
         return list(found)
@@ -132,11 +134,11 @@ def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]]
         with open_source(entry.path, filesystem, entry) as source:
             if costs is not None:
                 costs.append((source.requests, source.bytes_read))
-            return source.size, stamp_of(source.identity)
+            return source.size, version_token(source.identity)
     except StorageError as error:
-        return None if error.errno == errno.ENOENT else UNSEEN
+        return None if error.errno == errno.ENOENT else UNREADABLE
     except ParquetBloomError:
-        return UNSEEN
+        return UNREADABLE
 
 
 def _is_gone(path: str) -> bool:
@@ -178,5 +180,5 @@ def still_same(
                 same = chunk_bytes_fingerprint(source, file.footer, leaves_of(file)) == data
             require_unchanged(source)
     except ParquetBloomError:
-        return False, NONE
+        return False, NO_TOKEN
     return same, settled

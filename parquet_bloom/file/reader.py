@@ -26,7 +26,7 @@ from ..hashing.column_type import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
 from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
 from ..redaction import redacted
-from ..storage import RemoteIdentity, Source, entry_of, file_system, open_source
+from ..storage import RemoteIdentity, Source, entry_for_identity, open_source, resolve_filesystem
 from .cache.entry import CachedFooter
 from .cache.memory import MetadataCache, distinct
 from .columns import find_leaf, type_of
@@ -649,7 +649,7 @@ def open(
     array([ True])
     """
     wanted = variant_asked(variant)
-    source = open_source(path, file_system(filesystem, storage_options))
+    source = open_source(path, resolve_filesystem(filesystem, storage_options))
     try:
         return BloomFile(source, cache, variant=wanted)
     except BaseException:
@@ -662,7 +662,7 @@ def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identi
 
     Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
     """
-    source = open_source(path, filesystem, entry_of(path, filesystem, identity))
+    source = open_source(path, filesystem, entry_for_identity(path, filesystem, identity))
     try:
         return BloomFile(source, cache)
     except BaseException:

@@ -14,7 +14,7 @@ from ..hashing import column_type as physical
 from ..hashing.column_type import ColumnType, Domain
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ..metadata.footer import Leaf, Statistics
-from ..predicate.statistics import ColumnEvidence, Evidence, Holds
+from ..predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LAYOUTS: dict[tuple[object, ...], int] = {}
 _NUMBERS = count()
 
 
-class ColumnFacts:
+class ColumnStatistics:
     """Facts of one column of a file; each array has an entry a row group.
 
     Attributes
@@ -46,7 +46,7 @@ class ColumnFacts:
         self.leaf = leaf
         column_type = type_of(leaf)
         records = file.footer.column_chunks(leaf)
-        self.evidence = ColumnEvidence.of(
+        self.evidence = PruningStatisticsArray.of(
             column_type, [_of_chunk(file, i, leaf, column_type, record) for i, record in enumerate(records)]
         )
         self._places = [
@@ -95,10 +95,10 @@ class ColumnFacts:
         self.num_bytes[chunk.row_group] = 0 if problem else chunk.num_bytes  # the last: threads take it as a sign
 
 
-def _holds(leaf: Leaf, name: str, ignore_case: bool) -> Holds:
+def _holds(leaf: Leaf, name: str, ignore_case: bool) -> ColumnShape:
     if not leaf.repeated and leaf.name.lower() == name.lower():
-        return Holds.VALUES
-    return Holds.ELEMENTS if holds_elements(leaf, name, ignore_case) else Holds.PARTS
+        return ColumnShape.VALUES
+    return ColumnShape.ELEMENTS if holds_elements(leaf, name, ignore_case) else ColumnShape.PARTS
 
 
 def _of_chunk(
@@ -107,16 +107,16 @@ def _of_chunk(
     leaf: Leaf,
     column_type: ColumnType,
     record: np.void | EncryptedFileError | MalformedFooterError,
-) -> Evidence:
+) -> PruningStatistics:
     if isinstance(record, EncryptedFileError | MalformedFooterError):
-        return Evidence(column_type, doubt=record.problem)
+        return PruningStatistics(column_type, doubt=record.problem)
     if record["encrypted"]:  # what its writer says of it is said under encryption: nobody answers for the rest
-        return Evidence(column_type, doubt="the column is encrypted")
+        return PruningStatistics(column_type, doubt="the column is encrypted")
     footer = file.footer
     statistics = footer.statistics(record)
     low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
     has_filter = file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group]
-    return Evidence(
+    return PruningStatistics(
         column_type,
         footer.has_values_by(row_group, leaf, record, statistics),
         low,
@@ -149,7 +149,7 @@ def bounds(statistics: Statistics, column_type: ColumnType, type_ordered: bool) 
 
 
 @dataclass(frozen=True, eq=False)
-class FileFacts:
+class FileStatistics:
     """Facts of the columns that a predicate looks at.
 
     Attributes
@@ -163,8 +163,8 @@ class FileFacts:
     beside : what was made of them and of indexes beside the file, by who did (see `prune.zone_rows`).
     """
 
-    columns: dict[str, ColumnFacts | None]
-    holds: dict[str, Holds]
+    columns: dict[str, ColumnStatistics | None]
+    holds: dict[str, ColumnShape]
     missing: tuple[str, ...]
     doubts: tuple[str, ...]
     num_rows: tuple[int | None, ...]
@@ -172,7 +172,7 @@ class FileFacts:
     beside: dict[Hashable, Any] = field(default_factory=dict)
 
 
-class Trust(Protocol):
+class ColumnCompatibility(Protocol):
     """Says which columns of a file an engine reads as something else than what is stored.
 
     Facts are kept for the next time, so two of the same kind must be equal, and have one hash.
@@ -184,13 +184,17 @@ class Trust(Protocol):
     def __hash__(self) -> int: ...
 
 
-def cached_facts(known: CachedFooter, key: tuple[tuple[str, ...], bool, Trust | None]) -> FileFacts | None:
-    """Return what `facts_of` returned before for the same names, case and trust; None if it was not called."""
-    facts: FileFacts | None = known.derived.get("file_statistics", {}).get(key)
+def cached_statistics(
+    known: CachedFooter, key: tuple[tuple[str, ...], bool, ColumnCompatibility | None]
+) -> FileStatistics | None:
+    """Return what `file_statistics` returned before for the same names, case and trust; None if it was not called."""
+    facts: FileStatistics | None = known.derived.get("file_statistics", {}).get(key)
     return facts
 
 
-def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: Trust | None = None) -> FileFacts:
+def file_statistics(
+    file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
+) -> FileStatistics:
     """The facts of some columns of a file; they are kept with its footer.
 
     Parameters
@@ -201,11 +205,13 @@ def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False, t
     """
     key = (tuple(names), ignore_case, trust)
     derived = file.known.derived
-    views: dict[tuple[tuple[str, ...], bool, Trust | None], FileFacts] = derived.setdefault("file_statistics", {})
-    columns: dict[int, ColumnFacts] = derived.setdefault("column_statistics", {})
+    views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = derived.setdefault(
+        "file_statistics", {}
+    )
+    columns: dict[int, ColumnStatistics] = derived.setdefault("column_statistics", {})
     if key not in views:
-        found: dict[str, ColumnFacts | None] = {}
-        holds: dict[str, Holds] = {}
+        found: dict[str, ColumnStatistics | None] = {}
+        holds: dict[str, ColumnShape] = {}
         missing, doubts = [], []
         distrusted = trust.doubts(file) if trust else {}
         for name in key[0]:
@@ -220,12 +226,12 @@ def facts_of(file: BloomFile, names: Iterable[str], ignore_case: bool = False, t
             found[name] = None
             if len(leaves) == 1:
                 index, holds[name] = leaves[0].index, _holds(leaves[0], name, ignore_case)
-                found[name] = columns.get(index) or columns.setdefault(index, ColumnFacts(file, leaves[0]))
+                found[name] = columns.get(index) or columns.setdefault(index, ColumnStatistics(file, leaves[0]))
         groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
         num_rows = [None if empty else count for empty, count in groups]
         types = (None if facts is None else facts.evidence.column_type for facts in found.values())
         layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
         if len(views) >= _MAX_VIEWS:
             views.clear()
-        views[key] = FileFacts(found, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
+        views[key] = FileStatistics(found, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
     return views[key]

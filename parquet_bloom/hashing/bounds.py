@@ -20,7 +20,7 @@ _NO_ORDER = "values of {} have no order to compare by"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LiteralBounds:
     """Where a literal stands among the values that a column can hold.
 
     Attributes
@@ -35,7 +35,7 @@ class Place:
     unknown: str | None = None
 
 
-def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Place:
+def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> LiteralBounds:
     """Where a literal (see `literals.coerce`; neither NULL nor NaN) stands among a column's values.
 
     The literal means what it means in an equality: the nearest float of a column of floats, an instant of `timezone`
@@ -43,7 +43,9 @@ def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Place
     """
     kind = column_type.kind
     if kind in (Kind.BOOLEAN, Kind.UNKNOWN) or (kind is Kind.BYTES and isinstance(literal, str) and "\\" in literal):
-        return Place(unknown=_NO_ORDER.format(column_type) if kind is not Kind.BYTES else "a text with a backslash")
+        return LiteralBounds(
+            unknown=_NO_ORDER.format(column_type) if kind is not Kind.BYTES else "a text with a backslash"
+        )
     if kind in (Kind.TIMESTAMP, Kind.TIME, Kind.DATE):
         return _temporal(literal, column_type, timezone)
     if kind in (Kind.INTEGER, Kind.DECIMAL):
@@ -54,44 +56,44 @@ def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Place
     return _exactly(coerce(literal, column_type, timezone), literal, column_type)
 
 
-def _exactly(coerced: Coerced, literal: Any, column_type: ColumnType) -> Place:
+def _exactly(coerced: Coerced, literal: Any, column_type: ColumnType) -> LiteralBounds:
     if coerced.unknown is not None:
-        return Place(unknown=coerced.unknown)
+        return LiteralBounds(unknown=coerced.unknown)
     if len(coerced.values) != 1:
-        return Place(unknown=f"{type(literal).__name__} has no place among values of {column_type}")
-    return Place(coerced.values[0], coerced.values[0])
+        return LiteralBounds(unknown=f"{type(literal).__name__} has no place among values of {column_type}")
+    return LiteralBounds(coerced.values[0], coerced.values[0])
 
 
-def _number(literal: Any, column_type: ColumnType, timezone: str) -> Place:
+def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
     scale = column_type.scale or 0 if column_type.kind is Kind.DECIMAL else 0
     if isinstance(literal, bool) or not isinstance(literal, int | float | decimal.Decimal):
         return _exactly(coerce(literal, column_type, timezone), literal, column_type)
     if isinstance(literal, float):
         if math.isinf(literal):
             low, high = integer_range(column_type)
-            return Place(None, low) if literal < 0 else Place(high, None)
+            return LiteralBounds(None, low) if literal < 0 else LiteralBounds(high, None)
         coerced = coerce(literal, column_type, timezone)
         if coerced.unknown is not None or (not coerced.values and column_type.kind is Kind.DECIMAL):
             # Engines compare decimals with doubles as doubles, each in its own way.
-            return Place(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
+            return LiteralBounds(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
         if coerced.values:
-            return Place(coerced.values[0], coerced.values[0])
+            return LiteralBounds(coerced.values[0], coerced.values[0])
     elif isinstance(literal, decimal.Decimal) and not (literal.is_finite() and -400 < literal.adjusted() < 400):
-        return Place(unknown=f"this Decimal has no place among values of {column_type}")
+        return LiteralBounds(unknown=f"this Decimal has no place among values of {column_type}")
     return _between(Fraction(literal) * 10**scale, column_type)
 
 
-def _between(exact: Fraction, column_type: ColumnType) -> Place:
+def _between(exact: Fraction, column_type: ColumnType) -> LiteralBounds:
     """The whole numbers of the column's range on either side of a number, or the number itself."""
     low, high = integer_range(column_type)
     below, above = math.floor(exact), math.ceil(exact)
-    return Place(
+    return LiteralBounds(
         None if below < low else min(below, high),
         None if above > high else max(above, low),
     )
 
 
-def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> Place:
+def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
     """Dates and times, by way of a column of the same kind that holds nanoseconds."""
     if column_type.kind is Kind.DATE:
         fine, per_value = ColumnType("INT64", Kind.TIMESTAMP, 8, unit="ns", utc=False), NANOS_PER_DAY
@@ -105,5 +107,5 @@ def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> Place:
     assert isinstance(nanos, int)
     below, rest = divmod(nanos, per_value)
     if rest and isinstance(literal, str):  # some engines cut such digits off, and compare what is left
-        return Place(unknown=f"{literal!r} has digits below the unit of {column_type}")
-    return Place(below, below + bool(rest))
+        return LiteralBounds(unknown=f"{literal!r} has digits below the unit of {column_type}")
+    return LiteralBounds(below, below + bool(rest))

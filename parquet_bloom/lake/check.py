@@ -13,11 +13,11 @@ from .files.hash_files import open_to_index
 from .files.table import NOT_COVERED
 from .reports import CheckReport
 from .segment import Segment
-from .snapshot import State
+from .snapshot import IndexSnapshotReader
 
 
 def check(
-    state: State, filesystem: object | None, sample: int, progress: Callable[[int, int], None] | None
+    state: IndexSnapshotReader, filesystem: object | None, sample: int, progress: Callable[[int, int], None] | None
 ) -> CheckReport:
     """See `LakeIndex.check`."""
     report = CheckReport()
@@ -50,7 +50,9 @@ def check(
     return report
 
 
-def _check_file(state: State, segment: Segment, number: int, filesystem: object | None, report: CheckReport) -> None:
+def _check_file(
+    state: IndexSnapshotReader, segment: Segment, number: int, filesystem: object | None, report: CheckReport
+) -> None:
     """Read a file again, and look up all that it holds."""
     path = segment.files.path(number)
     foreign = state.live.foreign[state.segments.index(segment)]

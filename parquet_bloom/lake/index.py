@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..redaction import redacted
-from ..storage import Folder, file_system, is_local, is_url
+from ..storage import Folder, is_local, is_url, resolve_filesystem
 from ..tables.files import TableFiles
 from ..util.threads import in_order, processors
 from . import manifest as manifests
 from .files import listing as sources
-from .files.liveness import Judge, unjudged
+from .files.liveness import LivenessCheck, unjudged
 from .files.table import FileTable
 from .lookup import literals_of
 from .manifest import Manifest
 from .parts import layouts
 from .reports import Answers, AppendReport, CheckReport, CompactReport, IndexSnapshot, IndexStats
 from .segment import Segment
-from .snapshot import State, opened
+from .snapshot import IndexSnapshotReader, opened
 
 DEFAULT_MEMORY = 512 * 1024 * 1024
 
@@ -69,8 +69,8 @@ class LakeIndex:
         self._changing = threading.Lock()
         self._remote = not is_local(folder.filesystem, [folder.path])
         manifest, segments, listing = self._opened(ahead=ahead)
-        self._judge = Judge(manifest.columns, lake_filesystem)
-        self._state = State(manifest, segments, unjudged(segments))
+        self._judge = LivenessCheck(manifest.columns, lake_filesystem)
+        self._state = IndexSnapshotReader(manifest, segments, unjudged(segments))
         if live:
             self._take(manifest, segments, listing, progress)
 
@@ -123,7 +123,7 @@ class LakeIndex:
         names = layouts.columns_of(columns)
         layouts.require_granularity(granularity)
         settings = layouts.settings_of(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
-        folder = Folder(path, file_system(filesystem, storage_options))
+        folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
         roots = sources.roots_of(lake, lake_files, lake_options)
         sources.require_outside(folder.path, roots)
@@ -170,7 +170,7 @@ class LakeIndex:
         BrokenIndexError
             The index is not as it was written.
         """
-        folder = Folder(path, file_system(filesystem, storage_options))
+        folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
         return cls(folder, lake_files, lake_options, lake, live, progress, ahead=None)
 
@@ -219,7 +219,7 @@ class LakeIndex:
             if self._judges:
                 self._take(manifest, segments, listing, progress)
             else:
-                self._replace(State(manifest, segments, unjudged(segments)))
+                self._replace(IndexSnapshotReader(manifest, segments, unjudged(segments)))
 
     def close(self) -> None:
         """Let go of its files."""
@@ -270,7 +270,7 @@ class LakeIndex:
         progress: Progress | None,
     ) -> None:
         live = self._judge.judge(segments, listing, progress=progress)
-        self._replace(State(manifest, segments, live))
+        self._replace(IndexSnapshotReader(manifest, segments, live))
 
     def _with(self, roots: Mapping[str, Any]) -> Any:
         """The lake that the caller has given instead of the index's own, and what was appended."""
@@ -287,7 +287,7 @@ class LakeIndex:
         self._given = [*listing.named, *listing.roots.get("paths", ())]
         return listing
 
-    def _replace(self, state: State) -> None:
+    def _replace(self, state: IndexSnapshotReader) -> None:
         """Lookups that are under way go on with the old segments, which close when nobody holds them any more."""
         self._state = state
 
@@ -320,7 +320,7 @@ class LakeIndex:
         return self._state.lookup(column, literals_of(values, column), timezone, self._remote)
 
     @property
-    def state(self) -> State:
+    def state(self) -> IndexSnapshotReader:
         """What lookups are answered from now; it stays as it is when the index goes on."""
         return self._state
 
@@ -523,7 +523,7 @@ class LakeIndex:
 def _lake_files(folder: Folder, filesystem: Any, options: Mapping[str, Any] | None) -> object | None:
     """The lake's file system: its own if one is given; URLs and local paths say for themselves where they are."""
     if filesystem is not None or options:
-        return file_system(filesystem, options)
+        return resolve_filesystem(filesystem, options)
     return None if is_local(folder.filesystem) and not is_url(folder.path) else folder.filesystem
 
 

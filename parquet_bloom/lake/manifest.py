@@ -24,7 +24,7 @@ from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from ..hashing.column_type import ColumnType
 from ..hashing.column_type_json import type_read, type_told
-from ..predicate.statistics import Holds
+from ..predicate.statistics import ColumnShape
 from ..storage import Folder
 from .files.listing import OUTSIDE
 from .parts import json_checks as strict
@@ -40,7 +40,7 @@ _MOMENT = 0.005  # seconds
 _CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
 
 
-Key = tuple[str, ColumnType, Holds, str]
+Key = tuple[str, ColumnType, ColumnShape, str]
 """A column, how its values are stored, what they are of what its name means, and what it is in a table's files."""
 
 
@@ -59,7 +59,7 @@ class ColumnPart:
 
     column: str
     column_type: ColumnType
-    holds: Holds
+    holds: ColumnShape
     meaning: str
     slices: tuple[PartInfo, ...]
 
@@ -332,7 +332,7 @@ def _segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
         ColumnPart(
             strict.one_of(part["column"], columns),
             type_read(strict.fields(part["type"])),
-            Holds(part["holds"]),
+            ColumnShape(part["holds"]),
             strict.text(part["meaning"]),
             _all_hashes(tuple(map(_slice, strict.items(part["slices"])))),
         )

@@ -19,7 +19,7 @@ from .files.table import NOT_COVERED, FileTable
 from .lookup import quick_hash
 from .manifest import ColumnPart, Manifest, SegmentInfo
 from .parts import layouts
-from .parts.part import Found, PartReader
+from .parts.part import PartMatches, PartReader
 
 _PARTS_AT_A_TIME = 4
 
@@ -74,27 +74,27 @@ class OpenPart:
             raise
         return found
 
-    def find(self, hashes: NDArray[np.uint64]) -> Found:
+    def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
         """The units that may hold each hash. What cannot be read is unknown, and never an error."""
         try:
             readers, (requests, bytes_read) = self.readers, self._opening_cost()
         except ParquetBloomError as error:
             none = np.empty(0, np.uint32)
-            return Found(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
+            return PartMatches(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
         if len(readers) == 1:
             found = readers[0].find(hashes)
             return replace(found, requests=requests + found.requests, bytes_read=bytes_read + found.bytes_read)
         slices = np.searchsorted(self._last, hashes, "left")
-        several: list[tuple[NDArray[np.intp], Found]] = []
+        several: list[tuple[NDArray[np.intp], PartMatches]] = []
         for number in np.unique(slices).tolist():
             asked = np.flatnonzero(slices == number)
             several.append((asked, readers[number].find(hashes[asked])))
         if not several:
-            return Found(np.empty(0, np.intp), np.empty(0, np.uint32), {}, requests, bytes_read)
+            return PartMatches(np.empty(0, np.intp), np.empty(0, np.uint32), {}, requests, bytes_read)
         queries = np.concatenate([asked[found.queries] for asked, found in several])
         units = np.concatenate([found.units for _, found in several])
         order = np.argsort(queries, kind="stable")
-        return Found(
+        return PartMatches(
             queries[order],
             units[order],
             {int(asked[at]): why for asked, found in several for at, why in found.unknown.items()},
@@ -108,7 +108,7 @@ class OpenPart:
             cost, self._cost = self._cost, (0, 0)
         return cost
 
-    def find_one(self, h: int) -> Found:
+    def find_one(self, h: int) -> PartMatches:
         """The same of a single hash."""
         readers = self._readers
         if readers is not None and len(readers) == 1 and self._cost == (0, 0):

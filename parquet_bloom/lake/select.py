@@ -9,25 +9,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..file.identity import NONE, stamps_of
+from ..file.identity import NO_TOKEN, stamps_of
 from ..hashing.column_type import ColumnType
-from ..predicate.pruning import Answer, Decider, Question
-from ..predicate.statistics import UNKNOWN, ColumnEvidence, domain_array
+from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
+from ..predicate.statistics import UNKNOWN, PruningStatisticsArray, domain_array
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..util.threads import in_order
 from .files import listing as sources
-from .files.liveness import PathTable, Place, same_as
+from .files.liveness import FileRef, PathTable, same_as
 from .files.table import NOT_COVERED
 from .segment import OpenPart, Segment
-from .snapshot import State
+from .snapshot import IndexSnapshotReader
 
 _SEGMENTS_AT_A_TIME = 16
 
 Trusted = Callable[[str, ColumnType], bool]
 
 
-class Choice(NamedTuple):
+class FileSelection(NamedTuple):
     """What an index says of a file.
 
     Attributes
@@ -43,15 +43,15 @@ class Choice(NamedTuple):
     read: bool = True
     row_groups: frozenset[int] | None = None
     reason: str = ""
-    stamp: bytes = NONE
+    stamp: bytes = NO_TOKEN
 
 
-_NOT_THERE = (-2, NONE)
-_UNKNOWN = Choice(False)
-_WHOLE = Choice(True)
+_NOT_THERE = (-2, NO_TOKEN)
+_UNKNOWN = FileSelection(False)
+_WHOLE = FileSelection(True)
 
 
-class Chooser:
+class IndexPruner:
     """Puts one predicate to an index.
 
     Parameters
@@ -69,7 +69,7 @@ class Chooser:
 
     def __init__(
         self,
-        state: State,
+        state: IndexSnapshotReader,
         node: Node,
         timezone: str = "UTC",
         ignore_case: bool = False,
@@ -82,7 +82,7 @@ class Chooser:
         self._state = state
         self._filesystem = filesystem
         self._trusted = trusted
-        self._decider = Decider(node, timezone)
+        self._decider = PruningPredicate(node, timezone)
         self._indexed = _matching(self._decider.columns, state.manifest.columns, ignore_case)
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         self._paths: PathTable | None = None
@@ -92,7 +92,7 @@ class Chooser:
         """Whether the predicate is about an indexed column at all."""
         return bool(self._indexed)
 
-    def choose(self, entries: Sequence[Entry]) -> list[Choice]:
+    def choose(self, entries: Sequence[Entry]) -> list[FileSelection]:
         """What the index says of files, in their order.
 
         Each that it rules out is looked at whether it still is the one that was indexed; of object stores' files
@@ -119,7 +119,7 @@ class Chooser:
                 found[at] = choice
         return found
 
-    def live(self) -> Iterator[tuple[str, Choice]]:
+    def live(self) -> Iterator[tuple[str, FileSelection]]:
         """Every live file, as was judged when the index was opened, and what the index says of it."""
         self._ask_ahead(range(len(self._state.segments)))
         for place, (segment, alive) in enumerate(zip(self._state.segments, self._state.live.alive, strict=True)):
@@ -141,10 +141,10 @@ class Chooser:
         same = same_as(segment, numbers, now)
         if self._state.live.restamped:
             for at in np.flatnonzero(~same).tolist():
-                same[at] = self._state.live.restamped.get(Place(place, int(numbers[at]))) == now[at]
+                same[at] = self._state.live.restamped.get(FileRef(place, int(numbers[at]))) == now[at]
         return same
 
-    def _choices(self, place: int, segment: Segment, numbers: NDArray[np.int64]) -> Iterator[Choice]:
+    def _choices(self, place: int, segment: Segment, numbers: NDArray[np.int64]) -> Iterator[FileSelection]:
         verdicts = self._verdicts_of(place, segment)
         possible = self._decider.possible(verdicts)
         first = segment.files.first_units
@@ -160,9 +160,9 @@ class Chooser:
                 if some.all():
                     yield _WHOLE
                     continue
-                known = self._state.live.restamped.get(Place(place, number))
+                known = self._state.live.restamped.get(FileRef(place, number))
                 stamp = segment.files.stamps[number].as_py() if known is None else known[1]
-                yield Choice(True, True, frozenset(np.flatnonzero(some).tolist()), stamp=stamp)
+                yield FileSelection(True, True, frozenset(np.flatnonzero(some).tolist()), stamp=stamp)
             else:
                 yield self._none(int(verdicts[first[number]]))
 
@@ -179,10 +179,10 @@ class Chooser:
                 for _ in verdicts:
                     pass
 
-    def _none(self, verdict: int) -> Choice:
+    def _none(self, verdict: int) -> FileSelection:
         """That no row matches, by the number of the verdict that says so."""
         reason = self._decider.verdict(verdict).reason.replace(" by its filter", "")
-        return Choice(True, False, None, f"the index says: {reason}")
+        return FileSelection(True, False, None, f"the index says: {reason}")
 
     def _verdicts_of(self, place: int, segment: Segment) -> NDArray[np.int32]:
         """The number of each unit's verdict."""
@@ -204,7 +204,7 @@ class Chooser:
 
     def _decided(self, segment: Segment, units: NDArray[np.intp], numbers: Sequence[int]) -> NDArray[np.int32]:
         """The verdicts on units whose values stand in the same parts."""
-        columns: dict[str, ColumnEvidence | None] = dict.fromkeys(self._decider.columns)
+        columns: dict[str, PruningStatisticsArray | None] = dict.fromkeys(self._decider.columns)
         parts: dict[str, OpenPart] = {}
         for (name, own), number in zip(self._indexed.items(), numbers, strict=True):
             if number == NOT_COVERED:
@@ -216,22 +216,22 @@ class Chooser:
                 parts[name] = part
                 columns[name] = _evidence(part, len(units))
 
-        def ask(questions: list[Question]) -> list[Answer]:
+        def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
             return [self._answer(parts[question.column], question, segment, units) for question in questions]
 
         return self._decider.decide_all(columns, len(units), ask)
 
-    def _answer(self, part: OpenPart, question: Question, segment: Segment, units: NDArray[np.intp]) -> Answer:
+    def _answer(self, part: OpenPart, question: FilterProbe, segment: Segment, units: NDArray[np.intp]) -> ProbeResult:
         found = part.find(question.hashes)
         with self._counting:
             self.requests += found.requests
             self.bytes_read += found.bytes_read
         if found.unknown:
             self.doubts.update(dict.fromkeys(found.unknown.values()))
-            return Answer(np.ones(len(question.places), np.bool_))
+            return ProbeResult(np.ones(len(question.places), np.bool_))
         maybe = np.zeros(segment.info.num_units, np.bool_)
         maybe[found.units] = True
-        return Answer(maybe[units[question.places]])
+        return ProbeResult(maybe[units[question.places]])
 
 
 def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
@@ -244,11 +244,11 @@ def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -
     return found
 
 
-def _evidence(part: OpenPart, count: int) -> ColumnEvidence:
+def _evidence(part: OpenPart, count: int) -> PruningStatisticsArray:
     """What is known of a column in so many units: that there is something to ask, and nothing else."""
     unknown, never = np.full(count, UNKNOWN, np.int8), np.zeros(count, np.bool_)
     values = np.zeros(count, domain_array([None], part.info.column_type).dtype)
-    return ColumnEvidence(
+    return PruningStatisticsArray(
         part.info.column_type,
         unknown,
         unknown,

@@ -14,11 +14,11 @@ from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, Unk
 from ..storage import Folder, is_local
 from ..util.threads import in_order
 from . import manifest as manifests
-from .files.liveness import Live
+from .files.liveness import LakeState
 from .files.table import FileTable
 from .lookup import Probes, probes
 from .manifest import Manifest
-from .parts.part import Found
+from .parts.part import PartMatches
 from .reports import Answers, Candidate
 from .segment import OpenPart, Segment
 
@@ -30,7 +30,7 @@ _Asked = tuple[int, Segment, int, OpenPart, Probes]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class IndexSnapshotReader:
     """What lookups are answered from; replaced as a whole, never changed.
 
     Attributes
@@ -42,7 +42,7 @@ class State:
 
     manifest: Manifest
     segments: Sequence[Segment]
-    live: Live
+    live: LakeState
     _always: dict[str, list[Candidate]] = field(default_factory=dict)
     _parts: dict[str, list[tuple[int, Segment, int, OpenPart]]] = field(default_factory=dict)
 
@@ -165,7 +165,7 @@ class State:
             segment.close()
 
 
-def _found(asked: _Asked) -> Found:
+def _found(asked: _Asked) -> PartMatches:
     """The answer of a part."""
     _, _, _, part, probe = asked
     return part.find(probe.hashes)

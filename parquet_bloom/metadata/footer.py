@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import EncryptedFileError, MalformedFooterError, NotParquetError, Place, TruncatedFileError
+from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, NotParquetError, TruncatedFileError
 from .thrift_compact import (
     BINARY,
     I32,
@@ -307,7 +307,7 @@ class Footer:
         EncryptedFileError
             Its metadata cannot be seen.
         """
-        place: Place = {"row_group": row_group, "column": leaf.name}
+        place: ErrorContext = {"row_group": row_group, "column": leaf.name}
         group = self.row_groups[row_group]
         if group["num_columns"] != len(self.leaves):
             raise MalformedFooterError(

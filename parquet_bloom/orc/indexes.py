@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..errors import EncryptedFileError, MalformedOrcError
 from ..metadata.protobuf import read_spans
-from ..predicate.statistics import Evidence
+from ..predicate.statistics import PruningStatistics
 from ..storage import Source
 from .filters.filter import OrcFilter, parse_filter
 from .filters.writer_bugs import fault_of, old_clock
@@ -51,7 +51,7 @@ class Indexes:
         self._stripes = stripes
         self._stride = stride
         self._footers: dict[int, StripeFooter | str] = {}
-        self._known: dict[tuple[int, int], list[Evidence]] = {}
+        self._known: dict[tuple[int, int], list[PruningStatistics]] = {}
         self._sound: set[tuple[int, int]] = set()  # stripes and columns whose lengths can be
 
     def row_groups_in(self, stripe: int) -> int:
@@ -141,7 +141,7 @@ class Indexes:
                 found[key] = error
         return found
 
-    def evidence(self, places: Sequence[Place]) -> list[list[Evidence]]:
+    def evidence(self, places: Sequence[Place]) -> list[list[PruningStatistics]]:
         """What is known of columns in each row group of stripes, a list for each place."""
         self._read_footers(stripe for _, stripe in places)
         missing = [(leaf, stripe) for leaf, stripe in places if (stripe, leaf.column_id) not in self._known]
@@ -153,9 +153,11 @@ class Indexes:
             known = self._statistics(leaf, self._stripes[stripe], streams.get((stripe, ROW_INDEX, leaf.column_id)))
             self._known[stripe, leaf.column_id] = self._with_filters(leaf, stripe, known)
 
-    def _statistics(self, leaf: OrcLeaf, stripe: Stripe, stream: bytes | MalformedOrcError | None) -> list[Evidence]:
+    def _statistics(
+        self, leaf: OrcLeaf, stripe: Stripe, stream: bytes | MalformedOrcError | None
+    ) -> list[PruningStatistics]:
         count, footer = self.row_groups_in(stripe.number), self._footers[stripe.number]
-        unknown = Evidence(leaf.column_type, doubt=footer if isinstance(footer, str) else None)
+        unknown = PruningStatistics(leaf.column_type, doubt=footer if isinstance(footer, str) else None)
         if stream is None:
             return [unknown] * count
         try:
@@ -179,7 +181,7 @@ class Indexes:
         except MalformedOrcError as error:
             return [replace(unknown, doubt=f"the row index cannot be read: {error.problem}")] * count
 
-    def _with_filters(self, leaf: OrcLeaf, stripe: int, known: list[Evidence]) -> list[Evidence]:
+    def _with_filters(self, leaf: OrcLeaf, stripe: int, known: list[PruningStatistics]) -> list[PruningStatistics]:
         """Evidence, and whether there are filters to ask."""
         kind = self._filters_there(leaf, stripe)
         if kind is None:
@@ -200,7 +202,7 @@ class Indexes:
         streams = footer.streams if isinstance(footer, StripeFooter) else {}
         return next((kind for kind in FILTER_STREAMS if (kind, leaf.column_id) in streams), None)
 
-    def _fault(self, leaf: OrcLeaf, stripe: int, kind: int, known: list[Evidence]) -> str | None:
+    def _fault(self, leaf: OrcLeaf, stripe: int, kind: int, known: list[PruningStatistics]) -> str | None:
         """What is wrong with all filters of a kind that a column has in a stripe, of whose statistics this is known."""
         footer = self._footers[stripe]
         assert isinstance(footer, StripeFooter)

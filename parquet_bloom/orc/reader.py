@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MalformedOrcError, ParquetBloomError
 from ..file.columns import find_leaf
 from ..metadata.protobuf import read_spans
-from ..predicate.statistics import Evidence
+from ..predicate.statistics import PruningStatistics
 from ..redaction import redacted
-from ..storage import Source, file_system, open_source
+from ..storage import Source, open_source, resolve_filesystem
 from .filters.filter import OrcFilter
 from .filters.writer_bugs import UTC_ZONES
 from .indexes import FILTER_STREAMS, Indexes
@@ -99,9 +99,9 @@ class OrcFile:
         wanted = {self.leaf(name).index for name in columns}
         return [leaf for leaf in self.leaves if leaf.index in wanted]
 
-    def stripe_statistics(self, leaf: OrcLeaf) -> list[Evidence]:
+    def stripe_statistics(self, leaf: OrcLeaf) -> list[PruningStatistics]:
         """What the file's metadata tells of a column, one a stripe."""
-        unknown = Evidence(leaf.column_type)
+        unknown = PruningStatistics(leaf.column_type)
         if isinstance(self._metadata, str):
             doubt = f"the statistics of stripes cannot be read: {self._metadata}"
             return [replace(unknown, doubt=doubt)] * len(self.stripes)
@@ -133,7 +133,7 @@ class OrcFile:
 
     def row_group_evidence(
         self, leaves: Sequence[OrcLeaf], stripes: Sequence[int]
-    ) -> dict[tuple[int, int], list[Evidence]]:
+    ) -> dict[tuple[int, int], list[PruningStatistics]]:
         """What is known of columns in each row group of some stripes: (stripe, column id) -> one a row group.
 
         `filtered` says where there is a filter to ask, `doubt` why one that is there cannot be asked. Only whether the
@@ -220,7 +220,7 @@ def open(path: Any, filesystem: Any = None, *, storage_options: Mapping[str, Any
     ...     [filter.check([42]).tolist() for filter in file.filters(["user.id"])]
     [[False], [True]]
     """
-    source = open_source(path, file_system(filesystem, storage_options))
+    source = open_source(path, resolve_filesystem(filesystem, storage_options))
     try:
         return OrcFile(source)
     except BaseException:

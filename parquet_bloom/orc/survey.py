@@ -21,7 +21,7 @@ from ..file.advise.survey import (
 )
 from ..hashing.arrow import hash_values
 from ..hashing.column_type import Domain, Kind
-from ..predicate.statistics import Evidence
+from ..predicate.statistics import PruningStatistics
 from .filters.writer_bugs import fault_of
 from .metadata.schema import OrcLeaf
 from .metadata.stripes import BLOOM_FILTER_UTF8, OrcRowGroup
@@ -83,13 +83,13 @@ def _asked(leaf: OrcLeaf, columns: Collection[str]) -> bool:
     return any(leaf.name == name or leaf.name.startswith(f"{name}.") for name in columns)
 
 
-def _evidence(file: OrcFile, leaves: Sequence[OrcLeaf]) -> tuple[dict[int, list[Evidence]], str | None]:
+def _evidence(file: OrcFile, leaves: Sequence[OrcLeaf]) -> tuple[dict[int, list[PruningStatistics]], str | None]:
     """What row indexes say of each column, one a row group through the file; and why nothing, if they do not."""
     try:
         found = file.row_group_evidence(leaves, [stripe.number for stripe in file.stripes])
     except ParquetBloomError as error:
         return {}, str(error)
-    joined: dict[int, list[Evidence]] = defaultdict(list)
+    joined: dict[int, list[PruningStatistics]] = defaultdict(list)
     for stripe in file.stripes:
         for leaf in leaves:
             joined[leaf.column_id] += found[stripe.number, leaf.column_id]
@@ -99,7 +99,7 @@ def _evidence(file: OrcFile, leaves: Sequence[OrcLeaf]) -> tuple[dict[int, list[
 def _column(
     file: OrcFile,
     leaf: OrcLeaf,
-    evidence: Sequence[Evidence],
+    evidence: Sequence[PruningStatistics],
     read: Sequence[OrcRowGroup],
     sample: int | None,
     sizing: Sizing,
@@ -131,7 +131,7 @@ def _column(
     )
 
 
-def _chunk(known: Evidence, group: OrcRowGroup) -> Chunk:
+def _chunk(known: PruningStatistics, group: OrcRowGroup) -> Chunk:
     return Chunk(
         num_values=0 if known.has_values is False else group.num_rows,
         num_bytes=0,
@@ -167,7 +167,7 @@ def _engines(leaf: OrcLeaf) -> tuple[str, ...]:
     return tuple(engine for engine in found if engine == SPARK or len(leaf.path) == 1)
 
 
-def _filter_fpp(file: OrcFile, leaf: OrcLeaf, evidence: Sequence[Evidence]) -> float | None:
+def _filter_fpp(file: OrcFile, leaf: OrcLeaf, evidence: Sequence[PruningStatistics]) -> float | None:
     """How often filters that are there say "maybe", by their bits: those of the first stripe that has some."""
     for group, known in zip(file.row_groups, evidence, strict=False):
         if known.filtered:

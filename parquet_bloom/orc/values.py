@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnreadableColumnError
-from ..predicate.statistics import Evidence
+from ..predicate.statistics import PruningStatistics
 from .metadata.schema import OrcLeaf
 from .reader import OrcFile
 
@@ -84,7 +84,7 @@ def _below(array: pa.Array, path: Sequence[str]) -> pa.Array:
     return array
 
 
-def in_nanoseconds(known: Evidence) -> bool:
+def in_nanoseconds(known: PruningStatistics) -> bool:
     """Whether timestamps of which something is known are sure to be such as pyarrow reads: nanoseconds of 64 bits."""
     if known.has_values is False:
         return True

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hashing.bounds import Place, place
+from ..hashing.bounds import LiteralBounds, place
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from . import tree
 from .comparison import boundary, holds_for_all
-from .statistics import NO, ColumnEvidence, Evidence, Holds, Keying, domain_array
+from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, domain_array
 from .tree import (
     Compare,
     Connective,
@@ -57,7 +57,7 @@ POSSIBLE = Verdict(True)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Question:
+class FilterProbe:
     """What filters are asked: whether any of some keys may be there.
 
     Attributes
@@ -73,7 +73,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Answer:
+class ProbeResult:
     """What filters say to a question.
 
     Attributes
@@ -101,14 +101,14 @@ class _Values:
 class _Places:
     """The places that are being judged, and what has been found of them."""
 
-    columns: Mapping[str, ColumnEvidence | None]
+    columns: Mapping[str, PruningStatisticsArray | None]
     count: int
     spans: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = field(default_factory=dict)  # by the leaf's id
     denied: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
-class Decider:
+class PruningPredicate:
     """A predicate, ready to be asked about many row groups of many files.
 
     Parameters
@@ -122,13 +122,13 @@ class Decider:
         self.columns = sorted(tree.columns(node))
         self._leaves = list(tree.leaves(node))
         self._timezone = timezone
-        self._values: dict[tuple[int, ColumnType, Keying], _Values] = {}
-        self._limits: dict[tuple[int, ColumnType], Place] = {}
+        self._values: dict[tuple[int, ColumnType, KeyHasher], _Values] = {}
+        self._limits: dict[tuple[int, ColumnType], LiteralBounds] = {}
         self._numbers = {POSSIBLE: 0}
         self._verdicts = [POSSIBLE]
         self._naming = threading.Lock()
 
-    def decide(self, evidence: Mapping[str, Evidence | None]) -> Verdict:
+    def decide(self, evidence: Mapping[str, PruningStatistics | None]) -> Verdict:
         """Judge one place, as if there were no filters.
 
         Parameters
@@ -136,16 +136,16 @@ class Decider:
         evidence : one entry a column of the predicate; None for a column that the file does not have.
         """
         columns = {
-            name: None if found is None else ColumnEvidence.of(found.column_type, [found])
+            name: None if found is None else PruningStatisticsArray.of(found.column_type, [found])
             for name, found in evidence.items()
         }
         return self.verdict(int(self.decide_all(columns, 1)[0]))
 
     def decide_all(
         self,
-        columns: Mapping[str, ColumnEvidence | None],
+        columns: Mapping[str, PruningStatisticsArray | None],
         count: int,
-        ask: Callable[[list[Question]], Sequence[Answer]] | None = None,
+        ask: Callable[[list[FilterProbe]], Sequence[ProbeResult]] | None = None,
     ) -> NDArray[np.int32]:
         """Judge many places at once: row groups of files in which each column is of one type, or pages.
 
@@ -228,9 +228,9 @@ class Decider:
             return found
         if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn) and not leaf.values):
             return found
-        if isinstance(leaf, IsNotNull) and column.holds is not Holds.VALUES:
+        if isinstance(leaf, IsNotNull) and column.holds is not ColumnShape.VALUES:
             return found  # an empty list is not null, nor is a struct of nothing but nulls
-        if isinstance(leaf, Contains) and column.holds is not Holds.ELEMENTS:
+        if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
             found[:] = self._number(Verdict(True, doubts=(f"{name}: the file has no list of single values there",)))
             return found
         if isinstance(leaf, IsNotNull):
@@ -249,7 +249,7 @@ class Decider:
         if isinstance(where, slice) or where.any():
             found[where] = self._number(Verdict(False, frozenset(by.split("+")), reason))
 
-    def _equal(self, leaf: Leaf, column: ColumnEvidence, found: NDArray[np.int32], places: _Places) -> None:
+    def _equal(self, leaf: Leaf, column: PruningStatisticsArray, found: NDArray[np.int32], places: _Places) -> None:
         name = f"'{leaf.column}'"
         wanted = self._coerced(leaf, column)
         if wanted.unknown is not None:
@@ -274,7 +274,7 @@ class Decider:
         self._rule_out(found, first >= last, "range", f"{name} lies outside of its range")
 
     def _span(
-        self, leaf: Leaf, column: ColumnEvidence, wanted: _Values, places: _Places
+        self, leaf: Leaf, column: PruningStatisticsArray, wanted: _Values, places: _Places
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Of each place the values within its range, which are wanted.values[first:last]."""
         if id(leaf) not in places.spans:
@@ -284,9 +284,9 @@ class Decider:
             places.spans[id(leaf)] = first, last
         return places.spans[id(leaf)]
 
-    def _questions(self, places: _Places, found: NDArray[np.int32]) -> list[tuple[Leaf, Question]]:
+    def _questions(self, places: _Places, found: NDArray[np.int32]) -> list[tuple[Leaf, FilterProbe]]:
         """What the filters are to be asked, where the predicate may hold as far as is known without them."""
-        questions: list[tuple[Leaf, Question]] = []
+        questions: list[tuple[Leaf, FilterProbe]] = []
         open_places = self.possible(found)
         for leaf in self._leaves:
             span, column = places.spans.get(id(leaf)), places.columns[leaf.column]
@@ -302,10 +302,10 @@ class Decider:
             for code in np.unique(spans).tolist() if (spans != spans[0]).any() else [int(spans[0])]:
                 begin, end = wanted.first_hash[code // base], wanted.first_hash[code % base]
                 of_span = asked[spans == code]
-                questions.append((leaf, Question(leaf.column, of_span, wanted.hashes[begin:end])))
+                questions.append((leaf, FilterProbe(leaf.column, of_span, wanted.hashes[begin:end])))
         return questions
 
-    def _compare(self, leaf: Compare, column: ColumnEvidence, found: NDArray[np.int32]) -> None:
+    def _compare(self, leaf: Compare, column: PruningStatisticsArray, found: NDArray[np.int32]) -> None:
         name, column_type = f"'{leaf.column}'", column.column_type
         if leaf.value is None:
             self._rule_out(found, slice(None), "type", f"nothing compares with NULL, {name} neither")
@@ -334,7 +334,7 @@ class Decider:
             operator = "<="
         self._rule_out(found, _beyond(column, operator, limit), "range", f"{name} lies outside of its range")
 
-    def _differ(self, leaf: NotEqual | NotIn, column: ColumnEvidence, found: NDArray[np.int32]) -> None:
+    def _differ(self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, found: NDArray[np.int32]) -> None:
         name = f"'{leaf.column}'"
         if None in leaf.literals:
             self._rule_out(found, slice(None), "type", f"nothing differs from NULL for sure, {name} neither")
@@ -355,13 +355,13 @@ class Decider:
             other[one] = same
             self._rule_out(found, other, "range", f"{name} has no other value")
 
-    def _coerced(self, leaf: Leaf, column: ColumnEvidence) -> _Values:
+    def _coerced(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
         key = (id(leaf), column.column_type, column.keying)
         if key not in self._values:  # of threads that come here together, all go on with the same values
             self._values.setdefault(key, self._coerce(leaf, column.column_type, column.keying))
         return self._values[key]
 
-    def _coerce(self, leaf: Leaf, column_type: ColumnType, keying: Keying) -> _Values:
+    def _coerce(self, leaf: Leaf, column_type: ColumnType, keying: KeyHasher) -> _Values:
         values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
         in_order = domain_array(values, column_type)
         if unknown is not None or not column_type.hashable:
@@ -369,7 +369,7 @@ class Decider:
         return _Values(values, *keying(values, column_type), None, in_order)
 
 
-def _beyond(column: ColumnEvidence, operator: str, limit: Domain) -> NDArray[np.bool_]:
+def _beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:
     """Where no value from `low` to `high` can stand in the relation to `limit`."""
     known = column.low_known if operator in ("<", "<=") else column.high_known
     bound = (column.low if operator in ("<", "<=") else column.high)[known]

@@ -57,10 +57,10 @@ class StoredColumn(NamedTuple):
 
 
 Probes = dict[tuple[int, pa.DataType], tuple[pa.Array, bool]]
-"""Literals of leaves, given by their id, as values of a type; see `mask`."""
+"""Literals of leaves, given by their id, as values of a type; see `row_mask`."""
 
 
-def mask(
+def row_mask(
     table: pa.Table,
     node: Node,
     *,

@@ -15,11 +15,11 @@ from ..hashing.column_type import ColumnType, Domain, Kind
 
 NO, YES, UNKNOWN = 0, 1, -1
 
-Keying = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], NDArray[np.intp]]]
+KeyHasher = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], NDArray[np.intp]]]
 """How filters take values as keys: the hashes of all forms of some values, as `literal_lists.hash_all` gives them."""
 
 
-class Holds(Enum):
+class ColumnShape(Enum):
     """What a column's values are of what its name means."""
 
     VALUES = "values"  # one a row
@@ -28,7 +28,7 @@ class Holds(Enum):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PruningStatistics:
     """What is known of one column in one row group.
 
     Attributes
@@ -51,7 +51,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ColumnEvidence:
+class PruningStatisticsArray:
     """The same of one column in many places, of one type in all of them; each array has an entry a place.
 
     Attributes
@@ -74,14 +74,16 @@ class ColumnEvidence:
     high_known: NDArray[np.bool_]
     filtered: NDArray[np.bool_]
     doubts: tuple[str | None, ...] = ()
-    holds: Holds = Holds.VALUES
-    keying: Keying = hash_all
+    holds: ColumnShape = ColumnShape.VALUES
+    keying: KeyHasher = hash_all
 
     def __len__(self) -> int:
         return len(self.has_values)
 
     @classmethod
-    def of(cls, column_type: ColumnType, places: Sequence[Evidence], keying: Keying = hash_all) -> ColumnEvidence:
+    def of(
+        cls, column_type: ColumnType, places: Sequence[PruningStatistics], keying: KeyHasher = hash_all
+    ) -> PruningStatisticsArray:
         """Of places that were looked at one by one."""
         low, high = [place.low for place in places], [place.high for place in places]
         doubts = tuple(place.doubt for place in places)
@@ -99,7 +101,7 @@ class ColumnEvidence:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[ColumnEvidence]) -> ColumnEvidence:
+    def joined(cls, parts: Sequence[PruningStatisticsArray]) -> PruningStatisticsArray:
         """Of the places of all parts, one behind the other; the parts are of one type, their filters of one kind."""
         if len(parts) == 1:
             return parts[0]
@@ -120,10 +122,10 @@ class ColumnEvidence:
             keying=parts[0].keying,
         )
 
-    def at(self, places: NDArray[np.intp]) -> ColumnEvidence:
+    def at(self, places: NDArray[np.intp]) -> PruningStatisticsArray:
         """Of some of the places, in any order, one as often as wanted."""
         doubts = tuple(self.doubts[place] for place in places.tolist()) if self.doubts else ()
-        return ColumnEvidence(
+        return PruningStatisticsArray(
             self.column_type,
             self.has_values[places],
             self.has_nulls[places],
@@ -137,7 +139,7 @@ class ColumnEvidence:
             self.keying,
         )
 
-    def holding(self, what: Holds) -> ColumnEvidence:
+    def holding(self, what: ColumnShape) -> PruningStatisticsArray:
         """The same, of a column whose values are something else of what its name means."""
         return self if self.holds is what else replace(self, holds=what)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 from ..file.advise import survey as parquet
-from ..file.advise.report import SAMPLE, AdviceReport, Question, ask, conclude
+from ..file.advise.report import SAMPLE, AdviceReport, SurveyTask, ask, conclude
 from ..file.advise.survey import FileSurvey
 from ..file.reader import BloomFile
-from ..storage import file_system, list_files, open_source
-from ..storage.listing import several_paths
+from ..storage import list_files, open_source, resolve_filesystem
+from ..storage.listing import as_path_list
 from ..util.threads import in_order, processors
-from .model.file_format import recognized
+from .model.file_format import open_any
 
 
 def survey(
@@ -25,8 +25,8 @@ def survey(
     storage_options: Mapping[str, Any] | None = None,
 ) -> FileSurvey:
     """Look at one file, of whichever format; see `file.survey.survey`."""
-    with open_source(path, file_system(filesystem, storage_options)) as source:
-        file = recognized(source, None)
+    with open_source(path, resolve_filesystem(filesystem, storage_options)) as source:
+        file = open_any(source, None)
         if isinstance(file, BloomFile):
             return parquet.survey_of(file, sample, columns)
         from ..orc.survey import survey as survey_orc
@@ -77,8 +77,8 @@ def advise(
     UnknownColumnError
         No file has one of the columns.
     """
-    several = several_paths(paths)
-    places = file_system(filesystem, storage_options)
+    several = as_path_list(paths)
+    places = resolve_filesystem(filesystem, storage_options)
     files = list_files(several, places)
     question, options = ask(files, columns, sample, fpp, filesystem=places, look=survey)
     found: list[tuple[str, FileSurvey | None, str | None]] = []
@@ -90,7 +90,7 @@ def advise(
     return conclude(several, question, options.fpp, found)
 
 
-def _one(question: Question, path: str) -> tuple[str, FileSurvey | None, str | None]:
+def _one(question: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:
     try:
         return path, question(path), None
     except ParquetBloomError as error:

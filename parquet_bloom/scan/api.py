@@ -10,13 +10,13 @@ import pyarrow as pa
 from ..errors import ParquetBloomError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..predicate import parse, tree
-from ..storage import Entry, RequestCount, entry_of, file_system, list_entries
-from .evaluate.lake_index import consulted
+from ..storage import Entry, RequestCount, entry_for_identity, list_entries, resolve_filesystem
+from .evaluate.lake_index import open_lake_index
 from .evaluate.planner import prune_entries
-from .evaluate.zones import zones_at_hand
+from .evaluate.zones import open_zone_indexes
 from .model.partitions import partitions_of
 from .read.reader import iter_selected, read_selected
-from .read.row_ranges import Ranges, ranges_of
+from .read.row_ranges import RowRangesByGroup, ranges_of
 from .report import PruneReport
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ def prune(
         A file is neither a Parquet nor an ORC file, or cannot be read.
     """
     node = parse(where, dialect=dialect)
-    filesystem = file_system(filesystem, storage_options)
+    filesystem = resolve_filesystem(filesystem, storage_options)
     options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
     options |= {"on_error": on_error, "threads": threads, "cache": cache}
     of_lake, columns = paths is None, tree.columns(node)
     listing = RequestCount()
     with (
-        consulted(index, filesystem, storage_options, of_lake=of_lake, columns=columns) as view,
-        zones_at_hand(zones, filesystem) as zone_view,
+        open_lake_index(index, filesystem, storage_options, of_lake=of_lake, columns=columns) as view,
+        open_zone_indexes(zones, filesystem) as zone_view,
     ):
         if of_lake and view is not None:
             filesystem, paths, entries = view.lake(filesystem)
@@ -122,7 +122,11 @@ def prune(
 
 
 def _listed(paths: Any, filesystem: Any, cache: MetadataCache | None, requests: RequestCount) -> list[Entry]:
-    known = cache is not None and isinstance(paths, str) and entry_of(paths, filesystem, cache.last_identity(paths))
+    known = (
+        cache is not None
+        and isinstance(paths, str)
+        and entry_for_identity(paths, filesystem, cache.last_identity(paths))
+    )
     # An object that was opened before is no folder, which is what listing would ask.
     return [Entry(paths)] if known else list_entries(paths, filesystem, requests=requests)
 
@@ -235,7 +239,7 @@ def row_ranges(
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
     zones: Zones | None = None,
-) -> dict[str, Ranges]:
+) -> dict[str, RowRangesByGroup]:
     """Find the rows that can match, without reading a value.
 
     Parameters

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ..errors import ParquetBloomError, printable
 from ..storage import create
 from ..util.wording import count_of, truncate_list
-from .model.decision import FileDecision, RowGroupDecision, ScanPlan
+from .model.decision import FilePlan, RowGroupPlan, ScanPlan
 from .model.wording import summarize
 
 
@@ -142,13 +142,13 @@ class PruneReport(ScanPlan):
         return snippet(self)
 
 
-def _told(file: FileDecision) -> str:
+def _told(file: FilePlan) -> str:
     if file.unopened:
         return f"not opened: {printable(file.unopened)}"
     return f"{count_of(len(file.selected), len(file.row_groups), 'row group')} read"
 
 
-def _runs(decisions: tuple[RowGroupDecision, ...]) -> Iterator[str]:
+def _runs(decisions: tuple[RowGroupPlan, ...]) -> Iterator[str]:
     """One line for each run of row groups of the same fate, and one for each of its doubts."""
     for (*fate, doubts), run in groupby(decisions, lambda d: (d.read, d.rows is None, d.by, d.reason, d.doubts)):
         read, whole, by, reason = fate

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from .errors import Refused, answer, problem, validation_problem
+from .errors import ApiError, answer, problem, validation_problem
 from .limits.request_body import read_body
 from .models import (
     AppendAnswer,
@@ -164,16 +164,16 @@ def _check_query(request: Request) -> None:
     try:
         unquote_to_bytes(query).decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused(400, "the query is not UTF-8") from None
+        raise ApiError(400, "the query is not UTF-8") from None
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
-        raise Refused(422, "the query has a parameter twice; several values take POST /lookup")
+        raise ApiError(422, "the query has a parameter twice; several values take POST /lookup")
 
 
 async def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = error.detail
-    if error.status_code == 404 and not isinstance(error, Refused):
+    if error.status_code == 404 and not isinstance(error, ApiError):
         text = f"there is nothing at {request.scope['path']}; /docs tells what there is"
     elif error.status_code == 405:
         path = request.scope["path"]

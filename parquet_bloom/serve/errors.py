@@ -25,7 +25,7 @@ _MOST_CHARACTERS = 500
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
-class Refused(HTTPException):
+class ApiError(HTTPException):
     """A request that is not answered.
 
     Parameters
@@ -74,17 +74,17 @@ def from_index(text: str, index: str) -> str:
     return "index" + text[len(folder) :] if folder and text.startswith((f"{folder}/", f"{folder}:")) else text
 
 
-def refused_lookup(error: ParquetBloomError, index: str) -> Refused:
+def refused_lookup(error: ParquetBloomError, index: str) -> ApiError:
     """What a lookup failed with, in the index of a path."""
     text = from_index(str(error), index)
     if isinstance(error, UnknownColumnError):
-        return Refused(404, text)
+        return ApiError(404, text)
     if isinstance(error, (StorageError, BrokenIndexError)):
-        return Refused(500, text)
-    return Refused(422, text)
+        return ApiError(500, text)
+    return ApiError(422, text)
 
 
-def refused_change(error: ParquetBloomError, index: str) -> Refused:
+def refused_change(error: ParquetBloomError, index: str) -> ApiError:
     """What a change failed with: by the client's files, by another writer, or by the index itself.
 
     Parameters
@@ -93,14 +93,14 @@ def refused_change(error: ParquetBloomError, index: str) -> Refused:
     """
     text = from_index(str(error), index)
     if isinstance(error, IndexInUseError):
-        return Refused(409, text, headers={"retry-after": "1"})
+        return ApiError(409, text, headers={"retry-after": "1"})
     index = redacted(index)  # as paths of errors are
     own = error.path is None or error.path == index or error.path.startswith(index.rstrip("/") + "/")
     if isinstance(error, BrokenIndexError) or (own and isinstance(error, StorageError)):
-        return Refused(500, text)
+        return ApiError(500, text)
     if isinstance(error, StorageError) and error.errno in _MISSING:
-        return Refused(404, text)
-    return Refused(422, text)
+        return ApiError(404, text)
+    return ApiError(422, text)
 
 
 def validation_problem(errors: Sequence[Any]) -> str:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
-from .errors import Refused, encoded, from_index, refused_change, refused_lookup
-from .limits.allowed_paths import Places, roots_of
+from .errors import ApiError, encoded, from_index, refused_change, refused_lookup
+from .limits.allowed_paths import AllowedPaths, roots_of
 from .limits.request_body import Budget, parsed
-from .limits.workers import Lane
+from .limits.workers import BoundedExecutor
 from .settings import Settings
 from .values import check_zone, literal_of_text, literals_of
 
@@ -45,9 +45,9 @@ class Service:
         self._problem: str | None = None
         self._stopping = threading.Event()
         waiting = settings.lookups_waiting
-        self._lookups = Lane("lookup", settings.lookup_threads, waiting, lambda: _busy("requests"))
-        self._bodies = Lane("body", 1, waiting, lambda: _busy("large requests"))
-        self._changes = Lane("change", 1, settings.changes_waiting, _changing)
+        self._lookups = BoundedExecutor("lookup", settings.lookup_threads, waiting, lambda: _busy("requests"))
+        self._bodies = BoundedExecutor("body", 1, waiting, lambda: _busy("large requests"))
+        self._changes = BoundedExecutor("change", 1, settings.changes_waiting, _changing)
 
     def stop(self) -> None:
         """Give up what is being changed, at the next file."""
@@ -142,10 +142,10 @@ class Service:
         def append() -> dict[str, Any]:
             lake = self.index.state.manifest.lake
             if files is None and not lake:
-                raise Refused(422, "files: the index knows of no lake of its own, so that files have to be named")
+                raise ApiError(422, "files: the index knows of no lake of its own, so that files have to be named")
             chosen = None
             if files is not None:
-                chosen = Places([*roots_of(lake), *self.settings.roots]).check(files, self._filesystem)
+                chosen = AllowedPaths([*roots_of(lake), *self.settings.roots]).check(files, self._filesystem)
             report = self.index.append(
                 chosen,
                 progress=self._progress(),
@@ -183,12 +183,12 @@ class Service:
         """Refresh every so often, for ever; what goes wrong is told by /health, and tried again."""
         while self.settings.refresh_seconds is not None:
             await asyncio.sleep(self.settings.refresh_seconds)
-            with suppress(Refused):
+            with suppress(ApiError):
                 await self.refresh()
 
     async def _change(self, function: Callable[[], R], changes: bool = True) -> R:
         if changes and self.settings.read_only:
-            raise Refused(403, "the service is read-only")
+            raise ApiError(403, "the service is read-only")
 
         def changed() -> R:
             if self._stopping.is_set():
@@ -221,21 +221,23 @@ def version() -> str:
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
-def _busy(what: str) -> Refused:
-    return Refused(429, f"too many {what} are waiting", headers={"retry-after": "1"})
+def _busy(what: str) -> ApiError:
+    return ApiError(429, f"too many {what} are waiting", headers={"retry-after": "1"})
 
 
-def _changing() -> Refused:
-    return Refused(409, "other changes of the index are being made", headers={"retry-after": "5"})
+def _changing() -> ApiError:
+    return ApiError(409, "other changes of the index are being made", headers={"retry-after": "5"})
 
 
-def _late(seconds: float) -> Refused:
-    return Refused(503, f"given up after {seconds:g} seconds", headers={"retry-after": "5"})
+def _late(seconds: float) -> ApiError:
+    return ApiError(503, f"given up after {seconds:g} seconds", headers={"retry-after": "5"})
 
 
-def _stopped() -> Refused:
-    return Refused(503, "the service is stopping; the index is what it was")
+def _stopped() -> ApiError:
+    return ApiError(503, "the service is stopping; the index is what it was")
 
 
-def _too_many(most: int) -> Refused:
-    return Refused(422, f"values: the answer would name files more than {most:,} times; ask for fewer values at a time")
+def _too_many(most: int) -> ApiError:
+    return ApiError(
+        422, f"values: the answer would name files more than {most:,} times; ask for fewer values at a time"
+    )

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ..hashing.coerce import coerce, parse_date, parse_time, parse_timestamp
 from ..hashing.column_type import Kind, from_arrow
-from .errors import Refused
+from .errors import ApiError
 
 MOST_DIGITS = 100
 
@@ -171,19 +171,19 @@ def literals_of(values: Sequence[Any]) -> list[Any]:
 
 def _literal(value: Any, where: str) -> Any:
     if value is None:
-        raise Refused(422, f"{where}: null is not indexed: no file is known to have one")
+        raise ApiError(422, f"{where}: null is not indexed: no file is known to have one")
     if not isinstance(value, dict) or set(value) != {"type", "value"}:
-        raise Refused(422, f'{where}: neither a number, a text or a boolean, nor {{"type": ..., "value": ...}}')
+        raise ApiError(422, f'{where}: neither a number, a text or a boolean, nor {{"type": ..., "value": ...}}')
     return _typed(value["type"], value["value"], where)
 
 
 def _typed(name: Any, value: Any, where: str) -> Any:
     if not isinstance(name, str) or name not in _TYPES:
-        raise Refused(422, f"{where}: the type is one of {', '.join(TYPES)}")
+        raise ApiError(422, f"{where}: the type is one of {', '.join(TYPES)}")
     try:
         return _TYPES[name](value)
     except ValueError as error:
-        raise Refused(422, f"{where}: of type {name}, but {error}") from None
+        raise ApiError(422, f"{where}: of type {name}, but {error}") from None
 
 
 def literal_of_text(text: str, name: str | None, kinds: Iterable[Kind]) -> Any:
@@ -204,7 +204,7 @@ def literal_of_text(text: str, name: str | None, kinds: Iterable[Kind]) -> Any:
         if names == {"int", "decimal"}:
             names = {"decimal"}
         if len(names) > 1:
-            raise Refused(
+            raise ApiError(
                 422, f"value: files have the column in different types: add &type= ({', '.join(sorted(names))})"
             )
         (name,) = names
@@ -220,4 +220,4 @@ def _is_zone(timezone: str) -> bool:
 def check_zone(timezone: str) -> None:
     """Refuse a mistyped zone, which would only make every file a candidate."""
     if len(timezone) > 100 or not _is_zone(timezone):
-        raise Refused(422, f"timezone: {timezone[:100]!r} is no time zone that is known here")
+        raise ApiError(422, f"timezone: {timezone[:100]!r} is no time zone that is known here")

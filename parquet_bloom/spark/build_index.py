@@ -13,12 +13,12 @@ from ..errors import ParquetBloomError
 from ..lake import manifest as manifests
 from ..lake.build.append import commit, unknown
 from ..lake.files import listing as sources
-from ..lake.files.liveness import Judge
+from ..lake.files.liveness import LivenessCheck
 from ..lake.manifest import Manifest
 from ..lake.parts import layouts
 from ..lake.reports import AppendReport
 from ..lake.snapshot import opened
-from ..storage import Folder, file_system, is_url
+from ..storage import Folder, is_url, resolve_filesystem
 from ..tables.files import TableFiles
 from .jobs.index_job import SegmentJobs
 from .jobs.run import named_paths
@@ -96,8 +96,8 @@ def build_index(
         layouts.require_granularity(granularity)
     index_options = storage_options if index_options is None else index_options
     shared = os.path.abspath(index_path) if not is_url(os.fspath(index_path)) else index_path
-    folder = Folder(shared, file_system(None, index_options))
-    lake_files = file_system(None, storage_options)
+    folder = Folder(shared, resolve_filesystem(None, index_options))
+    lake_files = resolve_filesystem(None, storage_options)
     wanted = _Wanted(names, granularity, remainder_bits, expected_values)
     settings = layouts.settings_of(layout, remainder_bits, None, expected_values)
     named = named_paths(path) if not (path is None or isinstance(path, (Mapping, TableFiles))) else path
@@ -115,7 +115,7 @@ def build_index(
             listing = sources.list_lake(manifest.lake if named is None else named, lake_files, storage_options)
             roots = sources.merged(sources.merged(manifest.lake, roots), listing.roots)
             sources.require_outside(folder.path, roots)
-            live = Judge(names, lake_files).judge(segments, listing, verify=False)
+            live = LivenessCheck(names, lake_files).judge(segments, listing, verify=False)
             todo = unknown(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
             build = SegmentJobs(

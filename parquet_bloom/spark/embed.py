@@ -14,7 +14,7 @@ from ..file.reader import open
 from ..file.write.embed import embed as embed_file
 from ..file.write.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.write.rewrite import refuse_managed
-from ..storage import file_system, is_url, place_of
+from ..storage import is_url, object_location, resolve_filesystem
 from .jobs.packing import sizes_of
 from .jobs.run import Outcome, find_files, run
 from .report import EmbedJobReport, FileResult
@@ -81,7 +81,7 @@ def embed(
     files = [entry.path for entry in entries]
     _refuse(named, storage_options, dry_run)
     ignore_case = ignores_case(spark)
-    _check_columns(spark, files, _Look(options, ignore_case, storage_options))
+    _check_columns(spark, files, _ColumnCheck(options, ignore_case, storage_options))
     work = _Embed(options, replace, ignore_case, dry_run, keep_footer, storage_options)
     outcomes = run(spark, "embed", files, work, storage_options, sizes_of(entries))
     return EmbedJobReport([_result(outcome) for outcome in outcomes], time.perf_counter() - started, dry_run)
@@ -89,16 +89,16 @@ def embed(
 
 def _refuse(paths: Sequence[str], storage_options: Mapping[str, Any] | None, dry_run: bool) -> None:
     """Raise for what is not to be changed, or cannot be."""
-    filesystem = file_system(None, storage_options)
+    filesystem = resolve_filesystem(None, storage_options)
     for path in paths:
         refuse_managed(path, filesystem)
-        place = place_of(path, filesystem) if is_url(path) else None
+        place = object_location(path, filesystem) if is_url(path) else None
         if place is not None and place.kind != "S3" and not dry_run:
             raise StorageError("only local files, and objects on S3, can be replaced in place", path=path)
 
 
 @dataclass(frozen=True)
-class _Look:
+class _ColumnCheck:
     """What a file has of the columns, and what is wrong with them as columns of filters."""
 
     options: dict[str, FilterOptions]
@@ -115,7 +115,7 @@ class _Look:
         return frozenset(found), None
 
 
-def _check_columns(spark: SparkSession, files: Sequence[str], look: _Look) -> None:
+def _check_columns(spark: SparkSession, files: Sequence[str], look: _ColumnCheck) -> None:
     """Raise unless each column is in some file, and of a type that can have a filter there.
 
     Commonly the first file has them all, and no other is opened here.

@@ -28,8 +28,8 @@ from .plan.catalyst_plan import (
 from .plan.classic import asked, judge, line
 from .scan.lake_index import Index, open_index
 from .scan.parquet_columns import refuse_field_ids
-from .scan.planner import Probing
-from .session.fallback import Doubt, log
+from .scan.planner import ScanPlanner
+from .session.fallback import CannotPush, log
 from .session.fields import find_field
 from .session.jvm import DATASOURCES, Jvm, is_classic
 from .session.settings import ignores_case
@@ -83,7 +83,7 @@ def install(
     frame = _frame(table)
     spark = frame.sparkSession
     lake_index = None if index is None else open_index(index, storage_options)
-    probing = Probing("driver", max_fraction, cache, storage_options, False, index=lake_index)
+    probing = ScanPlanner("driver", max_fraction, cache, storage_options, False, index=lake_index)
     jvm = Jvm(spark)
     relations = [(node, own) for node in parquet_relations(frame) if (own := _index(node)) is not None]
     if not relations:
@@ -109,7 +109,7 @@ def _index(node: Any) -> Any:
     """Spark's own index of a relation's files; None if that is none that lists plain files."""
     try:
         return spark_index(node.relation())
-    except Doubt as doubt:
+    except CannotPush as doubt:
         log.info("a part of the DataFrame is left to Spark: %s", doubt)
         return None
 
@@ -146,7 +146,7 @@ def _names(columns: str | Iterable[str], schemas: list[StructType], ignore_case:
     for name in [columns] if isinstance(columns, str) else columns:
         try:
             fields = [field for schema in schemas if (field := find_field(schema, name, ignore_case)) is not None]
-        except Doubt as doubt:
+        except CannotPush as doubt:
             raise UnknownColumnError(str(doubt), column=name) from None
         if not fields:
             raise UnknownColumnError("no such column", column=name)
@@ -171,7 +171,7 @@ class BloomFileIndex:
     schema: StructType
     options: Mapping[str, str]
     columns: frozenset[str] | None
-    probing: Probing
+    probing: ScanPlanner
     is_in_place: bool = False
 
     def __post_init__(self) -> None:
@@ -184,7 +184,7 @@ class BloomFileIndex:
         directories = self.original.listFiles(partition_filters, data_filters)
         try:
             return self._pruned(directories, data_filters)
-        except Doubt as doubt:
+        except CannotPush as doubt:
             log.info("all files are read: %s", doubt)
         except Exception as error:  # it would be the query's
             log.warning("all files are read: %s", line(error))
@@ -200,7 +200,7 @@ class BloomFileIndex:
         question = asked(self.jvm, filters, self.schema, self.columns)
         if question.node is not None and all(isinstance(leaf, IsNotNull) for leaf in leaves(question.node)):
             # Spark says so of every column that is joined or computed with: few files have nothing but nulls.
-            raise Doubt("the condition says only that columns are not null")
+            raise CannotPush("the condition says only that columns are not null")
         listing = listing_of(self.jvm, self.original, directories)
         judged = judge(self.jvm, question, listing, self.options, self.probing)
         kept = [place for place, decision in enumerate(judged.report.files) if decision.selected]

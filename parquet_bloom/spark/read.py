@@ -21,8 +21,8 @@ from .plan.connect import connect_source, over
 from .plan.open import chosen_names, opened, refuse_table
 from .plan.reread import Reread
 from .scan.lake_index import Index, opened_index
-from .scan.planner import ProbeOn, Probing
-from .session.fallback import Doubt, log
+from .scan.planner import ProbeOn, ScanPlanner
+from .session.fallback import CannotPush, log
 from .session.fields import only
 from .session.jvm import is_classic
 from .session.paths import path_list
@@ -79,7 +79,7 @@ def read_parquet(
     BrokenIndexError
         The index is not as it was written.
     """
-    probing = Probing(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
+    probing = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
     paths = path_list(path)
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
@@ -145,7 +145,7 @@ def pruned(
     BrokenIndexError
         The index is not as it was written.
     """
-    probing = Probing(probe_on, max_fraction, cache, storage_options, row_groups)
+    probing = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups)
     check_frame(df)
     with opened_index(index, storage_options) as lake_index:
         return _pruned(df, where, replace(probing, index=lake_index), df.columns, None)
@@ -170,13 +170,13 @@ def explain_prune(
     PredicateError
         Spark does not understand the condition, or nothing can be asked of the files; the message says why.
     """
-    probing = Probing(probe_on, cache=cache, storage_options=storage_options)
+    probing = ScanPlanner(probe_on, cache=cache, storage_options=storage_options)
     check_frame(df)
     with opened_index(index, storage_options) as lake_index:
         return _explained(df, where, replace(probing, index=lake_index))
 
 
-def _explained(df: DataFrame, where: Any, probing: Probing) -> PruneReport:
+def _explained(df: DataFrame, where: Any, probing: ScanPlanner) -> PruneReport:
     if is_classic(df.sparkSession):
         plan = ClassicPlan(_filtered(df, where), probing)
         reports = plan.reports
@@ -191,7 +191,7 @@ def _explained(df: DataFrame, where: Any, probing: Probing) -> PruneReport:
     try:
         reread, condition = _of_connect(df, where)
         return reread.scan(condition, probing)[0].report
-    except Doubt as doubt:
+    except CannotPush as doubt:
         raise PredicateError(f"no file can be asked: {doubt}") from None
 
 
@@ -206,7 +206,9 @@ def check_frame(df: Any) -> None:
         raise ParquetBloomError(f"df is a Spark DataFrame, not {type(df).__name__}")
 
 
-def _pruned(frame: DataFrame, where: Any, probing: Probing, names: Sequence[str], reread: Reread | None) -> DataFrame:
+def _pruned(
+    frame: DataFrame, where: Any, probing: ScanPlanner, names: Sequence[str], reread: Reread | None
+) -> DataFrame:
     """The DataFrame under a condition; `reread` is what it reads, if that is known."""
     if is_classic(frame.sparkSession):
         return ClassicPlan(only(_filtered(frame, where), names), probing).narrowed()
@@ -217,7 +219,7 @@ def _pruned(frame: DataFrame, where: Any, probing: Probing, names: Sequence[str]
             found = over(frame, source.narrowed(whole, probing, names))
         else:
             found = reread.narrowed(condition, probing, names)
-    except Doubt as doubt:
+    except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = frame
     return only(found.where(condition.where), names)
@@ -237,7 +239,7 @@ def _of_connect(frame: DataFrame, where: Any, condition: Condition | None = None
     several = [condition, *(read_condition(source.frame, inner) for inner in source.conditions)]
     for one in several:
         if one.chance:
-            raise Doubt(one.doubt)
+            raise CannotPush(one.doubt)
     known = [one for one in several if one.node is not None]
     if not known:
         return reread, condition

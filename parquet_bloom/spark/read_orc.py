@@ -18,8 +18,8 @@ from .plan.open import chosen_names, opened, refuse_table
 from .plan.reread import Reread
 from .scan.orc_columns import OrcTrust, names_by_place, refuse_settings
 from .scan.parquet_columns import Rules
-from .scan.planner import ProbeOn, Probing
-from .session.fallback import Doubt, log
+from .scan.planner import ProbeOn, ScanPlanner
+from .session.fallback import CannotPush, log
 from .session.fields import Field, only
 from .session.paths import path_list
 from .session.settings import ignores_case
@@ -74,7 +74,7 @@ def read_orc(
     StorageError
         There is no such path.
     """
-    probing = Probing(probe_on, max_fraction, None, storage_options, False, fresh=True)
+    probing = ScanPlanner(probe_on, max_fraction, None, storage_options, False, fresh=True)
     paths = path_list(path)
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
@@ -87,7 +87,7 @@ def read_orc(
     asked = stored_condition(read_condition(frame, where))
     try:
         found = _OrcReread(frame, paths, options, misleads=asked.misleads).narrowed(asked.condition, probing, names)
-    except Doubt as doubt:
+    except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = _unskipped(frame) if asked.misleads else frame
     return only(found.where(asked.condition.where), names)
@@ -111,7 +111,7 @@ class _OrcReread(Reread):
     def refuse(self) -> None:
         refuse_settings(self.spark, self.options)
 
-    def narrowed(self, condition: Condition, probing: Probing, names: Sequence[str]) -> DataFrame:
+    def narrowed(self, condition: Condition, probing: ScanPlanner, names: Sequence[str]) -> DataFrame:
         scan, layout = self.scan(condition, probing)
         report = scan.report
         if not report.selected:

@@ -17,7 +17,7 @@ from ..predicate.tree import In
 from .read import check_frame, pruned
 from .scan.lake_index import Index
 from .scan.planner import ProbeOn
-from .session.fallback import Doubt, log
+from .session.fallback import CannotPush, log
 from .session.fields import Field, find_field
 from .session.settings import ignores_case
 
@@ -75,9 +75,9 @@ def semi_join_prune(
     try:
         field = _field(df, own)
         if isinstance(field.type, FloatType | DoubleType):
-            raise Doubt(f"'{own}' holds floating-point numbers")
+            raise CannotPush(f"'{own}' holds floating-point numbers")
         values = _collected(keys, other, field, max_keys) if isinstance(keys, DataFrame) else _given(keys, max_keys)
-    except Doubt as doubt:
+    except CannotPush as doubt:
         log.warning("nothing is pruned by keys: %s", doubt)
         return df
     options: dict[str, Any] = {"probe_on": probe_on, "max_fraction": max_fraction, "row_groups": row_groups}
@@ -107,7 +107,7 @@ def _given(keys: Iterable[Any], max_keys: int) -> list[Any]:
     except TypeError as error:  # a list among them, say
         raise ParquetBloomError(f"keys are a DataFrame or a collection of values: {error}") from None
     if len(values) > max_keys:
-        raise Doubt(f"there are more than {max_keys:,} keys")
+        raise CannotPush(f"there are more than {max_keys:,} keys")
     return values
 
 
@@ -116,15 +116,15 @@ def _collected(keys: DataFrame, name: str, field: Field, max_keys: int) -> list[
     other = _field(keys, name)
     if not _alike(field.type, other.type):
         types = f"{field.type.simpleString()}, but the key is {other.type.simpleString()}"
-        raise Doubt(f"'{field.name}' is {types}: cast one of them")
+        raise CannotPush(f"'{field.name}' is {types}: cast one of them")
     key = F.col(other.sql).alias("key")
     table = keys.select(key).where(F.col("key").isNotNull()).distinct().limit(max_keys + 1).toArrow()
     if table.num_rows > max_keys:
-        raise Doubt(f"there are more than {max_keys:,} keys")
+        raise CannotPush(f"there are more than {max_keys:,} keys")
     try:
         return list(from_collection(table["key"].combine_chunks()))
     except (PredicateError, UnicodeError, pa.ArrowException) as error:  # years beyond 9999, texts that are no UTF-8
-        raise Doubt(f"a key cannot be told: {error}") from error
+        raise CannotPush(f"a key cannot be told: {error}") from error
 
 
 def _alike(one: DataType, other: DataType) -> bool:

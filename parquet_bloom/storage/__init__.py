@@ -14,7 +14,7 @@ from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .folder.folder import Folder
 from .listing import Entry, list_entries, list_files
-from .local.batch import ClosedSource, KnownFiles, look_at, read_ends
+from .local.batch import ClosedSource, LocalFileBatch, read_file_tails, stat_files
 from .local.mounts import keeps_change_times
 from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
@@ -23,7 +23,7 @@ from .managed_tables import managed_table
 from .objects import arrow_filesystem as object_files
 from .objects.batch import ClosedObject, listed_objects, read_tails
 from .objects.client import RequestCount
-from .objects.location import Known, file_system, is_store, is_url, place_of
+from .objects.location import ListedObject, is_store, is_url, object_location, resolve_filesystem
 from .objects.rewrite import ObjectRewrite
 from .objects.s3 import rewrite as s3_rewrite
 from .objects.source import ObjectSource
@@ -40,7 +40,7 @@ __all__ = [
     "Extents",
     "FileIdentity",
     "Folder",
-    "KnownFiles",
+    "LocalFileBatch",
     "ObjectSource",
     "RecordStore",
     "RemoteIdentity",
@@ -51,8 +51,7 @@ __all__ = [
     "create",
     "delete_leftover",
     "displaced_from",
-    "entry_of",
-    "file_system",
+    "entry_for_identity",
     "is_local",
     "is_url",
     "keeps_change_times",
@@ -61,14 +60,15 @@ __all__ = [
     "list_entries",
     "list_files",
     "listed_objects",
-    "look_at",
     "managed_table",
+    "object_location",
     "open_source",
-    "place_of",
-    "read_ends",
+    "read_file_tails",
     "read_tails",
+    "resolve_filesystem",
     "rewrite",
     "same_place",
+    "stat_files",
 ]
 
 
@@ -79,17 +79,17 @@ def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
     return not any(map(is_url, paths))
 
 
-def entry_of(path: str, filesystem: object | None, identity: object) -> Entry | None:
+def entry_for_identity(path: str, filesystem: object | None, identity: object) -> Entry | None:
     """An object as it was when it was opened before, so that opening it takes no request; None if it is no object.
 
     Nothing is asked: that it still is the same shows when it is read.
     """
     if not isinstance(identity, RemoteIdentity) or identity.etag is None:
         return None
-    place = place_of(path, filesystem)
+    place = object_location(path, filesystem)
     if place is None or (place.label, place.key) != (identity.filesystem, identity.path):
         return None
-    return Entry(path, Known(place, identity.size, identity.etag.decode()))
+    return Entry(path, ListedObject(place, identity.size, identity.etag.decode()))
 
 
 def rewrite(
@@ -103,8 +103,8 @@ def rewrite(
     ----------
     source : the file as it was opened; it stays open, and the caller's.
     target : the file to be written; None, or a path that leads to the source, replaces the source itself.
-    filesystem : where `target` is: a pyarrow or fsspec file system, or what `file_system` gives; None for local paths
-        and URLs.
+    filesystem : where `target` is: a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for
+        local paths and URLs.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def rewrite(
     remote = location.arrow_filesystem(filesystem)
     if target is None:
         return _in_place(source)
-    place = place_of(target, filesystem)
+    place = object_location(target, filesystem)
     if place is not None:
         same = isinstance(source, ObjectSource) and place.same(source.place)
         return _in_place(source) if same else s3_rewrite.elsewhere(source, place) or ObjectRewrite(source, place)
@@ -146,7 +146,7 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
 
     Parameters
     ----------
-    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
+    filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` gives; None for local paths and URLs.
     paths : those that it is wanted for; it is the local file system, for None, only if none of them is a URL.
     """
     if is_local(filesystem, paths):
@@ -156,7 +156,7 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
     """Whether two paths of one file system lead to the same place, symbolic links resolved on the local one."""
-    places = place_of(path, filesystem), place_of(other, filesystem)
+    places = object_location(path, filesystem), object_location(other, filesystem)
     if any(places):
         return places[0] is not None and places[1] is not None and places[0].same(places[1])
     remote = location.arrow_filesystem(filesystem)

@@ -23,7 +23,7 @@ from .hidden import hidden, refuse
 from .managed_tables import managed_table, table_at
 from .objects.client import RequestCount
 from .objects.listing import needs_requests, objects
-from .objects.location import Known, ObjectPlace, stores
+from .objects.location import ListedObject, ObjectLocation, stores
 from .patterns import Pattern
 from .table_markers import reason, tables_among
 
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     """A file that a listing found, and what it told of it: only object stores' listings tell."""
 
     path: str
-    known: Known | None = None
+    known: ListedObject | None = None
 
 
 def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
@@ -69,7 +69,7 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
     return [entry.path for entry in list_entries(paths, filesystem, alone)]
 
 
-def several_paths(paths: _Paths) -> list[Any]:
+def as_path_list(paths: _Paths) -> list[Any]:
     """Paths as callers give them, one or several, as a list; what is no path and cannot be iterated over, as one."""
     if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
         return [paths]
@@ -88,7 +88,7 @@ def list_entries(
     ----------
     requests : counts those that listing object stores takes.
     """
-    several = several_paths(paths)
+    several = as_path_list(paths)
     found: dict[str, Entry] = {}
     alone = len(several) == 1 if alone is None else alone
     requests = RequestCount() if requests is None else requests
@@ -117,7 +117,7 @@ def _all_entries(
             yield map(Entry, files)
         return
 
-    def entries(place: ObjectPlace) -> list[Entry]:
+    def entries(place: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
         files = [Entry(known.place.name, known) for known in objects(place, alone, counted)]
         with _COUNTING:

@@ -12,7 +12,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from . import paths as location
-from .objects.location import place_of
+from .objects.location import object_location
 from .objects.managed_tables import table_above
 from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, reason, worded
 
@@ -32,7 +32,7 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     -------
     The reason, fit to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
     """
-    place = place_of(path, filesystem)
+    place = object_location(path, filesystem)
     if place is not None:
         return table_above(place, place.key, itself=True) if place.lists else None
     remote = location.arrow_filesystem(filesystem)

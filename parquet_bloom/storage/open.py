@@ -12,7 +12,7 @@ from .filesystems.source import RemoteSource
 from .listing import Entry
 from .local.rewrite import LocalRewrite
 from .local.source import LocalSource
-from .objects.location import place_of
+from .objects.location import object_location
 from .objects.rewrite import ObjectRewrite
 from .objects.source import ObjectSource
 from .rewrite import Rewrite
@@ -34,7 +34,7 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
         if it is missing, not a regular file, or may not be read.
     """
     object_known = None if known is None else known.known
-    place = place_of(path, filesystem) if object_known is None else object_known.place
+    place = object_location(path, filesystem) if object_known is None else object_known.place
     if place is not None:
         return ObjectSource(place, object_known)
     remote = location.arrow_filesystem(filesystem)
@@ -62,7 +62,7 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     StorageError
         As in `rewrite`. At once: if `new` and the file system has no such step, as those of pyarrow and fsspec.
     """
-    place = place_of(path, filesystem)
+    place = object_location(path, filesystem)
     if place is not None:
         return ObjectRewrite(None, place, new)
     remote = location.arrow_filesystem(filesystem)

@@ -16,7 +16,7 @@ from ..errors import StorageError
 from .local import copy as copying
 
 
-class Run(NamedTuple):
+class SpillRun(NamedTuple):
     """Numbers that were put aside, one behind the other.
 
     Attributes
@@ -31,7 +31,7 @@ class Run(NamedTuple):
     dtype: np.dtype[Any]
 
 
-class Scratch:
+class SpillFile:
     """A temporary file of arrays. Several threads may use it.
 
     Parameters
@@ -52,7 +52,7 @@ class Scratch:
         except OSError as error:
             raise StorageError.wrap(error, "cannot make a temporary file there", self._folder) from error
 
-    def put(self, arrays: Sequence[NDArray[Any]]) -> Run:
+    def put(self, arrays: Sequence[NDArray[Any]]) -> SpillRun:
         """Write arrays of one dtype one behind the other.
 
         Raises
@@ -72,9 +72,9 @@ class Scratch:
         except OSError as error:
             raise StorageError.wrap(error, "cannot write temporary files there", self._folder) from error
         dtype = arrays[0].dtype if arrays else np.dtype(np.uint8)
-        return Run(start, num_bytes // dtype.itemsize, dtype)
+        return SpillRun(start, num_bytes // dtype.itemsize, dtype)
 
-    def get(self, run: Run, first: int = 0, count: int | None = None) -> NDArray[Any]:
+    def get(self, run: SpillRun, first: int = 0, count: int | None = None) -> NDArray[Any]:
         """Some numbers of a run, from the first wanted on; all that follow if no count is given.
 
         Raises

@@ -2,7 +2,7 @@
 
 from .build import build
 from .filters import lance_filter
-from .hashes import keying
+from .hashes import hash_values
 from .index import FileZones, ZoneIndex
 from .open import open
 from .reports import Fragment, ZoneBuildReport, ZonedFile
@@ -15,7 +15,7 @@ __all__ = [
     "ZoneIndex",
     "ZonedFile",
     "build",
-    "keying",
+    "hash_values",
     "lance_filter",
     "lance_num_bytes",
     "open",

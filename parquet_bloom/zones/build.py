@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
-from ..storage import create, file_system, list_entries
+from ..storage import create, list_entries, resolve_filesystem
 from ..storage.hidden import hidden
-from ..storage.listing import several_paths
+from ..storage.listing import as_path_list
 from ..storage.names import name_of
-from ..storage.spill import Run, Scratch
+from ..storage.spill import SpillFile, SpillRun
 from ..util.threads import processors
 from . import packed
-from .collect import Piece, ZoneMaker
+from .collect import RowGroupResult, ZoneMaker
 from .manifest import Manifest
 from .reports import ZoneBuildReport, ZonedFile
 from .schema import ZONE, Sizes
@@ -70,15 +70,15 @@ def build(
     kind = _container(place, container)
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads must be a number from 1 on, not {threads!r}")
-    filesystem = file_system(filesystem, storage_options)
-    several = several_paths(paths)
+    filesystem = resolve_filesystem(filesystem, storage_options)
+    several = as_path_list(paths)
     entries = list_entries(several, filesystem)
     named = {entry.path for entry in entries}
     require_outside(place, [text for text in map(os.fsdecode, several) if text not in named], filesystem)
     if any(name_of(path, filesystem) == name_of(place, filesystem) for path in named):
         raise ParquetBloomError("it is one of the files that the zones are of", path=place)
     report = ZoneBuildReport(place, column, filter_bytes=filter_bytes)
-    with create(target, filesystem) as new, Scratch() as scratch:  # that it can be written shows first
+    with create(target, filesystem) as new, SpillFile() as scratch:  # that it can be written shows first
         maker = ZoneMaker(column, filesystem, rows_per_zone, filter_bytes, scratch, threads or processors())
         gathered = _Gathered(rows_per_zone)
         with closing(maker.pieces(entries)) as pieces:
@@ -134,11 +134,11 @@ class _Gathered:
     files: list[ZonedFile] = field(default_factory=list)
     fragment_files: list[int] = field(default_factory=list)
     fragment_rows: list[int] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[SpillRun] = field(default_factory=list)
     _has_null: list[NDArray[np.bool_]] = field(default_factory=list)
-    _waiting: list[Piece] = field(default_factory=list)
+    _waiting: list[RowGroupResult] = field(default_factory=list)
 
-    def take(self, piece: Piece, filesystem: object | None, report: ZoneBuildReport) -> None:
+    def take(self, piece: RowGroupResult, filesystem: object | None, report: ZoneBuildReport) -> None:
         """Take what follows of a file, or all of it at its end; nothing of one that failed."""
         if piece.error is not None:
             report.failed.setdefault(piece.entry.path, piece.error)
@@ -188,7 +188,7 @@ class _Gathered:
 class _Put:
     """Filters that were put aside, by the ordinals of their zones."""
 
-    def __init__(self, scratch: Scratch, runs: Sequence[Run], filter_bytes: int):
+    def __init__(self, scratch: SpillFile, runs: Sequence[SpillRun], filter_bytes: int):
         self._scratch, self._runs, self._filter_bytes = scratch, runs, filter_bytes
         self._ends = np.cumsum([run.count for run in runs], dtype=np.int64)
 

@@ -22,13 +22,13 @@ from ..errors import (
 from ..file.column_hashes import num_values_of
 from ..file.columns import find_leaves, type_of
 from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
-from ..file.identity import settle
+from ..file.identity import wait_until_settled
 from ..file.reader import BloomFile
 from ..file.values import ColumnReader, outside_type
 from ..hashing.column_type import ColumnType
 from ..metadata.footer import Leaf
 from ..storage import Entry, open_source
-from ..storage.spill import Run, Scratch
+from ..storage.spill import SpillFile, SpillRun
 from ..util.threads import in_order
 from .hashes import stored_keys
 
@@ -59,7 +59,7 @@ class ZonedSource:
 
 
 @dataclass
-class Piece:
+class RowGroupResult:
     """A row group whose zones are made, or the end of a file.
 
     Attributes
@@ -75,7 +75,7 @@ class Piece:
     entry: Entry
     opened: ZonedSource | None
     row_group: int = -1
-    runs: list[Run] = field(default_factory=list)
+    runs: list[SpillRun] = field(default_factory=list)
     has_null: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     error: ParquetBloomError | None = None
 
@@ -118,7 +118,7 @@ def find_column(file: BloomFile, column: str) -> Leaf:
 def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
     source = open_source(entry.path, filesystem, entry)
     try:
-        stamp = settle(source)
+        stamp = wait_until_settled(source)
         file = BloomFile(source, None)
         leaf = find_column(file, column)
         for row_group in file.row_groups:
@@ -155,24 +155,24 @@ class ZoneMaker:
         filesystem: object | None,
         rows_per_zone: int,
         filter_bytes: int,
-        scratch: Scratch,
+        scratch: SpillFile,
         threads: int,
     ):
         self._column, self._filesystem = column, filesystem
         self._rows, self._filter_bytes = rows_per_zone, filter_bytes
         self._scratch, self._threads = scratch, threads
 
-    def pieces(self, entries: Iterable[Entry]) -> Generator[Piece, None, None]:
+    def pieces(self, entries: Iterable[Entry]) -> Generator[RowGroupResult, None, None]:
         """Read files, in their order; close the iterator to give up."""
 
-        def opened(entry: Entry) -> Piece:
+        def opened(entry: Entry) -> RowGroupResult:
             try:
-                return Piece(entry, _opened(entry, self._column, self._filesystem))
+                return RowGroupResult(entry, _opened(entry, self._column, self._filesystem))
             except ParquetBloomError as error:
                 error.path = error.path or entry.path
                 if _is_silence(error):
                     raise
-                return Piece(entry, None, error=error)
+                return RowGroupResult(entry, None, error=error)
 
         with (
             in_order(opened, entries, _FILES_AHEAD) as files,
@@ -184,7 +184,7 @@ class ZoneMaker:
             except _PutAsideError as failed:
                 raise failed.error from failed
 
-    def _work(self, piece: Piece) -> Piece:
+    def _work(self, piece: RowGroupResult) -> RowGroupResult:
         opened = piece.opened
         if opened is None:
             return piece
@@ -202,7 +202,7 @@ class ZoneMaker:
             piece.error = error
         return piece
 
-    def _make(self, piece: Piece, opened: ZonedSource) -> None:
+    def _make(self, piece: RowGroupResult, opened: ZonedSource) -> None:
         """The zones of a row group."""
         num_rows = opened.file.footer.num_rows_of(piece.row_group)
         count = -(-num_rows // self._rows)
@@ -226,7 +226,7 @@ class ZoneMaker:
         if rest:
             piece.runs.append(self._put(held[:rest]))
 
-    def _put(self, filters: NDArray[np.uint8]) -> Run:
+    def _put(self, filters: NDArray[np.uint8]) -> SpillRun:
         try:
             return self._scratch.put([filters])
         except StorageError as error:
@@ -259,7 +259,7 @@ def _unreadable(problem: str, opened: ZonedSource, row_group: int) -> Unreadable
     )
 
 
-def _tasks(files: Iterator[Piece]) -> Generator[Piece, None, None]:
+def _tasks(files: Iterator[RowGroupResult]) -> Generator[RowGroupResult, None, None]:
     """What is to be read of files, a row group at a time."""
     for found in files:
         if found.opened is not None:

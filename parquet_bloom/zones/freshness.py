@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..file.identity import NONE, UNSEEN, stamps_of, still_same
+from ..file.identity import NO_TOKEN, UNREADABLE, stamps_of, still_same
 from ..file.reader import BloomFile
 from ..metadata.footer import Leaf
 from ..storage import Entry
@@ -28,9 +28,9 @@ def states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
         file, now = files[number], found[number]
         if now is None:
             return GONE
-        if now == UNSEEN:
+        if now == UNREADABLE:
             return UNKNOWN
-        if now == (file.size, file.stamp) and file.stamp != NONE:
+        if now == (file.size, file.stamp) and file.stamp != NO_TOKEN:
             return CURRENT
 
         def leaves(opened: BloomFile) -> list[Leaf]:

@@ -67,7 +67,7 @@ def type_of(arrow_type: pa.DataType) -> ColumnType:
     return from_arrow(arrow_type)
 
 
-def keying(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """The hashes of every form that values have in zones; `hashing.literal_lists.hash_all` for zones.
 
     Parameters

@@ -19,7 +19,7 @@ from ..storage import Source
 from ..storage.names import name_of
 from . import schema
 from .filters import Filters
-from .hashes import keying
+from .hashes import hash_values
 from .manifest import Manifest
 from .reports import Fragment, ZonedFile
 from .sizing import lance_num_bytes
@@ -173,7 +173,7 @@ class ZoneIndex:
             known, unknown = coerce_all(values, column_type, "UTC")
             if unknown is not None:
                 return None
-            found.append(keying(known, column_type)[0])
+            found.append(hash_values(known, column_type)[0])
         return np.unique(np.concatenate(found))
 
     def _answer(self, found: NDArray[np.bool_]) -> pa.Table:
@@ -234,7 +234,7 @@ class ZoneIndex:
         Parameters
         ----------
         zones : ordinals of zones.
-        hashes : as `keying` gives them for the column's type (of the file that the zones are of).
+        hashes : as `hash_values` gives them for the column's type (of the file that the zones are of).
 
         Returns
         -------

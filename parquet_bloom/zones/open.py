@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
 from ..file.identity import require_unchanged
 from ..hashing.column_type import ColumnType
-from ..storage import Source, file_system, is_url, open_source
+from ..storage import Source, is_url, open_source, resolve_filesystem
 from .containers import arrow as arrow_file
 from .containers import lance as lance_index
 from .containers import parquet as parquet_file
@@ -66,7 +66,7 @@ def open(
         return _index(held(source, None), None, known, value_type, column)
     if not isinstance(source, str | os.PathLike):
         raise ParquetBloomError(f"a zone index is a path or a pyarrow Table, not {type(source).__name__}")
-    filesystem = file_system(filesystem, storage_options)
+    filesystem = resolve_filesystem(filesystem, storage_options)
     try:
         opened = open_source(source, filesystem)
     except StorageError as error:

@@ -34,7 +34,7 @@ import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import pruning as decide
 from parquet_bloom.predicate import tree
-from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 TABLES = 6  # of each writer in the default suite
@@ -260,8 +260,8 @@ def test_rows_of_a_writer(writer, hunt, connection, tmp_path, request):
 
 def reading_all(report: PruneReport) -> PruneReport:
     for number, file in enumerate(report.files):
-        groups = tuple(RowGroupDecision(group.row_group, True) for group in file.row_groups)
-        report.files[number] = FileDecision(file.path, groups)
+        groups = tuple(RowGroupPlan(group.row_group, True) for group in file.row_groups)
+        report.files[number] = FilePlan(file.path, groups)
     return report
 
 
@@ -275,13 +275,13 @@ def test_reading_everything_does_not_pass(hunt, connection, tmp_path):
 
 
 def test_a_wrong_hash_does_not_pass(hunt, connection, tmp_path, monkeypatch):
-    original = decide.Decider._coerce
+    original = decide.PruningPredicate._coerce
 
     def wrong(*arguments):
         values = original(*arguments)
         return replace(values, hashes=values.hashes ^ np.uint64(0x5555_5555_5555_5555))
 
-    monkeypatch.setattr(decide.Decider, "_coerce", wrong)
+    monkeypatch.setattr(decide.PruningPredicate, "_coerce", wrong)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody wants to keep these
     for seed, rng, table in tables_of("pyarrow", tmp_path, count=4):
         check_table(hunt, table, rng, seed, connection)

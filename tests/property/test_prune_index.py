@@ -32,7 +32,7 @@ from parquet_bloom.lake import segment
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.parts import layouts
 from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
-from parquet_bloom.lake.parts.part import Found
+from parquet_bloom.lake.parts.part import PartMatches
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
 from parquet_bloom.scan.read.reader import iter_selected
@@ -316,7 +316,7 @@ def test_an_index_that_lies_does_not_pass(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     find = segment.OpenPart.find
 
-    def few(part: segment.OpenPart, hashes: Any) -> Found:
+    def few(part: segment.OpenPart, hashes: Any) -> PartMatches:
         found = find(part, hashes)
         keep = found.units % 2 == 0
         return replace(found, queries=found.queries[keep], units=found.units[keep])

@@ -23,7 +23,7 @@ from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageErro
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.manifest import name_of
 from parquet_bloom.storage import Folder, list_files
-from parquet_bloom.storage.objects.location import place_of
+from parquet_bloom.storage.objects.location import object_location
 from parquet_bloom.tables.files import delta_files
 
 pytestmark = pytest.mark.smoke
@@ -299,7 +299,7 @@ def test_keys_of_object_stores_lead_nowhere_else(key: str) -> None:
     pytest.importorskip("obstore")
     for url in (f"s3://bucket/{key}", f"gs://bucket/{key}"):
         with pytest.raises(StorageError, match="cannot be reached"):
-            place_of(url, None)
+            object_location(url, None)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "../a", "a\0b", "\ud800", "a/", "/"])

@@ -74,23 +74,23 @@ def test_slow_many_and_greedy_clients_are_refused(lake: Lake):
 
 
 def test_a_lane_bounds_what_waits_and_what_takes_long():
-    from parquet_bloom.serve.errors import Refused
-    from parquet_bloom.serve.limits.workers import Lane
+    from parquet_bloom.serve.errors import ApiError
+    from parquet_bloom.serve.limits.workers import BoundedExecutor
 
     async def main() -> None:
-        lane = Lane("test", 1, 1, lambda: Refused(429, "full"))
+        lane = BoundedExecutor("test", 1, 1, lambda: ApiError(429, "full"))
         go_on = threading.Event()
 
-        def late() -> Refused:
-            return Refused(503, "late")
+        def late() -> ApiError:
+            return ApiError(503, "late")
 
         first = asyncio.create_task(lane.run(lambda: go_on.wait(30), 0.05, late))
         second = asyncio.create_task(lane.run(lambda: "never", 0.05, late))
         await asyncio.sleep(0.01)
-        with pytest.raises(Refused, match="full"):
+        with pytest.raises(ApiError, match="full"):
             await lane.run(lambda: None, 1, late)
         for task in (first, second):
-            with pytest.raises(Refused, match="late"):
+            with pytest.raises(ApiError, match="late"):
                 await task
         await asyncio.sleep(0.1)
         assert lane.taken == 1  # its thread is at work still

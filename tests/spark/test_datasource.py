@@ -19,7 +19,7 @@ import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.spark.partitions.values import value_of
 from parquet_bloom.spark.source.options import Options, settings_of
-from parquet_bloom.spark.source.plan import Lake
+from parquet_bloom.spark.source.plan import FileListing
 
 pytestmark = pytest.mark.spark
 
@@ -214,7 +214,7 @@ def test_types_of_partitions(zone: str, spark: Any, tmp_path: Path, conf: Any) -
                 folder.mkdir(parents=True)
                 pq.write_table(pa.table({"place": [place]}), folder / "a.parquet")
             native = spark.read.parquet(str(tmp_path / str(number)))
-            schema = Lake(Options({"path": str(tmp_path / str(number))}, settings)).schema()
+            schema = FileListing(Options({"path": str(tmp_path / str(number))}, settings)).schema()
             assert schema == native.schema, texts
             expected = dict(native.collect())
             for place, text in enumerate(texts):
@@ -229,7 +229,7 @@ def test_partitions_of_unclear_types(text: str, tmp_path: Path) -> None:
     folder.mkdir()
     pq.write_table(pa.table({"id": [1]}), folder / "a.parquet")
     with pytest.raises(ParquetBloomError, match=r"'k': its type cannot be told: .*; give a schema"):
-        Lake(Options({"path": str(tmp_path)})).schema()
+        FileListing(Options({"path": str(tmp_path)})).schema()
 
 
 OTHERS = {

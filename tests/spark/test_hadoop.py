@@ -27,9 +27,9 @@ from parquet_bloom.errors import ManagedTableError, ParquetBloomError, StorageEr
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.spark.condition.condition import read_condition
 from parquet_bloom.spark.scan.parquet_columns import Rules
-from parquet_bloom.spark.scan.planner import Probing
-from parquet_bloom.spark.scan.trust import SparkTrust
-from parquet_bloom.spark.session.fallback import Doubt
+from parquet_bloom.spark.scan.planner import ScanPlanner
+from parquet_bloom.spark.scan.trust import SparkCompatibility
+from parquet_bloom.spark.session.fallback import CannotPush
 from parquet_bloom.spark.session.hadoop import hadoop_filesystem
 from parquet_bloom.spark.session.paths import file_uri, listed_path
 from parquet_bloom.spark.session.storage import executor_storage, storage_for
@@ -490,17 +490,17 @@ def test_executors_ask_object_stores_and_tell_no_secrets(
         uris.append(s3.url(f"a b/p {number}.parquet").replace("s3:", "s3a:").replace(" ", "%20"))
     condition = read_condition(frame, "id = 4321")
     assert condition.node is not None
-    trust = SparkTrust.of(condition.fields or {}, Rules.of(spark, {}))
+    trust = SparkCompatibility.of(condition.fields or {}, Rules.of(spark, {}))
     secret = {"aws_secret_access_key": "hunter2/secret"}
 
     def ask(**options: Any) -> Any:
-        probing = Probing("executors", storage_options={**s3.storage_options, **secret, **options})
+        probing = ScanPlanner("executors", storage_options={**s3.storage_options, **secret, **options})
         return probing.scan(spark, uris, condition.node, trust, options={})
 
     assert [*ask().report.selected] == [listed_path(uris[1])]
     nobody = ask(aws_endpoint="http://127.0.0.1:1", max_retries=0)
     assert nobody.report.selected_files == FILES
-    with pytest.raises(Doubt, match=r"cannot make its store: .* parse") as caught:
+    with pytest.raises(CannotPush, match=r"cannot make its store: .* parse") as caught:
         ask(aws_copy_if_not_exists="hunter2/secret")
     assert "hunter2" not in f"{caught.value} {nobody.unreadable} {nobody.report} {caplog.text}"
 

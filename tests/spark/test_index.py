@@ -46,7 +46,7 @@ from parquet_bloom.spark.jobs.hash_slices import LAST_HASH, Slices, spark_hash
 from parquet_bloom.spark.jobs.index_tasks import HashedTask, HashTask, WriteTask, WrittenSlice
 from parquet_bloom.spark.scan.lake_index import _Trusted, open_index, ruled_out
 from parquet_bloom.spark.scan.parquet_columns import Rules
-from parquet_bloom.spark.scan.trust import SparkTrust
+from parquet_bloom.spark.scan.trust import SparkCompatibility
 from parquet_bloom.spark.session.fields import Field
 from parquet_bloom.storage import Folder
 
@@ -480,7 +480,7 @@ def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixtu
     again = build_index(spark, lake, ["id"], folder, storage_options=options)
     assert (again.added, again.unchanged, len(again.failed)) == (0, 6, 1)
     uris = [s3.url(f"a%20lake/p={number % 2}/{number}.parquet").replace("s3:", "s3a:") for number in range(7)]
-    trust = SparkTrust.of({"id": Field(("id",), LongType())}, Rules())
+    trust = SparkCompatibility.of({"id": Field(("id",), LongType())}, Rules())
 
     def kept(index: Any, where: str, states: Any = None, own: list[str] = uris) -> list[int]:
         found = ruled_out(index, own, parse(where), trust, options, states)
@@ -507,7 +507,7 @@ def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixtu
 
 
 def trusted(where: str, column: str, data_type: Any, stored: ColumnType, **rules: Any) -> bool:
-    trust = SparkTrust.of({column: Field(tuple(column.split(".")), data_type)}, Rules(**rules))
+    trust = SparkCompatibility.of({column: Field(tuple(column.split(".")), data_type)}, Rules(**rules))
     return _Trusted(parse(where), trust)(column, stored)
 
 
@@ -522,7 +522,7 @@ def test_columns_that_spark_shows_as_they_are_stored() -> None:
     assert trusted("a.b = 5", "a.b", LongType(), whole)
     assert not trusted("a = 5", "a", StringType(), whole)
     assert trusted("a = 'x'", "a", ArrayType(StringType()), text)
-    assert not _Trusted(parse("p = 'x'"), SparkTrust.of({}, Rules()))("p", text)  # a partition's column
+    assert not _Trusted(parse("p = 'x'"), SparkCompatibility.of({}, Rules()))("p", text)  # a partition's column
     assert trusted("A = 'x'", "a", StringType(), text)
     assert trusted("a = date '2020-01-01'", "a", DateType(), day)
     assert not trusted("a = date '1900-01-01'", "a", DateType(), day)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from parquet_bloom.spark.jobs.packing import LARGEST_TASK, MOST_TASKS, OPENING, packed, sizes_of
-from parquet_bloom.storage import Entry, place_of
-from parquet_bloom.storage.objects.location import Known
+from parquet_bloom.storage import Entry, object_location
+from parquet_bloom.storage.objects.location import ListedObject
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +55,7 @@ def test_no_task_has_much_more_than_another() -> None:
 def test_sizes(tmp_path: Path) -> None:
     path = tmp_path / "a file"
     path.write_bytes(bytes(1234))
-    place = place_of("s3://lake/a", None)
+    place = object_location("s3://lake/a", None)
     assert place is not None
-    entries = [Entry(str(path)), Entry("s3://lake/a", Known(place, 77)), Entry(str(tmp_path / "none"))]
+    entries = [Entry(str(path)), Entry("s3://lake/a", ListedObject(place, 77)), Entry(str(tmp_path / "none"))]
     assert sizes_of(entries) == [1234, 77, 64 << 20]

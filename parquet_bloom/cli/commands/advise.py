@@ -14,7 +14,7 @@ from ...file.advise.verdict import MAYBE, NO, YES, ColumnAdvice
 from ...scan.advise import survey
 from ...util.threads import processors
 from ..options.common import column_option, command
-from ..options.paths import Found, find_files
+from ..options.paths import MatchedPaths, find_files
 from ..output.output import Output, write_text
 from ..output.table import Column, counted
 from ..run.parallel import Progress, working
@@ -118,7 +118,7 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
         [file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem, look=survey
     )
 
-    def look(file: Found, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
+    def look(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
         progress(0, 1)
         return file.path, question(file.path), None
 

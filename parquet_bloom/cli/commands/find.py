@@ -14,8 +14,8 @@ from ...scan.read.reader import iter_selected
 from ...storage import Rewrite, create
 from ..options.common import column_option, command
 from ..options.paths import check_output
-from ..options.predicate import files_asked, pruned, told, totals_of, where_options
-from ..output.formats import Rows, Write, as_value
+from ..options.predicate import describe_plan, files_asked, pruned, totals_of, where_options
+from ..output.formats import RowWriter, Write, as_value
 from ..output.output import BAD, GOOD, Output
 from ..output.row_files import FORMATS, batches_into, format_of
 from ..output.table import Column, counted
@@ -98,7 +98,7 @@ def find(
                 facts["totals"]["rows"] = found
                 take(batch.select(names))
     what = counted(found, "row") + (f" in {target}" if target is not None else "")
-    output.note(f"{what}; {told(report)}")
+    output.note(f"{what}; {describe_plan(report)}")
     return output.exit_code(GOOD if found else BAD)
 
 
@@ -162,5 +162,5 @@ def _text_into(new: Rewrite) -> Write:
     return write
 
 
-def _add(rows: Rows, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+def _add(rows: RowWriter, batch: pa.RecordBatch, schema: pa.Schema) -> None:
     rows.add_all(dict(zip(schema.names, row, strict=True)) for row in plain_rows(batch))

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from ...predicate import parse
-from ...scan.model.decision import RowGroupDecision
-from ...scan.read.row_ranges import Ranges, ranges_of
+from ...scan.model.decision import RowGroupPlan
+from ...scan.read.row_ranges import RowRangesByGroup, ranges_of
 from ...scan.report import PruneReport
 from ..options.common import command
 from ..options.paths import check_output
-from ..options.predicate import files_asked, pruned, told, totals_of, where_options
+from ..options.predicate import describe_plan, files_asked, pruned, totals_of, where_options
 from ..output.orc_rows import STRIPE
 from ..output.output import BAD, GOOD, Output
 from ..output.table import Column, counted, or_blank
@@ -108,21 +108,21 @@ def prune(
                 report.to_html(html, check=check, asked_fpp=asked_fpp, filesystem=output.filesystem, progress=bar.of)
         for file in report.files:
             if file.unopened:
-                whole = RowGroupDecision(-1, False, frozenset({file.unopened_by}), file.unopened)
+                whole = RowGroupPlan(-1, False, frozenset({file.unopened_by}), file.unopened)
                 rows.add(_row(file.path, whole, None) | {"row_group": None, "num_rows": None})
             of_file = ranges.get(file.path, {})
             rows.add_all(_row(file.path, one, of_file.get(one.row_group)) for one in file.row_groups)
         rows.facts |= {"where": report.where, "totals": totals_of(report)}
-    output.summary(told(report))
+    output.summary(describe_plan(report))
     return output.exit_code(GOOD if _something(report, ranges) else BAD)
 
 
-def _something(report: PruneReport, ranges: dict[str, Ranges]) -> bool:
+def _something(report: PruneReport, ranges: dict[str, RowRangesByGroup]) -> bool:
     """Whether a row may match: one that the pages leave, or of a file whose page indexes are not known."""
     return any(file.selected and any(ranges.get(file.path, {0: [(0, 1)]}).values()) for file in report.files)
 
 
-def _row(path: str, decision: RowGroupDecision, ranges: list[tuple[int, int]] | None) -> dict[str, Any]:
+def _row(path: str, decision: RowGroupPlan, ranges: list[tuple[int, int]] | None) -> dict[str, Any]:
     left = None if ranges is None or ranges == [(0, decision.num_rows)] else ranges
     reason = decision.reason
     if left is not None:

@@ -6,7 +6,7 @@ import click
 
 from ...file.verify import ChunkVerdict, VerifyReport
 from ..options.common import column_option, command, jobs_option, variant_option
-from ..options.paths import Found, find_files
+from ..options.paths import MatchedPaths, find_files
 from ..output.orc_rows import verify_any
 from ..output.output import BAD, GOOD, Output
 from ..output.table import PROBLEM, Column, counted
@@ -44,7 +44,7 @@ def verify(
     files = find_files(paths, output)
     totals = {"files": 0, "filters": 0, "bad": 0}
 
-    def verify_one(file: Found, progress: Progress) -> VerifyReport:
+    def verify_one(file: MatchedPaths, progress: Progress) -> VerifyReport:
         return verify_any(file.path, data, columns or None, output.filesystem, progress, variant)
 
     with output.rows("filters", COLUMNS) as rows:

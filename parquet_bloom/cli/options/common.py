@@ -15,7 +15,7 @@ from ...core.bloom.variants import DETECT, NAMED
 from ...hashing.coerce import coerce
 from ...hashing.column_type import from_arrow
 from ...redaction import remember
-from ...storage import file_system
+from ...storage import resolve_filesystem
 from ..output.formats import FORMATS
 from ..output.output import Output
 from .column_completion import columns_beginning
@@ -119,7 +119,7 @@ def command(
         def run(
             format: str, as_json: bool, color: str, storage_options: dict[str, str], verbose: bool, **arguments: Any
         ) -> int:
-            filesystem = file_system(None, storage_options)
+            filesystem = resolve_filesystem(None, storage_options)
             output = Output(name, "json" if as_json else format, color, verbose, filesystem, storage_options)
             click.get_current_context().find_root().obj = output
             return function(output, **arguments)

@@ -18,7 +18,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True)
-class Found:
+class MatchedPaths:
     """A file, and what it was found by.
 
     Attributes
@@ -33,9 +33,9 @@ class Found:
     of_folder: bool
 
 
-def find_files(paths: Sequence[str], output: Output) -> list[Found]:
+def find_files(paths: Sequence[str], output: Output) -> list[MatchedPaths]:
     """The files that PATH arguments stand for, each once; a path that leads to none is reported."""
-    found: dict[str, Found] = {}
+    found: dict[str, MatchedPaths] = {}
     with output.step("find files"):
         several = [*with_stdin(paths)]
         for path in several:
@@ -45,7 +45,7 @@ def find_files(paths: Sequence[str], output: Output) -> list[Found]:
                 for file in files:
                     # As in list_files: `a/..` is not the folder of `a` where that is a link.
                     key = os.path.abspath(file) if ".." not in file and not is_url(file) else file
-                    found.setdefault(key, Found(file, root, of_folder))
+                    found.setdefault(key, MatchedPaths(file, root, of_folder))
                 if not files:
                     output.note(f"{os.fspath(path)}: no files in it")
     return list(found.values())
@@ -85,7 +85,7 @@ def _fixed(pattern: str) -> str:
     return pattern
 
 
-def place_outputs(files: Sequence[Found], paths: Sequence[str], output: str) -> dict[str, str]:
+def place_outputs(files: Sequence[MatchedPaths], paths: Sequence[str], output: str) -> dict[str, str]:
     """Where each file's output goes: {file: output}.
 
     Parameters
@@ -111,14 +111,14 @@ def place_outputs(files: Sequence[Found], paths: Sequence[str], output: str) -> 
     return places
 
 
-def _relative(files: Sequence[Found]) -> Iterator[str]:
+def _relative(files: Sequence[MatchedPaths]) -> Iterator[str]:
     named = [os.path.dirname(os.path.abspath(file.path)) for file in files if file.root is None]
     shared = os.path.commonpath(named) if named else ""
     for file in files:
         yield os.path.relpath(file.path, shared if file.root is None else file.root or os.curdir)
 
 
-def _check_places(files: Sequence[Found], places: dict[str, str], target: str) -> None:
+def _check_places(files: Sequence[MatchedPaths], places: dict[str, str], target: str) -> None:
     inputs = {os.path.realpath(path): path for path in places}
     taken: dict[str, str] = {}
     for path, place in places.items():
@@ -133,14 +133,14 @@ def _check_places(files: Sequence[Found], places: dict[str, str], target: str) -
     _refuse_among(files, target)
 
 
-def check_output(files: Sequence[Found], target: str) -> None:
+def check_output(files: Sequence[MatchedPaths], target: str) -> None:
     """Refuse a file to be written that is itself an input, or would come to stand among them."""
     if any(same_place(file.path, target) for file in files):
         raise ParquetBloomError("it is also to be read", path=target)
     _refuse_among(files, target)
 
 
-def _refuse_among(files: Sequence[Found], target: str) -> None:
+def _refuse_among(files: Sequence[MatchedPaths], target: str) -> None:
     inside = os.path.join(os.path.realpath(target), "")
     for root in {file.root for file in files if file.root is not None and file.of_folder}:
         if inside.startswith(os.path.join(os.path.realpath(root), "")):

@@ -18,7 +18,7 @@ from ...util.wording import truncate_list
 from ..output.output import Output
 from ..output.table import counted
 from .common import timezone_option
-from .paths import Found, find_files
+from .paths import MatchedPaths, find_files
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
@@ -66,7 +66,7 @@ def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def files_asked(
     paths: Sequence[str], index: str | None, output: Output
-) -> Iterator[tuple[list[Found], str | LakeIndex | None]]:
+) -> Iterator[tuple[list[MatchedPaths], str | LakeIndex | None]]:
     """The files that a predicate is put to, and the index, for `pruned`; the index is open if its files are meant."""
     if paths:
         yield find_files(paths, output), index
@@ -79,13 +79,13 @@ def files_asked(
     with ExitStack() as stack:
         with output.step("index"):
             opened = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
-            files = [Found(path, root, root is not None) for path, root in files_of(opened)]
+            files = [MatchedPaths(path, root, root is not None) for path, root in files_of(opened)]
         yield files, opened
 
 
 def pruned(
     output: Output,
-    files: Sequence[Found],
+    files: Sequence[MatchedPaths],
     node: Node,
     timezone: str,
     ignore_case: bool,
@@ -147,7 +147,7 @@ def totals_of(report: PruneReport) -> dict[str, Any]:
     }
 
 
-def told(report: PruneReport) -> str:
+def describe_plan(report: PruneReport) -> str:
     """The same on one line, for people, and the first doubt, as it may be why so much is read."""
     skipped = ", ".join(f"{count:,} by {what}" for what, count in sorted(report.skipped_by.items()))
     text = str(report) + (f"; skipped {skipped}" if skipped else "")

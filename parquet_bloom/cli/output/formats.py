@@ -23,7 +23,7 @@ FORMATS = ("table", "json", "ndjson", "csv")
 Write = Callable[[str], None]
 
 
-class Rows(ABC):
+class RowWriter(ABC):
     """Takes a command's rows.
 
     Attributes
@@ -60,7 +60,7 @@ class Rows(ABC):
         """Write what is left."""
 
 
-class TableRows(Rows):
+class TableRows(RowWriter):
     """A table: it needs all rows to know its widths, or as many as are laid out at a time, `block`."""
 
     def __init__(
@@ -86,7 +86,7 @@ class TableRows(Rows):
         self._write(self._laid_out())
 
 
-class CsvRows(Rows):
+class CsvRows(RowWriter):
     """A line of headings, then a line a row; `escape` when it is a terminal that will show them."""
 
     def __init__(self, columns: Sequence[Column], write: Write, escape: bool) -> None:
@@ -144,7 +144,7 @@ def as_value(value: Any, null: str = "NULL") -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-class NdjsonRows(Rows):
+class NdjsonRows(RowWriter):
     """A JSON object a line."""
 
     def _text(self, row: Row) -> str:

@@ -10,7 +10,7 @@ from ...errors import NotParquetError
 from ...file.columns import find_leaves
 from ...file.reader import BloomFile, variant_asked
 from ...file.verify import VerifyReport, verify
-from ...scan.model.file_format import recognized
+from ...scan.model.file_format import open_any
 from ...storage import open_source
 from .table import Column, or_blank
 
@@ -38,7 +38,7 @@ def opened(path: str, filesystem: object | None, variant: str | None = None) -> 
         It is neither, or cannot be read.
     """
     with open_source(path, filesystem) as source:
-        yield recognized(source, None, variant_asked(variant))
+        yield open_any(source, None, variant_asked(variant))
 
 
 def verify_any(

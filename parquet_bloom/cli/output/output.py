@@ -16,7 +16,7 @@ import click
 
 from ...errors import ParquetBloomError, PredicateError, printable
 from ...redaction import without_secrets
-from .formats import CsvRows, JsonRows, NdjsonRows, Rows, TableRows, ValueCsvRows, Write
+from .formats import CsvRows, JsonRows, NdjsonRows, RowWriter, TableRows, ValueCsvRows, Write
 from .table import Column
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Output:
 
     # ------------------------------------------------------------------------------------------------ data
 
-    def rows(self, name: str, columns: Sequence[Column]) -> AbstractContextManager[Rows]:
+    def rows(self, name: str, columns: Sequence[Column]) -> AbstractContextManager[RowWriter]:
         """Take the command's rows, `name` saying what they are; printed as they come, a table at the end.
 
         When it is interrupted, a table shows what was done until then; a JSON document stays open: it is not whole.
@@ -82,7 +82,7 @@ class Output:
 
     def records(
         self, name: str, columns: Sequence[Column], write: Write | None = None, format: str | None = None
-    ) -> AbstractContextManager[Rows]:
+    ) -> AbstractContextManager[RowWriter]:
         """Take records of a lake, as many as there are; a table is laid out so many at a time.
 
         Parameters
@@ -101,7 +101,7 @@ class Output:
         return self.filling(_of_lake(ValueCsvRows(columns, write, escape)))
 
     @contextmanager
-    def filling(self, rows: Rows) -> Iterator[Rows]:
+    def filling(self, rows: RowWriter) -> Iterator[RowWriter]:
         """Take rows from their first to their last one."""
         rows.begin()
         try:
@@ -116,7 +116,7 @@ class Output:
         ]
         rows.end()
 
-    def _rows(self, name: str, columns: Sequence[Column], block: int | None = None) -> Rows:
+    def _rows(self, name: str, columns: Sequence[Column], block: int | None = None) -> RowWriter:
         terminal = is_terminal(sys.stdout)
         if self.format == "json":
             return JsonRows(columns, write_utf8, self.command, name)
@@ -231,7 +231,7 @@ class Output:
             self.detail("time: " + ", ".join(f"{what} {seconds:.3f} s" for what, seconds in self._seconds.items()))
 
 
-def _of_lake(rows: Rows) -> Rows:
+def _of_lake(rows: RowWriter) -> RowWriter:
     rows.of_lake = True
     return rows
 

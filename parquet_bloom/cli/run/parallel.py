@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...errors import ParquetBloomError
 from ...util.progress import Bar
 from ...util.threads import in_order
-from ..options.paths import Found
+from ..options.paths import MatchedPaths
 from ..output.output import Output
 
 R = TypeVar("R")
@@ -18,7 +18,7 @@ R = TypeVar("R")
 Progress = Callable[[int, int], None]
 """Called with (parts of a file done, parts in all)."""
 
-Work = Callable[[Found, Progress], R]
+Work = Callable[[MatchedPaths, Progress], R]
 
 
 class _StoppedError(Exception):
@@ -26,7 +26,9 @@ class _StoppedError(Exception):
 
 
 @contextmanager
-def working(output: Output, what: str, files: Sequence[Found], work: Work[R], jobs: int) -> Iterator[Iterator[R]]:
+def working(
+    output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], jobs: int
+) -> Iterator[Iterator[R]]:
     """Results of `work` over files, while the `with` statement lasts; a file that fails is reported, the rest goes on.
 
     Parameters
@@ -45,7 +47,7 @@ def working(output: Output, what: str, files: Sequence[Found], work: Work[R], jo
             yield results
 
 
-def _one_by_one(output: Output, what: str, files: Sequence[Found], work: Work[R], bar: Bar) -> Iterator[R]:
+def _one_by_one(output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], bar: Bar) -> Iterator[R]:
     for file in bar.over(files):
         with output.going_on():
             with output.step(what):
@@ -55,11 +57,11 @@ def _one_by_one(output: Output, what: str, files: Sequence[Found], work: Work[R]
 
 @contextmanager
 def _side_by_side(
-    output: Output, what: str, files: Sequence[Found], work: Work[R], jobs: int, bar: Bar
+    output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], jobs: int, bar: Bar
 ) -> Iterator[Iterator[R]]:
     stopped = threading.Event()
 
-    def one(file: Found) -> R | ParquetBloomError:
+    def one(file: MatchedPaths) -> R | ParquetBloomError:
         move = bar.beside()
 
         def progress(done: int, total: int) -> None:

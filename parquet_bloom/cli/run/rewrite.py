@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...file.write.rewrite import RewriteReport
-from ..options.paths import Found, find_files, make_folder_of, place_outputs
+from ..options.paths import MatchedPaths, find_files, make_folder_of, place_outputs
 from ..output.output import Output
 from ..output.table import Column, counted
 from .parallel import Progress, working
@@ -54,7 +54,7 @@ class Rewriting:
         totals: Counter[str] = Counter(dict.fromkeys(("files", "changed", "filters", "kept", self.bytes), 0))
         totals["dead_bytes"] = 0
 
-        def one(file: Found, progress: Progress) -> RewriteReport:
+        def one(file: MatchedPaths, progress: Progress) -> RewriteReport:
             place = places.get(file.path)
             if place is not None and not dry_run:
                 make_folder_of(place)

@@ -183,7 +183,7 @@ def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Question:
+class SurveyTask:
     """What is asked of each file, apart from which; it can be pickled.
 
     Attributes
@@ -206,7 +206,7 @@ class Question:
 
 def ask(
     files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
-) -> tuple[Question, FilterOptions]:
+) -> tuple[SurveyTask, FilterOptions]:
     """What is to be asked of files, checked: row groups to be read are spread over them evenly.
 
     Raises
@@ -225,12 +225,12 @@ def ask(
     if isinstance(columns, str):
         columns = [columns]
     names = None if columns is None else frozenset(columns)
-    return Question(names, per_file, **storage), FilterOptions(fpp)
+    return SurveyTask(names, per_file, **storage), FilterOptions(fpp)
 
 
 def conclude(
     paths: Iterable[Any],
-    question: Question,
+    question: SurveyTask,
     fpp: float,
     found: Iterable[tuple[str, FileSurvey | None, str | None]],
 ) -> AdviceReport:

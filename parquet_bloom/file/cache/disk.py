@@ -12,7 +12,7 @@ from ...core.hash.xxh64 import hash_one
 from ...errors import ParquetBloomError
 from ...metadata.footer import TAIL_BYTES, Footer
 from ...redaction import redacted
-from ...storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, look_at
+from ...storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, stat_files
 from .entry import CachedFooter
 from .memory import DEFAULT_BYTES, MetadataCache, distinct
 
@@ -90,7 +90,7 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
     def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         """What is known of the local files that stand at some paths."""
         found = super().last_at(paths)
-        for number, source in enumerate(look_at(paths)):
+        for number, source in enumerate(stat_files(paths)):
             known = None if found[number] is not None or source is None else self.find(source)
             if source is not None and known is not None:
                 found[number] = source.identity, known

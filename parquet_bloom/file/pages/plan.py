@@ -13,7 +13,7 @@ from ...metadata.footer import ColumnPages, Leaf
 from ...metadata.page_index import KnownPages
 from .rows import Page, RowsOfPage, Unsupported, unpacked_page
 
-Rows = NDArray[np.int64]
+RowPositions = NDArray[np.int64]
 
 
 class FlatColumn(NamedTuple):
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     ends: list[int]
 
     @classmethod
-    def of(cls, column: FlatColumn, known: KnownPages, rows: Rows) -> Plan:
+    def of(cls, column: FlatColumn, known: KnownPages, rows: RowPositions) -> Plan:
         """Of rows of the row group, ascending, at least one."""
         index = known.index
         first, last = index.pages_of(rows[[0, -1]]).tolist()
@@ -97,12 +97,12 @@ class Plan(NamedTuple):
         front = np.arange(self.known.confirmed, self.pages[-1])
         return np.setdiff1d(front, self.pages, assume_unique=True)
 
-    def positions(self, rows: Rows) -> Rows:
+    def positions(self, rows: RowPositions) -> RowPositions:
         """Where rows of the row group, those that the plan was made for, stand among those of the pages wanted."""
         before = np.cumsum(self.counts) - self.counts
         return rows + np.repeat(before - self.known.index.rows[self.pages], np.diff(self.ends, prepend=0))
 
-    def by_page(self, rows: Rows) -> list[Rows]:
+    def by_page(self, rows: RowPositions) -> list[RowPositions]:
         """The same rows, page by page, counted from the page's first one."""
         firsts = self.known.index.rows[self.pages].tolist()
         begins = [0, *self.ends[:-1]]
@@ -116,7 +116,7 @@ class Fetched(NamedTuple):
     dictionary: Page | None
     pages: list[Page]
 
-    def rows_of(self, rows: Rows) -> tuple[Leaf, int | None, Page | None, list[RowsOfPage]]:
+    def rows_of(self, rows: RowPositions) -> tuple[Leaf, int | None, Page | None, list[RowsOfPage]]:
         """The arguments of `plain_rows`."""
         plan = self.plan
         parts = list(map(RowsOfPage, self.pages, plan.by_page(rows)))

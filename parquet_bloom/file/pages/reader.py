@@ -24,7 +24,7 @@ from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
 from .plain import array_of, arrow_array, is_same
-from .plan import Fetched, FlatColumn, Plan, Rows
+from .plan import Fetched, FlatColumn, Plan, RowPositions
 from .rows import Page, Unsupported, equal_rows, plain_rows
 
 FEW = 16
@@ -85,7 +85,7 @@ class RowGroupPages:
         """Whether a column may be read by pages, as far as the schema tells."""
         return name in self._flat
 
-    def read(self, names: Iterable[str], rows: Rows) -> dict[str, pa.ChunkedArray]:
+    def read(self, names: Iterable[str], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
         """The values of some columns in some rows.
 
         Parameters
@@ -117,7 +117,9 @@ class RowGroupPages:
                 found |= column
         return found
 
-    def read_equal(self, name: str, rows: Rows, wanted: list[bytes]) -> tuple[Rows, pa.ChunkedArray] | None:
+    def read_equal(
+        self, name: str, rows: RowPositions, wanted: list[bytes]
+    ) -> tuple[RowPositions, pa.ChunkedArray] | None:
         """The rows whose value is one of some others, and these values; None where that cannot be seen from the bytes.
 
         Parameters
@@ -141,7 +143,7 @@ class RowGroupPages:
             return rows[places], pa.chunked_array([array_of(column.arrow, values)])
         return None
 
-    def _plans(self, columns: Sequence[FlatColumn], rows: Rows) -> list[Plan]:
+    def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[Plan]:
         """What is to be read of those columns that have a page index, where that is worthwhile."""
         known = self._lookup.find([column.leaf for column in columns])
         plans = []
@@ -192,7 +194,7 @@ class RowGroupPages:
                 complete.append(Fetched(plan, _dictionary(dictionary or later), found))
         return complete
 
-    def _few(self, fetched: list[Fetched], rows: Rows) -> dict[str, pa.ChunkedArray]:
+    def _few(self, fetched: list[Fetched], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
         """The rows wanted alone, taken out of their pages, as far as that can be had."""
         found, others = {}, []
         for one in fetched:
@@ -237,7 +239,7 @@ class RowGroupPages:
         return found
 
 
-def _by_rows(plan: Plan, rows: Rows) -> bool:
+def _by_rows(plan: Plan, rows: RowPositions) -> bool:
     """Whether rows are had sooner by taking them out of their pages than by decoding these."""
     is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
     share = len(rows) * (FEW // _RUN if is_run else FEW)
@@ -254,7 +256,7 @@ def _dictionary(data: memoryview) -> Page | None:
     return page
 
 
-def take_rows(data: pa.Table | pa.ChunkedArray, rows: Rows) -> pa.Table | pa.ChunkedArray:
+def take_rows(data: pa.Table | pa.ChunkedArray, rows: RowPositions) -> pa.Table | pa.ChunkedArray:
     """Rows of a table or column by their positions, ascending; of every type."""
     if isinstance(data, pa.Table):
         columns = [take_rows(column, rows) for column in data.columns]
@@ -274,7 +276,7 @@ def take_rows(data: pa.Table | pa.ChunkedArray, rows: Rows) -> pa.Table | pa.Chu
     return pa.chunked_array(taken, data.type)
 
 
-def _take_of_chunk(chunk: pa.Array, rows: Rows) -> pa.Array:
+def _take_of_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
     try:
         if len(rows) * FEW <= len(chunk):
             return chunk.take(pa.array(rows))

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...metadata.footer import Leaf
 from ...redaction import shown_redacted
-from ...storage import file_system
+from ...storage import resolve_filesystem
 from ..columns import find_leaf
 from ..reader import BloomFile
 from .rewrite import RewriteReport, editing, refuse_uneditable, rewritten, write_footer
@@ -101,7 +101,7 @@ def drop(
     """
     started = time.perf_counter()
     names = _names(columns)
-    filesystem = file_system(filesystem, storage_options)
+    filesystem = resolve_filesystem(filesystem, storage_options)
     with editing(path, output, filesystem) as (file, target):
         job = _Dropping(file, file.leaves if names is None else [find_leaf(file.leaves, name) for name in names])
         report = DropReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)

@@ -13,7 +13,7 @@ from ...errors import BrokenFilterError, ParquetBloomError
 from ...metadata.filter_header import write_header
 from ...metadata.footer import Footer, Leaf
 from ...redaction import shown_redacted
-from ...storage import file_system
+from ...storage import resolve_filesystem
 from ...util.threads import in_order, processors
 from ..column_hashes import num_values_of
 from ..reader import BloomFile, ChunkFilter
@@ -138,7 +138,7 @@ def embed(
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
-    filesystem = file_system(filesystem, storage_options)
+    filesystem = resolve_filesystem(filesystem, storage_options)
     with editing(path, output, filesystem) as (file, target):
         job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace, keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)

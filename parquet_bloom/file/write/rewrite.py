@@ -12,11 +12,11 @@ import numpy as np
 from ...errors import (
     BrokenFilterError,
     EncryptedFileError,
+    ErrorContext,
     MalformedFooterError,
     ManagedTableError,
     NotParquetError,
     ParquetBloomError,
-    Place,
     UnreadableColumnError,
 )
 from ...metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
@@ -139,7 +139,7 @@ def refuse_uneditable(footer: Footer, leaves: Iterable[Leaf]) -> None:
     for leaf in leaves:
         for row_group in range(footer.num_row_groups):
             record = footer.chunk(row_group, leaf)
-            place: Place = {"row_group": row_group, "column": leaf.name}
+            place: ErrorContext = {"row_group": row_group, "column": leaf.name}
             if record["encrypted"]:
                 raise EncryptedFileError("the column is encrypted", **place)
             if record["external"]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
 from ...hashing import arrow as arrays
 from ...metadata.footer import TAIL_BYTES, Footer, footer_span
-from ...storage import Rewrite, create, file_system
+from ...storage import Rewrite, create, resolve_filesystem
 from .build import FilterBuilder
 from .embed import EmbedReport, embed, write_filter
 from .options import Columns, FilterOptions, parse_columns, plan_columns
@@ -47,7 +47,7 @@ def write_table(
         As in `embed`; no file is written.
     """
     asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
-    filesystem = file_system(filesystem, storage_options)
+    filesystem = resolve_filesystem(filesystem, storage_options)
     refuse_managed(path, filesystem)
     report = EmbedReport(str(path), str(path))
     try:

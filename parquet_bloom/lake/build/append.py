@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.column_hashes import hashes_of
-from ...predicate.statistics import Holds
+from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder
 from .. import manifest as manifests
 from ..files import listing as sources
-from ..files.hash_files import OpenedFile, Piece, pieces
-from ..files.liveness import Judge, Live, PathTable, unjudged
+from ..files.hash_files import OpenedFile, RowGroupResult, pieces
+from ..files.liveness import LakeState, LivenessCheck, PathTable, unjudged
 from ..files.table import FileRecord, FileTable
 from ..manifest import Key, Manifest, SegmentInfo
 from ..reports import AppendReport
@@ -52,7 +52,7 @@ def append(
     lake_filesystem: object | None,
     lake_options: Mapping[str, Any] | None,
     files: Any,
-    judge: Judge,
+    judge: LivenessCheck,
     *,
     memory_limit: int,
     threads: int,
@@ -82,7 +82,7 @@ def append(
         return Appended(report, listing.roots, now, appending.tables)
 
 
-def unknown(entries: Sequence[Entry], live: Live) -> list[Entry]:
+def unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
     """Files that are not known as they are now."""
     paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
@@ -92,7 +92,7 @@ def commit(
     folder: Folder,
     manifest: Manifest,
     segments: Sequence[Segment],
-    live: Live,
+    live: LakeState,
     made: Sequence[SegmentInfo],
     names: Sequence[str],
     roots: Mapping[str, Any],
@@ -196,7 +196,7 @@ class _Appending:
             path = None if several else entries[0].path
             raise UnknownColumnError(f"no such column{several}", path=path, column=min(self._missing))
 
-    def _take(self, piece: Piece, opened_file: OpenedFile, filesystem: object | None) -> None:
+    def _take(self, piece: RowGroupResult, opened_file: OpenedFile, filesystem: object | None) -> None:
         row_groups = opened_file.file.num_row_groups
         if not self._begun:
             self._roll(row_groups)
@@ -295,7 +295,7 @@ class _Appending:
                 except ParquetBloomError as error:
                     error.path, error.column = path, column
                     raise
-                key = column, column_type, Holds.VALUES, ""
+                key = column, column_type, ColumnShape.VALUES, ""
                 number = self._builder.part_number(key)
                 if parts.setdefault(column, number) != number:
                     problem = "batches of one file have the column in two types"

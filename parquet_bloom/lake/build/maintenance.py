@@ -20,7 +20,7 @@ from ...storage import Folder, is_local
 from ...util.threads import in_order
 from .. import manifest as manifests
 from ..files import listing as sources
-from ..files.liveness import Live, PathTable
+from ..files.liveness import LakeState, PathTable
 from ..files.table import FileTable
 from ..manifest import ColumnPart, Key, Manifest, SegmentInfo
 from ..parts import layouts
@@ -215,7 +215,9 @@ def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], me
             segment.close()
 
 
-def restamp(folder: Folder, segments: Sequence[Segment], infos: Sequence[SegmentInfo], live: Live) -> list[SegmentInfo]:
+def restamp(
+    folder: Folder, segments: Sequence[Segment], infos: Sequence[SegmentInfo], live: LakeState
+) -> list[SegmentInfo]:
     """Note the new stamps of files that proved to be unchanged, so that they need not be read the next time."""
     found = list(infos)
     for place, segment in enumerate(segments):

@@ -17,11 +17,11 @@ from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.column_hashes import ColumnHashes
 from ...file.columns import find_leaves, holds_elements
 from ...file.fingerprint import ColumnSums, chunk_bytes_fingerprint, footer_fingerprint
-from ...file.identity import require_unchanged, settle
+from ...file.identity import require_unchanged, wait_until_settled
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
-from ...predicate.statistics import Holds
+from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Source, is_local, open_source
 from ...util.threads import in_order
 from ..build.fetching import FetchedChunks, Fetching, fetched
@@ -46,7 +46,7 @@ class Covered:
 
     leaf: Leaf
     column_type: ColumnType
-    holds: Holds
+    holds: ColumnShape
     hashes: ColumnHashes
 
 
@@ -84,7 +84,7 @@ class OpenedFile:
 
 
 @dataclass
-class Piece:
+class RowGroupResult:
     """What was read of a file at a time: the hashes of one column in one row group, or at last its fingerprint.
 
     Attributes
@@ -125,7 +125,7 @@ def open_to_index(
     """
     source = open_source(entry.path, filesystem, entry)
     try:
-        stamp = settle(source)
+        stamp = wait_until_settled(source)
         file = _with_its_end(source)
         found: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
@@ -181,9 +181,9 @@ def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Cover
     leaf = leaf_of(file, column, find)
     hashes = ColumnHashes(file, leaf)
     if not leaf.repeated and (find is not None or leaf.name == column):
-        holds = Holds.VALUES
+        holds = ColumnShape.VALUES
     else:
-        holds = Holds.ELEMENTS if find is None and holds_elements(leaf, column) else Holds.PARTS
+        holds = ColumnShape.ELEMENTS if find is None and holds_elements(leaf, column) else ColumnShape.PARTS
     return Covered(leaf, hashes.column_type, holds, hashes)
 
 
@@ -194,7 +194,7 @@ def pieces(
     threads: int,
     find: FindLeaf | None = None,
     memory_limit: int = _FETCHED_BYTES,
-) -> Generator[Piece, None, None]:
+) -> Generator[RowGroupResult, None, None]:
     """Read files, in their order; close the iterator to give up.
 
     Parameters
@@ -204,13 +204,13 @@ def pieces(
     memory_limit : bytes that wait to be decoded, about.
     """
 
-    def opened(entry: Entry) -> Piece:
+    def opened(entry: Entry) -> RowGroupResult:
         try:
-            return Piece(entry, open_to_index(entry, columns, filesystem, find))
+            return RowGroupResult(entry, open_to_index(entry, columns, filesystem, find))
         except ParquetBloomError as error:
-            return Piece(entry, None, error=error)
+            return RowGroupResult(entry, None, error=error)
 
-    def work(piece: Piece) -> Piece:
+    def work(piece: RowGroupResult) -> RowGroupResult:
         if piece.opened is None or piece.error is not None:
             return piece
         try:
@@ -237,7 +237,7 @@ def pieces(
             yield piece
 
 
-def _tasks(files: Iterator[Piece]) -> Generator[tuple[list[Piece], FetchedChunks | None], None, None]:
+def _tasks(files: Iterator[RowGroupResult]) -> Generator[tuple[list[RowGroupResult], FetchedChunks | None], None, None]:
     """What is to be read of files, a piece at a time, and what is fetched for some of them together."""
     for found in files:
         opened = found.opened
@@ -249,13 +249,13 @@ def _tasks(files: Iterator[Piece]) -> Generator[tuple[list[Piece], FetchedChunks
         yield [found], None
 
 
-def _local(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], None]]:
+def _local(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], None]]:
     for column in opened.columns:
         for row_group in opened.file.row_groups:
             yield [replace(found, column=column, row_group=row_group)], None
 
 
-def _distant(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], FetchedChunks]]:
+def _distant(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], FetchedChunks]]:
     leaves = [column.leaf for column in opened.columns.values()]
     opened.fetching = Fetching(opened.file.source, ColumnSums(opened.file.footer, leaves, opened.file.path))
     for chunks, row_groups in opened.fetching.together(opened.file.row_groups):
@@ -263,7 +263,7 @@ def _distant(found: Piece, opened: OpenedFile) -> Iterator[tuple[list[Piece], Fe
         yield [replace(found, column=column, row_group=row_group, chunks=chunks) for row_group, column in pairs], chunks
 
 
-def _one_by_one(ready: Iterator[tuple[list[Piece], ParquetBloomError | None]]) -> Iterator[Piece]:
+def _one_by_one(ready: Iterator[tuple[list[RowGroupResult], ParquetBloomError | None]]) -> Iterator[RowGroupResult]:
     """Pieces of which the bytes have come, or what kept them from it."""
     for some, error in ready:
         for piece in some:
@@ -271,7 +271,7 @@ def _one_by_one(ready: Iterator[tuple[list[Piece], ParquetBloomError | None]]) -
             yield piece
 
 
-def _read(piece: Piece, opened: OpenedFile) -> Piece:
+def _read(piece: RowGroupResult, opened: OpenedFile) -> RowGroupResult:
     if not piece.last:
         column = opened.columns[piece.column]
         if opened.fetching is None or piece.chunks is None:
@@ -286,7 +286,7 @@ def _read(piece: Piece, opened: OpenedFile) -> Piece:
     return piece
 
 
-def _finish(piece: Piece, opened: OpenedFile) -> None:
+def _finish(piece: RowGroupResult, opened: OpenedFile) -> None:
     """The end of a file whose pieces have all been read."""
     if opened.fetching is None:
         return

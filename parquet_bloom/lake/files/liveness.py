@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...core.hash.xxh64 import hash_keys
-from ...file.identity import NONE, UNSEEN, stamps_of, still_same
+from ...file.identity import NO_TOKEN, UNREADABLE, stamps_of, still_same
 from ...hashing.arrow import keys_of
 from ...storage import Entry
 from ...util.threads import in_order
@@ -26,7 +26,7 @@ _OPENED_AT_A_TIME = 16
 _NOT_ASKED = -2
 
 
-class Place(NamedTuple):
+class FileRef(NamedTuple):
     """Where a file stands in an index."""
 
     segment: int
@@ -74,7 +74,7 @@ class PathTable:
 
 
 @dataclass
-class Live:
+class LakeState:
     """What holds of the lake's files.
 
     Attributes
@@ -97,7 +97,7 @@ class Live:
     changed: int = 0
     gone_at: list[NDArray[np.bool_]] = field(default_factory=list)
     judged: bool = False
-    restamped: dict[Place, tuple[int, bytes]] = field(default_factory=dict)
+    restamped: dict[FileRef, tuple[int, bytes]] = field(default_factory=dict)
     foreign: list[frozenset[int]] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     find: FindLeaf | None = None
@@ -109,7 +109,7 @@ class Live:
         return sum(int(gone.sum()) for gone in self.gone_at)
 
     @classmethod
-    def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> Live:
+    def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> LakeState:
         """Before anything was judged."""
         never = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         foreign = [
@@ -128,9 +128,9 @@ class Live:
         return live
 
 
-def unjudged(segments: Sequence[Segment]) -> Live:
+def unjudged(segments: Sequence[Segment]) -> LakeState:
     """As if every file were what it was."""
-    live = Live.nothing(segments, None)
+    live = LakeState.nothing(segments, None)
     live.alive = [segment.kept.copy() for segment in segments]
     return live
 
@@ -139,12 +139,12 @@ def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[
     """Which files of a segment have the size and the stamp that were found of them, which must be one."""
     known = segment.files.stamps.take(pa.array(numbers))
     stamps = pa.array([stamp for _, stamp in found], pa.binary())
-    same = pc.and_(pc.equal(stamps, known), pc.not_equal(stamps, pa.scalar(NONE)))
+    same = pc.and_(pc.equal(stamps, known), pc.not_equal(stamps, pa.scalar(NO_TOKEN)))
     sizes = np.array([size for size, _ in found], np.int64)
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_) & (sizes == segment.files.sizes[numbers])
 
 
-class Judge:
+class LivenessCheck:
     """Judges which files are live, and remembers of which it has read the contents.
 
     Parameters
@@ -164,7 +164,7 @@ class Judge:
         listing: sources.Listing | None,
         verify: bool = True,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Live:
+    ) -> LakeState:
         """Judge all files.
 
         Parameters
@@ -178,7 +178,7 @@ class Judge:
         names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
         table = PathTable(segments)
         owners, numbers = table.find(names)
-        live = Live.nothing(segments, listing)
+        live = LakeState.nothing(segments, listing)
         live.deletes |= {sources.name_of(path, self._filesystem) for path in live.deletes}
         for place, segment in enumerate(segments):
             mine = owners == place
@@ -206,13 +206,13 @@ class Judge:
         num_listed: int,
         owners: NDArray[np.int32],
         numbers: NDArray[np.int64],
-        live: Live,
+        live: LakeState,
         verify: bool,
         progress: Callable[[int, int], None] | None,
     ) -> None:
         """Say of each file whether it is the one that was indexed; the first so many were listed, so they are there."""
         live.unindexed += [entries[at].path for at in np.flatnonzero(owners == -1).tolist()]
-        doubtful: list[tuple[Entry, Place, int, bytes]] = []
+        doubtful: list[tuple[Entry, FileRef, int, bytes]] = []
         for number, segment in enumerate(segments):
             asked = np.flatnonzero(owners == number)
             if not len(asked):
@@ -221,14 +221,14 @@ class Judge:
             looked = stamps_of([entries[at] for at in asked.tolist()], self._filesystem)
             there = np.array([one is not None for one in looked], np.bool_) | (asked < num_listed)
             live.gone_at[number][numbers[asked[~there]]] = True
-            found = [one or UNSEEN for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
+            found = [one or UNREADABLE for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
             asked = asked[there]
             at = numbers[asked]
             same = same_as(segment, at, found)
             live.alive[number][at[same]] = True
             for where in np.flatnonzero(~same).tolist():
                 entry, (size, stamp) = entries[int(asked[where])], found[where]
-                doubtful.append((entry, Place(number, int(at[where])), size, stamp))
+                doubtful.append((entry, FileRef(number, int(at[where])), size, stamp))
         checks = in_order(
             lambda one: verify and self._unchanged(segments, *one, live.find),
             doubtful,
@@ -241,14 +241,14 @@ class Judge:
                     live.unindexed.append(entry.path)
                 else:
                     live.alive[place.segment][place.file] = True
-                    if known != NONE:
+                    if known != NO_TOKEN:
                         live.restamped[place] = size, bytes(known)
                 if progress and verify:
                     progress(done + 1, len(doubtful))
 
     @staticmethod
     def _note_renamed(
-        segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: Live, place: int
+        segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: LakeState, place: int
     ) -> None:
         """Note files of which a column is not what the index has under its name."""
         if not live.foreign[place]:
@@ -263,7 +263,7 @@ class Judge:
         self,
         segments: Sequence[Segment],
         entry: Entry,
-        place: Place,
+        place: FileRef,
         size: int,
         stamp: bytes,
         find: FindLeaf | None,
@@ -273,11 +273,11 @@ class Judge:
         footer, data = table.fingerprints(place.file)
         columns = [column for column in self._columns if table.parts(column)[place.file] != NOT_COVERED]
         key = (entry.path, size, stamp, footer, data)
-        if stamp != NONE and key in self._verified:
+        if stamp != NO_TOKEN and key in self._verified:
             return self._verified[key] and stamp
         same, settled = still_same(
             entry, self._filesystem, footer, data, lambda file: [leaf_of(file, column, find) for column in columns]
         )
-        if settled != NONE and settled == stamp:
+        if settled != NO_TOKEN and settled == stamp:
             self._verified[key] = same
         return same and settled

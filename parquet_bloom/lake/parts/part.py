@@ -220,7 +220,7 @@ class PartInfo:
 
 
 @dataclass
-class Found:
+class PartMatches:
     """What a part says of some hashes.
 
     Attributes
@@ -265,10 +265,10 @@ class PartReader(ABC):
         return self._source.requests, self._source.bytes_read
 
     @abstractmethod
-    def find(self, hashes: NDArray[np.uint64]) -> Found:
-        """The units that may hold each of some hashes. Never raises for what is wrong with the file: see `Found`."""
+    def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
+        """Return the units that may hold each hash. A damaged file raises no error: see `PartMatches`."""
 
-    def find_one(self, h: int) -> Found:
+    def find_one(self, h: int) -> PartMatches:
         """The same of a single hash."""
         return self.find(np.array([h], np.uint64))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.index.postings import squeeze
-from ...storage.spill import Run, Scratch
+from ...storage.spill import SpillFile, SpillRun
 
 _KEY_BYTES = 8
 _LEAST_KEYS = 1024
@@ -29,7 +29,7 @@ def sort_once(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class _SortedRun(NamedTuple):
     """Sorted keys on disk; `samples` is every so many-th of them, the first one included."""
 
-    run: Run
+    run: SpillRun
     samples: NDArray[np.uint64]
 
 
@@ -39,7 +39,7 @@ class SortedRuns:
     Parameters
     ----------
     memory_limit : bytes; five eighths of it are for keys that have come, and less than that when they are given back.
-    folder : where what does not fit is put, see `Scratch`.
+    folder : where what does not fit is put, see `SpillFile`.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SortedRuns:
         self._keys: NDArray[np.uint64] | None = None
         self._count = 0
         self._runs: list[_SortedRun] = []
-        self._scratch: Scratch | None = None
+        self._scratch: SpillFile | None = None
         self._put_aside = 0
 
     @property
@@ -86,7 +86,7 @@ class SortedRuns:
         """Put the sorted keys in memory aside."""
         assert self._keys is not None
         if self._scratch is None:
-            self._scratch = Scratch(self._folder)
+            self._scratch = SpillFile(self._folder)
         keys = self._keys[: self._count]
         self._runs.append(_SortedRun(self._scratch.put([keys]), keys[:: self._step].copy()))
         self._put_aside += self._count

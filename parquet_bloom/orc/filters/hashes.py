@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from ...errors import FilterTypeError, first_line
 from ...hashing.arrow import plain
 from ...hashing.column_type import UNITS_PER_SECOND, ColumnType, Domain, Kind
-from ...predicate.statistics import Keying
+from ...predicate.statistics import KeyHasher
 from ..metadata.schema import OrcLeaf
 from . import encodings as forms
 
 Hashed = tuple[NDArray[np.uint64], NDArray[np.intp]]
 
 
-def keying(values: Sequence[Domain], column_type: ColumnType) -> Hashed:
+def hash_values(values: Sequence[Domain], column_type: ColumnType) -> Hashed:
     """The hashes of all forms under which some values may stand in a filter (see `literal_lists.hash_all`)."""
     return _first_hashes(_hashed(values, column_type), len(values))
 
@@ -41,9 +41,9 @@ class CharKeying:
 _char_keying = lru_cache(maxsize=256)(CharKeying)
 
 
-def keying_of(leaf: OrcLeaf) -> Keying:
-    """How filters of a column take values as keys: `keying`, or another function where the column needs more."""
-    return _char_keying(leaf.length) if leaf.kind == "CHAR" else keying
+def keying_of(leaf: OrcLeaf) -> KeyHasher:
+    """How filters of a column take values as keys: `hash_values`, or another function where the column needs more."""
+    return _char_keying(leaf.length) if leaf.kind == "CHAR" else hash_values
 
 
 def _hashed(values: Sequence[Any], column_type: ColumnType) -> Hashed:

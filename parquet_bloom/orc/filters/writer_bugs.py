@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ...predicate.statistics import Evidence
+from ...predicate.statistics import PruningStatistics
 from ..metadata.schema import OrcLeaf
 from ..metadata.statistics import SETTLED_MS, ZONED_MS
 from ..metadata.stripes import BLOOM_FILTER
@@ -69,7 +69,7 @@ def _sound_cpp(version: str | None) -> bool:
     return number > (1, 7, 1) or (number == (1, 7, 1) and final)
 
 
-def old_clock(tail: Tail, leaf: OrcLeaf, timezone: str, known: Evidence) -> str | None:
+def old_clock(tail: Tail, leaf: OrcLeaf, timezone: str, known: PruningStatistics) -> str | None:
     """Why a row group's filter cannot be asked for timestamps; None if it can.
 
     Wall clocks before 1900 are read by other rules than they were written, but in UTC; those of Java's writers also

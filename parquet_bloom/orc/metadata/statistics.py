@@ -12,7 +12,7 @@ from typing import Any
 
 from ...hashing.column_type import ColumnType, Domain, Kind, integer_range
 from ...metadata.protobuf import read_message
-from ...predicate.statistics import Evidence
+from ...predicate.statistics import PruningStatistics
 from .messages import COLUMN_STATISTICS
 from .schema import OrcLeaf
 from .tail import Tail
@@ -39,7 +39,7 @@ OF_OTHER_ROWS = "its statistics count more values than there are rows"
 """The doubt about statistics that are of other rows than asked for."""
 
 
-def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> Evidence:
+def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> PruningStatistics:
     """What the message ColumnStatistics in [start, end) of `data` says of a column in so many rows.
 
     Raises
@@ -53,15 +53,15 @@ def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, nu
     if count is not None:
         has_values = count > 0
         if not leaf.repeated and count > num_rows:
-            return Evidence(leaf.column_type, doubt=OF_OTHER_ROWS)
+            return PruningStatistics(leaf.column_type, doubt=OF_OTHER_ROWS)
         if count == 0 and has_null is False and not leaf.repeated and len(leaf.path) == 1:
-            return Evidence(leaf.column_type)  # these are statistics of something else
+            return PruningStatistics(leaf.column_type)  # these are statistics of something else
     if has_null:
         has_nulls = True if count != num_rows or leaf.repeated else None
     elif not leaf.repeated and count == num_rows:
         has_nulls = False
     low, high = _bounds(found, leaf, tail) if has_values else NOTHING
-    return Evidence(leaf.column_type, has_values, low, high, has_nulls=has_nulls)
+    return PruningStatistics(leaf.column_type, has_values, low, high, has_nulls=has_nulls)
 
 
 def _bounds(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:

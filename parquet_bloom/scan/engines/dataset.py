@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from ...file.cache.memory import SHARED_CACHE
 from ...storage import arrow_filesystem, is_local
-from ..model.decision import PARQUET, FileDecision
+from ..model.decision import PARQUET, FilePlan
 from ..model.partitions import Partitions
 from ..model.schemas import in_threads, unified
 from ..read.open import open_version
 
 
 def dataset(
-    decisions: Sequence[FileDecision],
+    decisions: Sequence[FilePlan],
     filesystem: Any = None,
     schema: pa.Schema | None = None,
     partitions: Partitions | None = None,
@@ -41,7 +41,7 @@ def dataset(
     # Not at the top: it takes a third of a second to import, and few callers need it.
     import pyarrow.dataset as ds
 
-    def look(decision: FileDecision) -> tuple[str, str, list[int], pa.Schema | None]:
+    def look(decision: FilePlan) -> tuple[str, str, list[int], pa.Schema | None]:
         if decision.unopened and schema is not None:
             return decision.path, PARQUET, [], None
         # What is read has to be what is there now; of what is not, the schema is that of the version that was judged.

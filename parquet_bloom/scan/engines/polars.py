@@ -17,14 +17,14 @@ from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import tree
 from ...predicate.tree import Node
-from ...storage import Entry, file_system, is_local, list_entries
+from ...storage import Entry, is_local, list_entries, resolve_filesystem
 from ...util.threads import AHEAD, in_order
-from ..evaluate.lake_index import consulted
+from ..evaluate.lake_index import open_lake_index
 from ..evaluate.object_batch import footers_of
 from ..evaluate.planner import prune_entries
-from ..evaluate.zones import zones_at_hand
-from ..model.data_file import DataFile, Spans
-from ..model.decision import FileDecision, require_rows
+from ..evaluate.zones import open_zone_indexes
+from ..model.data_file import DataFile, RowSelection
+from ..model.decision import FilePlan, refuse_deleted_rows
 from ..model.partitions import Partitions, partitions_of
 from ..model.schemas import in_threads, promoted, unified
 from ..read.open import open_entry, open_version
@@ -73,11 +73,11 @@ def scan_polars(
         As in `prune`; polars is not installed; or the files' columns fit into no one schema.
     """
     pl = _polars()
-    filesystem = file_system(filesystem, storage_options)
+    filesystem = resolve_filesystem(filesystem, storage_options)
     deletes: frozenset[str] = frozenset()
     index_files = paths is None
     if index_files:
-        with consulted(index, filesystem, storage_options, of_lake=True) as view:
+        with open_lake_index(index, filesystem, storage_options, of_lake=True) as view:
             assert view is not None
             filesystem, paths, entries = view.lake(filesystem)
             files = [entry.path for entry in entries]
@@ -112,7 +112,7 @@ class _Chosen(NamedTuple):
     """A file to read, and which row groups of it; None for all."""
 
     entry: Entry
-    decision: FileDecision | None
+    decision: FilePlan | None
 
 
 class _Source:
@@ -228,14 +228,14 @@ class _Source:
         if node is not None:
             options = {"filesystem": self._filesystem} | self._options
             with (
-                consulted(self._index, self._filesystem, columns=tree.columns(node)) as view,
-                zones_at_hand(self._zones, self._filesystem) as zones,
+                open_lake_index(self._index, self._filesystem, columns=tree.columns(node)) as view,
+                open_zone_indexes(self._zones, self._filesystem) as zones,
             ):
                 report = prune_entries(entries, node, self._partitions, index=view, zones=zones, **options)
             of_path = {entry.path: entry for entry in entries}
             chosen = [_Chosen(of_path[one.path], one) for one in report.files if one.selected]
         for one in chosen:
-            require_rows(one.entry.path, self._deletes)
+            refuse_deleted_rows(one.entry.path, self._deletes)
         return chosen
 
     def _listed_now(self) -> list[Entry]:
@@ -256,7 +256,7 @@ class _Source:
             sizes.append(_LARGE if size is None else int(size * share))
         return max(1, min(_FILES_AT_ONCE, len(chosen), _BYTES_AT_ONCE // (AHEAD * max(1, *sizes))))
 
-    def _row_groups(self, chosen: _Chosen) -> Iterator[tuple[DataFile, int, Spans | None]]:
+    def _row_groups(self, chosen: _Chosen) -> Iterator[tuple[DataFile, int, RowSelection | None]]:
         """The row groups of a file to read, each with the file, and the rows that zones leave of it; None for all."""
         entry, decision = chosen
         cache = self._options["cache"]
@@ -271,7 +271,12 @@ class _Source:
                 yield file, row_group, zoned
 
     def _table(
-        self, file: DataFile, row_group: int, zoned: Spans | None, columns: list[str], held: pa.Table | None = None
+        self,
+        file: DataFile,
+        row_group: int,
+        zoned: RowSelection | None,
+        columns: list[str],
+        held: pa.Table | None = None,
     ) -> pa.Table:
         """Columns of a row group as the file has them; `held` has those of them that were read before."""
         names = self._partitions.in_files(columns)

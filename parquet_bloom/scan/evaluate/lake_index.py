@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParquetBloomError, PredicateError, StorageError
-from ...file.identity import NONE, stamp_of
-from ...predicate.pruning import Decider
+from ...file.identity import NO_TOKEN, version_token
+from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Folder, Source
-from ..model.decision import INDEX, FileDecision, RowGroupDecision
-from ..model.file_scan import Deciders, Look
+from ..model.decision import INDEX, FilePlan, RowGroupPlan
+from ..model.file_scan import FileScanResult, ResidualEvaluator
 from ..model.partitions import Partitions
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
-    from ...lake.select import Choice, Trusted
-    from ...lake.snapshot import State
+    from ...lake.select import FileSelection, Trusted
+    from ...lake.snapshot import IndexSnapshotReader
 
     Index = str | os.PathLike[str] | LakeIndex
 
@@ -44,7 +44,7 @@ class IndexView:
 
     def __init__(
         self,
-        state: State | None,
+        state: IndexSnapshotReader | None,
         *,
         of_lake: bool = False,
         roots: Sequence[str] = (),
@@ -81,15 +81,15 @@ class IndexView:
         return self._state.live.deletes if self._of_lake and self._state is not None else frozenset()
 
     def choose(
-        self, entries: Sequence[Entry], deciders: Deciders, timezone: str, ignore_case: bool, filesystem: Any
-    ) -> list[Choice]:
+        self, entries: Sequence[Entry], deciders: ResidualEvaluator, timezone: str, ignore_case: bool, filesystem: Any
+    ) -> list[FileSelection]:
         """What the index says of files, in their order; nothing of those that their folders decide about."""
-        from ...lake.select import Choice, Chooser
+        from ...lake.select import FileSelection, IndexPruner
 
-        found = [Choice(False)] * len(entries)
+        found = [FileSelection(False)] * len(entries)
         for decider, places in _by_decider(entries, deciders) if self._state is not None else ():
             assert self._state is not None
-            chooser = Chooser(self._state, decider.node, timezone, ignore_case, filesystem, self._trusted)
+            chooser = IndexPruner(self._state, decider.node, timezone, ignore_case, filesystem, self._trusted)
             if not chooser.useful:
                 continue
             some = [entries[place] for place in places]
@@ -109,17 +109,17 @@ class IndexView:
         return found
 
     @staticmethod
-    def _live(live: Iterator[tuple[str, Choice]], entries: Sequence[Entry]) -> list[Choice]:
-        wanted: dict[str, Choice | None] = dict.fromkeys(entry.path for entry in entries)
+    def _live(live: Iterator[tuple[str, FileSelection]], entries: Sequence[Entry]) -> list[FileSelection]:
+        wanted: dict[str, FileSelection | None] = dict.fromkeys(entry.path for entry in entries)
         wanted |= {path: choice for path, choice in live if path in wanted}
         return [choice for choice in wanted.values() if choice is not None]
 
 
-def _by_decider(entries: Sequence[Entry], deciders: Deciders) -> list[tuple[Decider, Sequence[int]]]:
+def _by_decider(entries: Sequence[Entry], deciders: ResidualEvaluator) -> list[tuple[PruningPredicate, Sequence[int]]]:
     """The places of files that are asked the same."""
     if deciders.of_all is not None:
         return [(deciders.of_all, range(len(entries)))]
-    found: dict[int, tuple[Decider, list[int]]] = {}
+    found: dict[int, tuple[PruningPredicate, list[int]]] = {}
     for place, entry in enumerate(entries):
         decider = deciders.of(entry.path)
         if not isinstance(decider, bool):
@@ -128,7 +128,7 @@ def _by_decider(entries: Sequence[Entry], deciders: Deciders) -> list[tuple[Deci
 
 
 @contextmanager
-def consulted(
+def open_lake_index(
     index: Index | None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -219,17 +219,17 @@ def _is_none(folder: Folder) -> bool:
         return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
-def looks_beside(
+def apply_index(
     entries: Sequence[Entry],
-    choices: Sequence[Choice],
-    look: Callable[[Sequence[Entry]], Generator[Look, None, None]],
-) -> Generator[Look, None, None]:
+    choices: Sequence[FileSelection],
+    look: Callable[[Sequence[Entry]], Generator[FileScanResult, None, None]],
+) -> Generator[FileScanResult, None, None]:
     """The looks at all files, in their order, where an index spares those that it rules out."""
     left = [entry for entry, choice in zip(entries, choices, strict=True) if choice.read]
     with closing(look(left)) as others:
         for entry, choice in zip(entries, choices, strict=True):
             if not choice.read:
-                yield Look((), FileDecision(entry.path, (), choice.reason, unopened_by=INDEX))
+                yield FileScanResult((), FilePlan(entry.path, (), choice.reason, unopened_by=INDEX))
                 continue
             found = next(others)
             if found.decision is not None and choice.row_groups is not None:
@@ -237,14 +237,14 @@ def looks_beside(
             yield found
 
 
-def _narrowed(decision: FileDecision, choice: Choice) -> FileDecision:
+def _narrowed(decision: FilePlan, choice: FileSelection) -> FilePlan:
     """A file without the row groups that an index rules out, if it is the very file that the index knows."""
     few = choice.row_groups
-    if few is None or choice.stamp == NONE or stamp_of(decision.identity) != choice.stamp:
+    if few is None or choice.stamp == NO_TOKEN or version_token(decision.identity) != choice.stamp:
         return decision
     by, reason = frozenset({INDEX}), "the index says: no row of it matches"
     row_groups = (
-        RowGroupDecision(one.row_group, False, by, reason, num_rows=one.num_rows)
+        RowGroupPlan(one.row_group, False, by, reason, num_rows=one.num_rows)
         if one.read and one.row_group not in few
         else one
         for one in decision.row_groups

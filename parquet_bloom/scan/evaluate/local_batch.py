@@ -20,11 +20,18 @@ from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...file.statistics import UNREAD, ColumnFacts, FileFacts, Trust, cached_facts, facts_of
+from ...file.statistics import (
+    UNREAD,
+    ColumnCompatibility,
+    ColumnStatistics,
+    FileStatistics,
+    cached_statistics,
+    file_statistics,
+)
 from ...metadata.footer import TAIL_BYTES
-from ...predicate.pruning import Answer, Decider, Question
-from ...predicate.statistics import ColumnEvidence
-from ...storage import ClosedSource, FileIdentity, KnownFiles, read_ends
+from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
+from ...predicate.statistics import PruningStatisticsArray
+from ...storage import ClosedSource, FileIdentity, LocalFileBatch, read_file_tails
 from ...util.threads import in_order
 from .parquet import columns_of, columns_together
 
@@ -40,11 +47,11 @@ _NOWHERE = np.iinfo(np.int64).max
 _HEAD_BYTES = 32  # more than the header of a filter takes
 
 
-class Judged(NamedTuple):
+class LocalResult(NamedTuple):
     """A file that was judged: which, its facts, the number of each row group's verdict, and what was read for it."""
 
     identity: Hashable
-    facts: FileFacts
+    facts: FileStatistics
     verdicts: NDArray[np.int32]
     requests: int
     bytes_read: int
@@ -63,7 +70,7 @@ class KnownFile(NamedTuple):
     path: str
     identity: Any
     known: CachedFooter
-    facts: FileFacts
+    facts: FileStatistics
     end: ClosedSource | None = None
     requests: int = 0
     bytes_read: int = 0
@@ -86,12 +93,12 @@ class Visitor(Protocol):
 
 def judge_local(
     paths: Sequence[str],
-    decider: Decider | Literal[True],
+    decider: PruningPredicate | Literal[True],
     cache: MetadataCache | None,
     ignore_case: bool,
     threads: int,
-    trust: Trust | None = None,
-) -> dict[int, Judged]:
+    trust: ColumnCompatibility | None = None,
+) -> dict[int, LocalResult]:
     """Judge those of some local files that can be judged without a closer look.
 
     Parameters
@@ -110,41 +117,41 @@ def judge_local(
     known: list[tuple[FileIdentity, CachedFooter] | None] = [None] * len(paths)
     if cache is not None:
         known = cache.last_at(paths)
-    asked = Asked(names, ignore_case, trust)
+    asked = StatisticsKey(names, ignore_case, trust)
     return judge_together(paths, known, asked, decider, cache, threads, lambda: _batches(paths, known, asked, cache))
 
 
 def judge_together(
     paths: Sequence[str],
     known: Sequence[tuple[Hashable, CachedFooter] | None],
-    asked: Asked,
-    decider: Decider | Literal[True],
+    asked: StatisticsKey,
+    decider: PruningPredicate | Literal[True],
     cache: MetadataCache | None,
     threads: int,
     make_batches: Callable[[], list[Batch]],
-) -> dict[int, Judged]:
+) -> dict[int, LocalResult]:
     """Judge files in batches, which are made once for files of which the same is known."""
     key = (asked, len(paths), paths[0] if paths else "")
-    together: _Together | None = cache.together(key) if cache is not None else None
+    together: _BatchKey | None = cache.together(key) if cache is not None else None
     if together is None or together.known != known or together.paths != paths:
-        together = _Together(list(paths), known, make_batches())
+        together = _BatchKey(list(paths), known, make_batches())
         if cache is not None and None not in known:
             cache.keep_together(key, together)
-    judged: dict[int, Judged] = {}
+    judged: dict[int, LocalResult] = {}
     for batch in together.batches:
-        judged.update(_Visit(batch, threads).judge(decider))
+        judged.update(_BatchRead(batch, threads).judge(decider))
     return judged
 
 
-class Asked(NamedTuple):
-    """What is looked at in each file: the arguments of `facts_of`, by which it also keeps what it found."""
+class StatisticsKey(NamedTuple):
+    """What is looked at in each file: the arguments of `file_statistics`, by which it also keeps what it found."""
 
     names: tuple[str, ...]
     ignore_case: bool
-    trust: Trust | None
+    trust: ColumnCompatibility | None
 
 
-class _Together(NamedTuple):
+class _BatchKey(NamedTuple):
     """What was made of some files: valid as long as the same is known of them."""
 
     paths: list[str]
@@ -155,14 +162,14 @@ class _Together(NamedTuple):
 def _batches(
     paths: Sequence[str],
     known: list[tuple[FileIdentity, CachedFooter] | None],
-    asked: Asked,
+    asked: StatisticsKey,
     cache: MetadataCache | None,
 ) -> list[Batch]:
     files: list[KnownFile] = []
     for place, found in enumerate(known):
         if found is not None:
             identity, footer = found
-            facts = cached_facts(footer, asked)
+            facts = cached_statistics(footer, asked)
             if facts is None:
                 file = BloomFile(ClosedSource(paths[place], identity), known=footer)
                 facts = facts_or_none(file, asked)
@@ -171,7 +178,7 @@ def _batches(
     unknown = [place for place, found in enumerate(known) if found is None]
     files += _first_looks(unknown, paths, asked, cache)
     return [
-        Batch(some, KnownFiles([file.path for file in some], [file.identity for file in some]))
+        Batch(some, LocalFileBatch([file.path for file in some], [file.identity for file in some]))
         for some in by_layout(files)
     ]
 
@@ -184,28 +191,28 @@ def by_layout(files: Iterable[KnownFile]) -> list[list[KnownFile]]:
     return [*of_layout.values()]
 
 
-def facts_or_none(file: BloomFile, asked: Asked) -> FileFacts | None:
+def facts_or_none(file: BloomFile, asked: StatisticsKey) -> FileStatistics | None:
     try:
-        return facts_of(file, *asked)
+        return file_statistics(file, *asked)
     except ParquetBloomError:
         return None  # a closer look says what is wrong
 
 
 def _first_looks(
-    places: list[int], paths: Sequence[str], asked: Asked, cache: MetadataCache | None
+    places: list[int], paths: Sequence[str], asked: StatisticsKey, cache: MetadataCache | None
 ) -> Iterator[KnownFile]:
     """Read the footers of files; of those that are read without any trouble, what is known now."""
     length = _FIRST_END
     for start in range(0, len(places), _ENDS):
         some = places[start : start + _ENDS]
         longest = 0
-        for place, source in zip(some, read_ends([paths[place] for place in some], length), strict=True):
+        for place, source in zip(some, read_file_tails([paths[place] for place in some], length), strict=True):
             if source is None:
                 continue
             longest = max(longest, int.from_bytes(source.end[-TAIL_BYTES:-4], "little") + TAIL_BYTES)
             try:
                 file = BloomFile(source, cache)
-                facts = facts_of(file, *asked)
+                facts = file_statistics(file, *asked)
             except ParquetBloomError:
                 continue  # its footer is longer than what was read of it, or a closer look says what is wrong
             costs = 1, len(source.end)
@@ -234,7 +241,7 @@ class Batch:
         self._filters: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]] = {}
 
     @cached_property
-    def columns(self) -> dict[str, ColumnEvidence | None]:
+    def columns(self) -> dict[str, PruningStatisticsArray | None]:
         return columns_together([file.facts for file in self.files])
 
     def filters(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]:
@@ -242,7 +249,9 @@ class Batch:
         found = self._filters.get(name)
         if found is None:
             columns = [column for file in self.files if (column := file.facts.columns[name]) is not None]
-            num_bytes = np.concatenate([column.num_bytes for column in columns])  # before the starts: see `ColumnFacts`
+            num_bytes = np.concatenate(
+                [column.num_bytes for column in columns]
+            )  # before the starts: see `ColumnStatistics`
             problems = [] if num_bytes.all() else [problem for column in columns for problem in column.problems]
             found = np.concatenate([column.starts for column in columns]), num_bytes, problems
             self._filters[name] = found
@@ -253,7 +262,7 @@ class Batch:
         self._filters.pop(name, None)
 
 
-class _Visit:
+class _BatchRead:
     """A visit to the files of a batch."""
 
     def __init__(self, batch: Batch, threads: int):
@@ -266,7 +275,7 @@ class _Visit:
         self._requests = np.zeros(len(batch.files), np.int64)
         self._bytes = np.zeros(len(batch.files), np.int64)
 
-    def judge(self, decider: Decider | Literal[True]) -> dict[int, Judged]:
+    def judge(self, decider: PruningPredicate | Literal[True]) -> dict[int, LocalResult]:
         count = int(self._ends[-1])
         verdicts = np.zeros(count, np.int32)
         if decider is not True:
@@ -283,12 +292,12 @@ class _Visit:
             of_file, start = verdicts[start:end], end
             if use:
                 requests, num_bytes = requests + file.requests, num_bytes + file.bytes_read
-                judged[file.place] = Judged(file.identity, file.facts, of_file, requests, num_bytes)
+                judged[file.place] = LocalResult(file.identity, file.facts, of_file, requests, num_bytes)
         return judged
 
-    def _ask(self, questions: list[Question]) -> list[Answer]:
+    def _ask(self, questions: list[FilterProbe]) -> list[ProbeResult]:
         self._read_heads([question for question in questions if len(question.hashes) <= MANY_KEYS])
-        answers = [Answer(np.ones(len(question.places), np.bool_)) for question in questions]
+        answers = [ProbeResult(np.ones(len(question.places), np.bool_)) for question in questions]
         asked: list[tuple[int, NDArray[np.intp]]] = []  # the question, and which of its places
         files, offsets = [], []
         for number, question in enumerate(questions):
@@ -296,7 +305,7 @@ class _Visit:
             starts, num_bytes, problems = self._batch.filters(question.column)
             starts, num_bytes = starts[question.places], num_bytes[question.places]
             if problems:
-                answers[number] = Answer(answers[number].maybe, [problems[at] for at in question.places.tolist()])
+                answers[number] = ProbeResult(answers[number].maybe, [problems[at] for at in question.places.tolist()])
             members = np.flatnonzero(num_bytes > 0)
             if len(question.hashes) > MANY_KEYS:
                 self._usable[of_place] = False
@@ -320,9 +329,9 @@ class _Visit:
             done += numbers.size
         return answers
 
-    def _read_heads(self, questions: list[Question]) -> None:
+    def _read_heads(self, questions: list[FilterProbe]) -> None:
         """Read the headers of filters that are asked for the first time."""
-        wanted: list[tuple[int, int, ColumnFacts]] = []  # file, row group, column
+        wanted: list[tuple[int, int, ColumnStatistics]] = []  # file, row group, column
         for question in questions:
             of_place = np.searchsorted(self._ends, question.places, "right")
             unread = np.flatnonzero(self._batch.filters(question.column)[1][question.places] == UNREAD)

@@ -16,11 +16,11 @@ from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...file.statistics import Trust, cached_facts
-from ...predicate.pruning import Decider
+from ...file.statistics import ColumnCompatibility, cached_statistics
+from ...predicate.pruning import PruningPredicate
 from ...storage import ClosedObject, Entry, Extents, listed_objects, read_tails
 from ...util.threads import in_order
-from .local_batch import Asked, Batch, Judged, KnownFile, by_layout, facts_or_none, judge_together
+from .local_batch import Batch, KnownFile, LocalResult, StatisticsKey, by_layout, facts_or_none, judge_together
 from .parquet import columns_of
 
 TOGETHER = 1024  # objects that are judged at a time
@@ -38,17 +38,17 @@ class JudgedObjects(NamedTuple):
     entries : of those whose ends were read, and that need a closer look all the same.
     """
 
-    judged: dict[int, Judged]
+    judged: dict[int, LocalResult]
     errors: dict[int, ParquetBloomError]
     entries: dict[int, Entry]
 
 
 def judge_objects(
     entries: Sequence[Entry],
-    decider: Decider | Literal[True],
+    decider: PruningPredicate | Literal[True],
     cache: MetadataCache | None,
     ignore_case: bool,
-    trust: Trust | None,
+    trust: ColumnCompatibility | None,
     fail_fast: bool,
     at_once: int | None = None,
 ) -> JudgedObjects:
@@ -66,7 +66,7 @@ def judge_objects(
     StorageError
         If `fail_fast` and a store does not answer.
     """
-    asked = Asked(tuple(columns_of(decider)), ignore_case, trust)
+    asked = StatisticsKey(tuple(columns_of(decider)), ignore_case, trust)
     objects = listed_objects(entries)
     known = [_known(closed, cache) for closed in objects]
     errors: dict[int, ParquetBloomError] = {}
@@ -80,7 +80,7 @@ def judge_objects(
             footer = found.get(position) if of_cache is None else of_cache[1]
             if closed is None or footer is None:
                 continue
-            facts = cached_facts(footer, asked) or facts_or_none(BloomFile(closed, known=footer), asked)
+            facts = cached_statistics(footer, asked) or facts_or_none(BloomFile(closed, known=footer), asked)
             if facts is not None:
                 cost = costs.get(position, (0, 0))
                 files.append(KnownFile(position, closed.name, closed.identity, footer, facts, None, *cost))

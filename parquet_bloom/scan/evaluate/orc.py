@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...file.columns import find_leaves
-from ...file.statistics import Trust
+from ...file.statistics import ColumnCompatibility
 from ...orc.filters.hashes import keying_of
-from ...predicate.pruning import Answer, Decider, Question
-from ...predicate.statistics import ColumnEvidence, Evidence, Holds
-from ..model.decision import ORC, FileDecision
+from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
+from ...predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
+from ..model.decision import ORC, FilePlan
 from .parquet import Decisions, columns_of
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ class OrcFacts:
     """
 
     columns: dict[str, OrcLeaf | None]
-    holds: dict[str, Holds]
+    holds: dict[str, ColumnShape]
     missing: tuple[str, ...]
     doubts: tuple[str, ...]
     num_rows: tuple[int | None, ...]
 
 
-def judged(
+def evaluate_orc(
     file: OrcFile,
     path: str,
-    decider: Decider | Literal[True],
+    decider: PruningPredicate | Literal[True],
     decisions: Decisions,
     ignore_case: bool = False,
-    trust: Trust | None = None,
-) -> tuple[tuple[str, ...], FileDecision]:
+    trust: ColumnCompatibility | None = None,
+) -> tuple[tuple[str, ...], FilePlan]:
     """Judge all row groups of a file.
 
     Parameters
@@ -67,17 +67,19 @@ def judged(
     -------
     The columns that the file does not have, and the decision.
     """
-    facts = facts_of(file, columns_of(decider), ignore_case, trust)
+    facts = orc_statistics(file, columns_of(decider), ignore_case, trust)
     found = decisions.of(facts, verdicts_of(file, facts, decider))
     row_groups = (replace(one, stripe=row_group.stripe) for one, row_group in zip(found, file.row_groups, strict=True))
-    return facts.missing, FileDecision(path, tuple(row_groups), identity=file.source.identity, format=ORC)
+    return facts.missing, FilePlan(path, tuple(row_groups), identity=file.source.identity, format=ORC)
 
 
-def facts_of(file: OrcFile, names: Iterable[str], ignore_case: bool = False, trust: Trust | None = None) -> OrcFacts:
+def orc_statistics(
+    file: OrcFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
+) -> OrcFacts:
     """Find the columns that names mean."""
     names = list(names)
     columns: dict[str, OrcLeaf | None] = {}
-    holds: dict[str, Holds] = {}
+    holds: dict[str, ColumnShape] = {}
     missing, doubts = [], []
     distrusted = _distrusted(file, names, trust)
     for name in names:
@@ -89,7 +91,7 @@ def facts_of(file: OrcFile, names: Iterable[str], ignore_case: bool = False, tru
             doubts.append(f"'{name}': {distrusted[name]}")
         elif len(leaves) > 1:
             doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
-        elif (held := _holds(leaves[0], name)) is Holds.PARTS:
+        elif (held := _holds(leaves[0], name)) is ColumnShape.PARTS:
             doubts.append(f"'{name}': what is inside of it is not looked into")
         elif misleading(file, leaves[0]):
             doubts.append(f"'{name}': ORC's C++ library writes other values of nested structs than it counts")
@@ -109,25 +111,25 @@ def misleading(file: OrcFile, leaf: OrcLeaf) -> bool:
     return file.writer == "c++" and not leaf.repeated and len(leaf.path) > (1 if text else 2)
 
 
-def _distrusted(file: OrcFile, names: Sequence[str], trust: Trust | None) -> Mapping[str, str]:
+def _distrusted(file: OrcFile, names: Sequence[str], trust: ColumnCompatibility | None) -> Mapping[str, str]:
     if trust is None:
         return {}
     asked: Callable[[OrcFile], Mapping[str, str]] | None = getattr(trust, "orc_doubts", None)
     return dict.fromkeys(names, "how the engine reads ORC files is not known") if asked is None else asked(file)
 
 
-def _holds(leaf: OrcLeaf, name: str) -> Holds:
+def _holds(leaf: OrcLeaf, name: str) -> ColumnShape:
     """What a leaf's values are of what a name means that it was found by."""
     if not leaf.repeated and len(leaf.name) == len(name):
-        return Holds.VALUES
+        return ColumnShape.VALUES
     above = leaf.path[:-1]
     # Elements are called "item"; what stands below another list, a map or a union is called so too, or by these names.
     inside = any(part in ("item", "key", "value") or part.isdigit() for part in above[1:])
     of_list = leaf.repeated and leaf.path[-1] == "item" and len(".".join(above)) == len(name) and not inside
-    return Holds.ELEMENTS if of_list else Holds.PARTS
+    return ColumnShape.ELEMENTS if of_list else ColumnShape.PARTS
 
 
-def verdicts_of(file: OrcFile, facts: OrcFacts, decider: Decider | Literal[True]) -> NDArray[np.int32]:
+def verdicts_of(file: OrcFile, facts: OrcFacts, decider: PruningPredicate | Literal[True]) -> NDArray[np.int32]:
     """Judge all row groups of a file: the number of each one's verdict."""
     if decider is True:
         return np.zeros(len(facts.num_rows), np.int32)
@@ -142,7 +144,7 @@ def verdicts_of(file: OrcFile, facts: OrcFacts, decider: Decider | Literal[True]
         return verdicts
     known = file.row_group_evidence(list(leaves.values()), left)
 
-    def in_row_groups(leaf: OrcLeaf) -> list[Evidence]:
+    def in_row_groups(leaf: OrcLeaf) -> list[PruningStatistics]:
         return [one for stripe in left for one in known[stripe, leaf.column_id]]
 
     ask = _Asking(file, facts, places)
@@ -150,16 +152,20 @@ def verdicts_of(file: OrcFile, facts: OrcFacts, decider: Decider | Literal[True]
     return verdicts
 
 
-def _columns(facts: OrcFacts, look: Callable[[OrcLeaf], list[Evidence]]) -> dict[str, ColumnEvidence | None]:
+def _columns(
+    facts: OrcFacts, look: Callable[[OrcLeaf], list[PruningStatistics]]
+) -> dict[str, PruningStatisticsArray | None]:
     """The evidence on each column, in the places that `look` knows."""
-    columns: dict[str, ColumnEvidence | None] = {}
+    columns: dict[str, PruningStatisticsArray | None] = {}
     for name, leaf in facts.columns.items():
         columns[name] = None
         if leaf is not None:
             found = look(leaf)
             if leaf.repeated:  # a list's filter holds more than its elements
                 found = [replace(one, filtered=False) for one in found]
-            columns[name] = ColumnEvidence.of(leaf.column_type, found, keying_of(leaf)).holding(facts.holds[name])
+            columns[name] = PruningStatisticsArray.of(leaf.column_type, found, keying_of(leaf)).holding(
+                facts.holds[name]
+            )
     return columns
 
 
@@ -176,7 +182,7 @@ class _Asking:
         self._facts = facts
         self._row_groups = [file.row_groups[place] for place in places.tolist()]
 
-    def __call__(self, questions: list[Question]) -> list[Answer]:
+    def __call__(self, questions: list[FilterProbe]) -> list[ProbeResult]:
         asked = [[self._row_groups[place] for place in question.places.tolist()] for question in questions]
         wanted = {
             (leaf.column_id, row_group.stripe): (leaf, row_group.stripe)
@@ -192,5 +198,5 @@ class _Asking:
             filters = [found[leaf.column_id, one.stripe][one.row_group] for one in row_groups]
             maybe = [one is None or not one.trusted or one.check_hashes(question.hashes).any() for one in filters]
             problems = [None if one is None else one.doubt for one in filters]
-            answers.append(Answer(np.array(maybe, np.bool_), problems))
+            answers.append(ProbeResult(np.array(maybe, np.bool_), problems))
         return answers

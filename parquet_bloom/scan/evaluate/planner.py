@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...file.statistics import FileFacts, Trust, facts_of
-from ...predicate.pruning import Decider
+from ...file.statistics import ColumnCompatibility, FileStatistics, file_statistics
+from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
-from ...storage import Entry, entry_of, is_local, is_url, open_source
+from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
 from ...util.threads import in_order, processors
-from ..model.decision import Asked, FileDecision, ScanPlan
-from ..model.file_format import recognized
-from ..model.file_scan import Deciders, Look
+from ..model.decision import FilePlan, ScanPlan, ScanRequest
+from ..model.file_format import open_any
+from ..model.file_scan import FileScanResult, ResidualEvaluator
 from ..model.partitions import Partitions
-from ..model.residual import Left
+from ..model.residual import Residuals
 from ..model.schemas import REMOTE_THREADS
-from .lake_index import IndexView, looks_beside
+from .lake_index import IndexView, apply_index
 from .local_batch import judge_local
 from .object_batch import TOGETHER, judge_objects
 from .parquet import Decisions, ask_file, columns_of, judge
@@ -47,8 +47,8 @@ def prune_entries(
     on_error: Callable[[ParquetBloomError], None] | None = None,
     threads: int | None = None,
     named: Callable[[str], bool] | None = None,
-    trust: Trust | None = None,
-    left: Left | None = None,
+    trust: ColumnCompatibility | None = None,
+    left: Residuals | None = None,
     index: IndexView | None = None,
     zones: ZoneView | None = None,
 ) -> ScanPlan:
@@ -63,17 +63,19 @@ def prune_entries(
     index : what is asked before files are opened; None for nothing.
     zones : what is asked about the rows of row groups that are read; None for nothing.
     """
-    decider = Decider(node, timezone)
-    report = ScanPlan(str(node), filesystem=filesystem, partitions=partitions, asked=Asked(node, timezone, ignore_case))
+    decider = PruningPredicate(node, timezone)
+    report = ScanPlan(
+        str(node), filesystem=filesystem, partitions=partitions, asked=ScanRequest(node, timezone, ignore_case)
+    )
     missing = set(decider.columns)
     if left is None:
         left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
-    deciders = Deciders(decider, left, timezone)
+    deciders = ResidualEvaluator(decider, left, timezone)
     look = _Looker(deciders, filesystem, ignore_case, cache, threads, trust, on_error is None).look
     if index is None:
         looks = look(entries)
     else:
-        looks = looks_beside(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
+        looks = apply_index(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
         report.requests, report.bytes_read, report.index_doubts = index.requests, index.bytes_read, [*index.doubts]
         report.deletes = index.deletes
     with (
@@ -112,12 +114,12 @@ class _Looker:
 
     def __init__(
         self,
-        deciders: Deciders,
+        deciders: ResidualEvaluator,
         filesystem: Any,
         ignore_case: bool,
         cache: MetadataCache | None,
         threads: int | None,
-        trust: Trust | None,
+        trust: ColumnCompatibility | None,
         fail_fast: bool,
     ):
         self._deciders = deciders
@@ -129,13 +131,13 @@ class _Looker:
         self._fail_fast = fail_fast
         self._decisions: dict[int, Decisions] = {}
 
-    def look(self, files: Sequence[Entry]) -> Generator[Look, None, None]:
+    def look(self, files: Sequence[Entry]) -> Generator[FileScanResult, None, None]:
         """Look at files, in their order."""
         local = is_local(self._filesystem)
         for is_remote, group in groupby(files, lambda entry: not local or is_url(entry.path)):
             yield from self._in_batches(list(group), is_remote)
 
-    def _in_batches(self, files: list[Entry], is_remote: bool) -> Iterator[Look]:
+    def _in_batches(self, files: list[Entry], is_remote: bool) -> Iterator[FileScanResult]:
         threads = self._threads or (REMOTE_THREADS if is_remote else 1)
         together = TOGETHER if is_remote else _TOGETHER
         for start in range(0, len(files), together):
@@ -148,12 +150,12 @@ class _Looker:
                 for place in range(len(some)):
                     yield looks[place] if place in looks else next(others)
 
-    def _judged(self, files: list[Entry], is_remote: bool) -> dict[int, Look]:
+    def _judged(self, files: list[Entry], is_remote: bool) -> dict[int, FileScanResult]:
         """Looks at those files that can be judged together, by their places; entries of others may be replaced."""
         if is_remote and len(files) < 2:  # one by one it may be known again without a listing
             return {}
-        of_deciders: dict[int, tuple[Decider | Literal[True], list[int]]] = {}
-        looks: dict[int, Look] = {}
+        of_deciders: dict[int, tuple[PruningPredicate | Literal[True], list[int]]] = {}
+        looks: dict[int, FileScanResult] = {}
         same = self._deciders.of_all
         for place, entry in enumerate(files if same is None else ()):
             decider = self._deciders.of(entry.path)
@@ -172,27 +174,29 @@ class _Looker:
                 found, errors, entries = judge_objects(
                     some, decider, self._cache, self._ignore_case, self._trust, self._fail_fast, self._threads
                 )
-                looks |= {places[number]: Look(error=error) for number, error in errors.items()}
+                looks |= {places[number]: FileScanResult(error=error) for number, error in errors.items()}
                 for number, entry in entries.items():
                     files[places[number]] = entry
             else:
                 found = judge_local(paths, decider, self._cache, self._ignore_case, threads, self._trust)
-            for number, judged in found.items():
-                row_groups = decisions.of(judged.facts, judged.verdicts)
-                decision = FileDecision(paths[number], row_groups, identity=judged.identity)
-                cost = judged.requests, judged.bytes_read
-                looks[places[number]] = Look(judged.facts.missing, decision, None, *cost, judged.facts)
+            for number, evaluate_orc in found.items():
+                row_groups = decisions.of(evaluate_orc.facts, evaluate_orc.verdicts)
+                decision = FilePlan(paths[number], row_groups, identity=evaluate_orc.identity)
+                cost = evaluate_orc.requests, evaluate_orc.bytes_read
+                looks[places[number]] = FileScanResult(
+                    evaluate_orc.facts.missing, decision, None, *cost, evaluate_orc.facts
+                )
         return looks
 
-    def _unopened(self, path: str) -> Look:
+    def _unopened(self, path: str) -> FileScanResult:
         """A file whose folders rule it out."""
-        return Look((), FileDecision(path, (), self._deciders.residuals.told(path)))
+        return FileScanResult((), FilePlan(path, (), self._deciders.residuals.told(path)))
 
-    def _decisions_of(self, decider: Decider | Literal[True]) -> Decisions:
+    def _decisions_of(self, decider: PruningPredicate | Literal[True]) -> Decisions:
         doubts = tuple(self._deciders.residuals.doubts)
         return self._decisions.get(id(decider)) or self._decisions.setdefault(id(decider), Decisions(decider, doubts))
 
-    def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[Look, None, None]:
+    def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[FileScanResult, None, None]:
         """Look at files one by one, by threads that are handed so many at a time."""
         runs = [files[start : start + length] for start in range(0, len(files), length)]
         threads = min(len(runs), threads)
@@ -200,28 +204,30 @@ class _Looker:
         with looks as found:
             yield from chain.from_iterable(found)
 
-    def _look_at_run(self, files: list[Entry]) -> list[Look]:
+    def _look_at_run(self, files: list[Entry]) -> list[FileScanResult]:
         return [self._look_at(entry) for entry in files]
 
-    def _look_at(self, entry: Entry) -> Look:
+    def _look_at(self, entry: Entry) -> FileScanResult:
         decider = self._deciders.of(entry.path)
         if decider is False:
             return self._unopened(entry.path)
         if self._cache is not None and (entry.known is None or entry.known.e_tag is None):
-            known = entry_of(entry.path, self._filesystem, self._cache.last_identity(entry.path))
+            known = entry_for_identity(entry.path, self._filesystem, self._cache.last_identity(entry.path))
             if known is not None:
                 found = self._look_inside(known, decider, verify=True)
                 if found.error is None:
                     return found
         return self._look_inside(entry, decider)
 
-    def _look_inside(self, entry: Entry, decider: Decider | Literal[True], verify: bool = False) -> Look:
+    def _look_inside(
+        self, entry: Entry, decider: PruningPredicate | Literal[True], verify: bool = False
+    ) -> FileScanResult:
         """Look at a file; with `verify` an object that may be another one by now."""
-        found = Look()
+        found = FileScanResult()
         try:
             with open_source(entry.path, self._filesystem, entry) as source:
                 try:
-                    file = recognized(source, self._cache)
+                    file = open_any(source, self._cache)
                     if isinstance(file, BloomFile):
                         found.missing, found.decision, found.facts = self._parquet(file, entry.path, decider)
                     else:
@@ -235,14 +241,16 @@ class _Looker:
         return found
 
     def _parquet(
-        self, file: BloomFile, path: str, decider: Decider | Literal[True]
-    ) -> tuple[tuple[str, ...], FileDecision, FileFacts]:
-        facts = facts_of(file, columns_of(decider), self._ignore_case, self._trust)
+        self, file: BloomFile, path: str, decider: PruningPredicate | Literal[True]
+    ) -> tuple[tuple[str, ...], FilePlan, FileStatistics]:
+        facts = file_statistics(file, columns_of(decider), self._ignore_case, self._trust)
         row_groups = self._decisions_of(decider).of(facts, judge(facts, decider, ask_file(file, facts)))
-        return facts.missing, FileDecision(path, row_groups, identity=file.source.identity), facts
+        return facts.missing, FilePlan(path, row_groups, identity=file.source.identity), facts
 
-    def _orc(self, file: OrcFile, path: str, decider: Decider | Literal[True]) -> tuple[tuple[str, ...], FileDecision]:
+    def _orc(
+        self, file: OrcFile, path: str, decider: PruningPredicate | Literal[True]
+    ) -> tuple[tuple[str, ...], FilePlan]:
         # Not at the top: a lake without ORC files does without.
-        from .orc import judged
+        from .orc import evaluate_orc
 
-        return judged(file, path, decider, self._decisions_of(decider), self._ignore_case, self._trust)
+        return evaluate_orc(file, path, decider, self._decisions_of(decider), self._ignore_case, self._trust)

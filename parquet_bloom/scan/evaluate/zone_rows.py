@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError
-from ...file.statistics import FileFacts
-from ...predicate.pruning import Answer, Decider, Question
-from ...predicate.statistics import NO, UNKNOWN, ColumnEvidence
-from ..model.decision import FileDecision
+from ...file.statistics import FileStatistics
+from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
+from ...predicate.statistics import NO, UNKNOWN, PruningStatisticsArray
+from ..model.decision import FilePlan
 
 if TYPE_CHECKING:
     from ...zones import ZoneIndex
 
-Rows = NDArray[np.int64]
+RowPositions = NDArray[np.int64]
 
 _FEW = 4  # choices of row groups and indexes that are remembered for a file
 
@@ -47,12 +47,12 @@ class _Laid(NamedTuple):
     has_null : whether one of its rows is null.
     """
 
-    start: Rows
-    stop: Rows
+    start: RowPositions
+    stop: RowPositions
     zones: NDArray[np.intp]
     has_null: NDArray[np.bool_]
 
-    def at(self, rows: Rows) -> NDArray[np.intp]:
+    def at(self, rows: RowPositions) -> NDArray[np.intp]:
         """The number, among these, of the zone that each of some rows is in; -1 for none."""
         at = np.searchsorted(self.start, rows, "right") - 1
         return np.where((at >= 0) & (rows < np.append(self.stop, 0)[at]), at, -1)
@@ -71,14 +71,14 @@ class _Stretches(NamedTuple):
     evidence : {name: what is known of the column}.
     """
 
-    borders: Rows
+    borders: RowPositions
     parts: list[tuple[int, int, int, int]]
     zones: dict[str, NDArray[np.intp]]
-    evidence: dict[str, ColumnEvidence | None]
+    evidence: dict[str, PruningStatisticsArray | None]
 
 
 def rows_left(
-    decision: FileDecision, facts: FileFacts, decider: Decider, columns: Mapping[str, Zoned]
+    decision: FilePlan, facts: FileStatistics, decider: PruningPredicate, columns: Mapping[str, Zoned]
 ) -> dict[int, tuple[tuple[int, int], ...]]:
     """The rows that zones leave of the row groups that are read.
 
@@ -107,9 +107,9 @@ def rows_left(
             facts.beside.clear()
         facts.beside[key] = stretches
 
-    def ask(questions: list[Question]) -> list[Answer]:
+    def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
         return [
-            Answer(columns[one.column].asked.check(stretches.zones[one.column][one.places], one.hashes))
+            ProbeResult(columns[one.column].asked.check(stretches.zones[one.column][one.places], one.hashes))
             for one in questions
         ]
 
@@ -128,7 +128,7 @@ def rows_left(
 
 
 def _stretches(
-    facts: FileFacts, selected: Sequence[int], names: Sequence[str], columns: Mapping[str, Zoned]
+    facts: FileStatistics, selected: Sequence[int], names: Sequence[str], columns: Mapping[str, Zoned]
 ) -> _Stretches:
     """What is known of the rows of the row groups that are read, before it is said which values are asked for."""
     row_groups = np.array(selected, np.intp)
@@ -149,7 +149,9 @@ def _stretches(
     return _Stretches(borders, parts, {name: laid[name].zones[at[name]] for name in columns}, evidence)
 
 
-def _lay(one: Zoned, facts: FileFacts, row_groups: NDArray[np.intp], begins: Rows, sizes: Rows) -> _Laid:
+def _lay(
+    one: Zoned, facts: FileStatistics, row_groups: NDArray[np.intp], begins: RowPositions, sizes: RowPositions
+) -> _Laid:
     """Zones of row groups that are read, in the order of their rows, and no longer than the row group."""
     zones = one.asked.zones_of(one.number)
     place = np.full(max(len(facts.num_rows), 1), -1, np.intp)
@@ -168,7 +170,7 @@ def _lay(one: Zoned, facts: FileFacts, row_groups: NDArray[np.intp], begins: Row
     return _Laid(start[order], stop[order], zones.zones[numbers], zones.has_null[numbers])
 
 
-def _evidence(facts: FileFacts, name: str, row_groups: NDArray[np.intp]) -> ColumnEvidence | None:
+def _evidence(facts: FileStatistics, name: str, row_groups: NDArray[np.intp]) -> PruningStatisticsArray | None:
     """What is known of a column in stretches of row groups without its zones."""
     of_column = facts.columns[name]
     if of_column is None:
@@ -186,8 +188,13 @@ def _evidence(facts: FileFacts, name: str, row_groups: NDArray[np.intp]) -> Colu
 
 
 def _with_zones(
-    facts: FileFacts, name: str, one: Zoned, found: ColumnEvidence | None, laid: _Laid, at: NDArray[np.intp]
-) -> ColumnEvidence:
+    facts: FileStatistics,
+    name: str,
+    one: Zoned,
+    found: PruningStatisticsArray | None,
+    laid: _Laid,
+    at: NDArray[np.intp],
+) -> PruningStatisticsArray:
     """What is known of a column in stretches by its zones, too, of which their numbers are given."""
     of_column = facts.columns[name]
     assert of_column is not None
@@ -197,9 +204,9 @@ def _with_zones(
     if column_type != found.column_type:
         problem = f"its zones are of {column_type}, the column is of {found.column_type}: they are not used"
         raise ParquetBloomError(problem, column=name)
-    from ...zones import keying
+    from ...zones import hash_values
 
     has_nulls = found.has_nulls
     if not of_column.leaf.repeated:  # of lists, only nulls among their elements would be known
         has_nulls = np.where((at >= 0) & ~np.append(laid.has_null, True)[at], NO, has_nulls).astype(np.int8)
-    return replace(found, has_nulls=has_nulls, filtered=at >= 0, keying=keying)
+    return replace(found, has_nulls=has_nulls, filtered=at >= 0, keying=hash_values)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ...errors import ParquetBloomError, StorageError
-from ...file.identity import NONE, stamp_of, stamps_of, still_same
-from ...file.statistics import FileFacts
+from ...file.identity import NO_TOKEN, stamps_of, still_same, version_token
+from ...file.statistics import FileStatistics
 from ...predicate import tree
-from ...predicate.pruning import Decider
+from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Contains, Equal, In, IsNull
 from ...storage import Entry
 from ...util.threads import in_order
-from ..model.decision import ZONES, FileDecision, RowGroupDecision
-from ..model.file_scan import Deciders, Look
+from ..model.decision import ZONES, FilePlan, RowGroupPlan
+from ..model.file_scan import FileScanResult, ResidualEvaluator
 from .zone_rows import Zoned, rows_left
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ class ZoneView:
 
     @contextmanager
     def narrowing(
-        self, looks: Iterable[Look], deciders: Deciders
-    ) -> Iterator[Iterator[tuple[Look, FileDecision | None]]]:
+        self, looks: Iterable[FileScanResult], deciders: ResidualEvaluator
+    ) -> Iterator[Iterator[tuple[FileScanResult, FilePlan | None]]]:
         """Each look, in order, and the decision less the rows that zones rule out.
 
         Files are asked about side by side where the answers are waited for.
         """
 
-        def narrowed(look: Look) -> tuple[Look, FileDecision | None]:
+        def narrowed(look: FileScanResult) -> tuple[FileScanResult, FilePlan | None]:
             decision = look.decision
             return look, None if decision is None else self.narrowed(look, deciders.of(decision.path))
 
@@ -74,7 +74,7 @@ class ZoneView:
         else:
             yield map(narrowed, looks)
 
-    def narrowed(self, look: Look, decider: Decider | bool) -> FileDecision:
+    def narrowed(self, look: FileScanResult, decider: PruningPredicate | bool) -> FilePlan:
         """The decision on a file, less the rows that zones rule out.
 
         Parameters
@@ -122,7 +122,7 @@ class ZoneView:
                 self.doubts[f"{name}: it has zones of none of the files that are read"] = None
         return [*self.doubts]
 
-    def _is_same(self, index: ZoneIndex, number: int, decision: FileDecision) -> bool:
+    def _is_same(self, index: ZoneIndex, number: int, decision: FilePlan) -> bool:
         """Whether a file is the one whose zones an index has; the doubts tell if it is not."""
         same = _is_same(index, index.file(number), decision, self._filesystem)
         if not same:
@@ -131,14 +131,14 @@ class ZoneView:
         return same
 
 
-def _names(index: ZoneIndex, facts: FileFacts, decider: Decider) -> set[str]:
+def _names(index: ZoneIndex, facts: FileStatistics, decider: PruningPredicate) -> set[str]:
     """The names by which a predicate asks an index's column what zones can answer."""
     asked = {leaf.column for leaf in tree.leaves(decider.node) if isinstance(leaf, _ASKED)}
     found = {name: facts.columns[name] for name in asked}
     return {name for name, column in found.items() if column is not None and column.leaf.name == index.column}
 
 
-def _narrowed(decision: RowGroupDecision, rows: tuple[tuple[int, int], ...]) -> RowGroupDecision:
+def _narrowed(decision: RowGroupPlan, rows: tuple[tuple[int, int], ...]) -> RowGroupPlan:
     if rows:
         return replace(decision, rows=rows)
     reason = "its zones say: no row of it matches"
@@ -150,28 +150,28 @@ _VERIFIED: WeakKeyDictionary[ZoneIndex, dict[tuple[int, int, bytes], bool]] = We
 _VERIFYING = threading.Lock()
 
 
-def _is_same(index: ZoneIndex, zoned: ZonedFile, decision: FileDecision, filesystem: Any) -> bool:
+def _is_same(index: ZoneIndex, zoned: ZonedFile, decision: FilePlan, filesystem: Any) -> bool:
     """Whether a file that was judged is the one that was indexed: by its stamp, or else by its contents."""
-    size, stamp = getattr(decision.identity, "size", None), stamp_of(decision.identity)
+    size, stamp = getattr(decision.identity, "size", None), version_token(decision.identity)
     if size is None:
         return False
-    if stamp != NONE and (size, stamp) == (zoned.size, zoned.stamp):
+    if stamp != NO_TOKEN and (size, stamp) == (zoned.size, zoned.stamp):
         return True
     key = zoned.number, size, stamp
     with _VERIFYING:  # one at a time, so that nothing is read twice
         verified = _VERIFIED.setdefault(index, {})
-        if stamp != NONE and key in verified:
+        if stamp != NO_TOKEN and key in verified:
             return verified[key]
         entry, column = Entry(decision.path), index.column or ""
         same, settled = still_same(entry, filesystem, zoned.footer, zoned.data, lambda file: [file.leaf(column)])
-        if settled != NONE and settled == stamp:
+        if settled != NO_TOKEN and settled == stamp:
             verified[key] = same
     # What was judged before, and is read afterwards, has to be what was looked at now.
     return same and stamps_of([entry], filesystem) == [(size, stamp)]
 
 
 @contextmanager
-def zones_at_hand(zones: Zones | None, filesystem: Any = None) -> Iterator[ZoneView | None]:
+def open_zone_indexes(zones: Zones | None, filesystem: Any = None) -> Iterator[ZoneView | None]:
     """Have zone indexes at hand for one question; those that are given by their paths are open for that long.
 
     Parameters

@@ -12,11 +12,11 @@ import numpy as np
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE
 from ...file.reader import BloomFile
-from ...file.statistics import facts_of
+from ...file.statistics import file_statistics
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.tree import Contains, Equal, In
-from ..model.decision import FileDecision, ScanPlan
+from ..model.decision import FilePlan, ScanPlan
 from ..read.open import open_file
 from ..read.parquet import ParquetData
 from ..read.reader import match_counter
@@ -65,7 +65,7 @@ class RowGroupLook(NamedTuple):
 
 
 @dataclass
-class Look:
+class PlanDetails:
     """What was found.
 
     Attributes
@@ -89,7 +89,7 @@ class Look:
         return [group.filters[column] for group in groups if column in group.filters]
 
 
-def look(report: ScanPlan, check: bool = False, progress: Callable[[int, int], None] | None = None) -> Look:
+def look(report: ScanPlan, check: bool = False, progress: Callable[[int, int], None] | None = None) -> PlanDetails:
     """Look at the files of a report again.
 
     Parameters
@@ -104,7 +104,7 @@ def look(report: ScanPlan, check: bool = False, progress: Callable[[int, int], N
     equalities = {leaf.column for leaf in tree.leaves(asked.node) if isinstance(leaf, Equal | In | Contains)}
     of_folders = {report.partitions.spelled(name, asked.ignore_case): name for name in equalities}
     askable = sorted(name for own, name in of_folders.items() if own not in report.partitions.schema.names)
-    found = Look(checked=check)
+    found = PlanDetails(checked=check)
     sample = _Sample(max(1, report.total_row_groups * max(1, len(askable))))
     count = match_counter(report) if check else None
     for done, decision in enumerate(report.files):
@@ -128,7 +128,7 @@ def look(report: ScanPlan, check: bool = False, progress: Callable[[int, int], N
 
 
 def _counted(
-    count: Callable[[FileDecision], dict[int, int]] | None, decision: FileDecision, found: Look
+    count: Callable[[FilePlan], dict[int, int]] | None, decision: FilePlan, found: PlanDetails
 ) -> dict[int, int]:
     if count is None or not decision.selected:
         return {}
@@ -168,9 +168,9 @@ def _of_parquet(
     ignore_case: bool,
     matches: dict[int, int],
     sample: _Sample,
-    found: Look,
+    found: PlanDetails,
 ) -> list[RowGroupLook]:
-    facts = facts_of(file, names, ignore_case)
+    facts = file_statistics(file, names, ignore_case)
     leaves = {name: column.leaf for name, column in facts.columns.items() if column is not None}
     count = file.num_row_groups
     num_bytes = _bytes(file, count, None)
@@ -202,11 +202,11 @@ def _of_orc(
     ignore_case: bool,
     matches: dict[int, int],
     sample: _Sample,
-    found: Look,
+    found: PlanDetails,
 ) -> list[RowGroupLook]:
     """Row groups of an ORC file. Of a stripe's bytes each has the share that it has of the rows."""
     # Not at the top: a lake without ORC files does without.
-    from ..evaluate.orc import facts_of as facts_of_orc
+    from ..evaluate.orc import orc_statistics as facts_of_orc
 
     facts = facts_of_orc(file, names, ignore_case)
     leaves = {name: leaf for name in askable if (leaf := facts.columns.get(name)) is not None}

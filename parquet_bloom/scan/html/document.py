@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..model.decision import ScanPlan
 from ..model.wording import summarize
-from .details import Look
+from .details import PlanDetails
 from .grid import Grid, grid_of
-from .summary import facts_of
+from .summary import summary_facts
 from .svg import (
     cells,
     colours,
@@ -38,14 +38,14 @@ _STYLE = """
 """
 
 
-def document(report: ScanPlan, look: Look) -> str:
+def document(report: ScanPlan, look: PlanDetails) -> str:
     """An SVG with the predicate, the numbers, the legend and the heat map."""
     grid = grid_of(report, look, _ROWS, _COLUMNS)
     width, height = width_of(grid) + 2 * _MARGIN, _TOP + height_of(grid) + _MARGIN
     parts = [""]  # the ground, when its height is known
     parts.append(f'<text class="where" x="{_MARGIN}" y="32">{text_of(f"WHERE {report.where}")}</text>')
     x = float(_MARGIN)
-    for what, number, rest in facts_of(report, look):
+    for what, number, rest in summary_facts(report, look):
         if what == "cost of deciding":
             continue
         parts.append(f'<text class="what" x="{x:g}" y="58">{text_of(what)}</text>')

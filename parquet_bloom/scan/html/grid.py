@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from ...errors import printable
 from ...util.wording import format_bytes
-from ..model.decision import FileDecision, ScanPlan
-from .details import Look, RowGroupLook
-from .states import State, in_order, state_of, state_of_file
+from ..model.decision import FilePlan, ScanPlan
+from .details import PlanDetails, RowGroupLook
+from .states import CellState, in_order, state_of, state_of_file
 
 _NAMED = 3  # row groups that a cell of several names, and doubts that a cell of one has
 _REASON, _NAME, _SHORT = 160, 100, 44  # characters of a reason or doubt, of a file's name, of one among others
@@ -27,13 +27,13 @@ class Cell:
     column, width : where it stands, and how many columns it takes.
     """
 
-    states: Counter[State]
+    states: Counter[CellState]
     text: str
     column: int
     width: int = 1
 
     @property
-    def main(self) -> State:
+    def main(self) -> CellState:
         """The fate that matters most."""
         return in_order([*self.states])[0]
 
@@ -71,13 +71,13 @@ class Grid:
 
     rows: list[Row] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
-    states: Counter[State] = field(default_factory=Counter)
+    states: Counter[CellState] = field(default_factory=Counter)
     prefix: str = ""
     files_a_row: int = 1
     groups_a_cell: int = 1
 
 
-def grid_of(report: ScanPlan, look: Look | None, max_rows: int, max_columns: int) -> Grid:
+def grid_of(report: ScanPlan, look: PlanDetails | None, max_rows: int, max_columns: int) -> Grid:
     """Lay out a report.
 
     Parameters
@@ -116,7 +116,7 @@ def _numbers(first: int, count: int, total: int) -> str:
     return f"{first}" if last <= first else f"{first}–{last}"
 
 
-def _row(files: Sequence[FileDecision], start: int, grid: Grid, look: Look | None, columns: int) -> Row:
+def _row(files: Sequence[FilePlan], start: int, grid: Grid, look: PlanDetails | None, columns: int) -> Row:
     looks = [look.files.get(file.path) if look is not None else None for file in files]
     read = sum(len(file.selected) for file in files)
     total = sum(len(file.row_groups) for file in files)
@@ -136,7 +136,7 @@ def _row(files: Sequence[FileDecision], start: int, grid: Grid, look: Look | Non
 
 
 def _cells(
-    files: Sequence[FileDecision], looks: Sequence[list[RowGroupLook] | None], grid: Grid, columns: int
+    files: Sequence[FilePlan], looks: Sequence[list[RowGroupLook] | None], grid: Grid, columns: int
 ) -> Iterator[Cell]:
     if all(file.unopened for file in files):
         reasons = "; ".join(dict.fromkeys(_brief(file.unopened) for file in files[:_NAMED]))
@@ -145,8 +145,8 @@ def _cells(
         return
     step = grid.groups_a_cell
     for column in range(columns):
-        states = Counter[State]()
-        texts: dict[State, list[str]] = {}
+        states = Counter[CellState]()
+        texts: dict[CellState, list[str]] = {}
         alone = len(files) == 1 and step == 1
         for file, of_file in zip(files, looks, strict=True):
             for decision in file.row_groups[column * step : (column + 1) * step]:
@@ -171,14 +171,14 @@ def _cells(
         yield Cell(states, text, column)
 
 
-def _naming(named: list[str], states: Counter[State]) -> str:
+def _naming(named: list[str], states: Counter[CellState]) -> str:
     """Which row groups those of the first fate are, a few of them."""
     if not named:
         return ""
     return f" ({', '.join(named)}{', …' if states[in_order([*states])[0]] > len(named) else ''})"
 
 
-def _told(file: FileDecision, row_group: int, state: State, found: RowGroupLook | None, prefix: str) -> str:
+def _told(file: FilePlan, row_group: int, state: CellState, found: RowGroupLook | None, prefix: str) -> str:
     """All about one row group, on several lines."""
     decision = file.row_groups[row_group]
     rows = f"{decision.num_rows:,} row{'' if decision.num_rows == 1 else 's'}"

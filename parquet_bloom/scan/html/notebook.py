@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
-from ..model.decision import FileDecision, ScanPlan
+from ..model.decision import FilePlan, ScanPlan
 from ..model.wording import describe_unopened, summarize
 from .grid import grid_of
 from .page import causes, doubts, how_laid_out, legend
-from .summary import facts_of
+from .summary import summary_facts
 from .svg import colours, heat_map, text_of
 
 _ROWS, _COLUMNS = 24, 32
@@ -34,7 +34,8 @@ def snippet(report: ScanPlan) -> str:
         + hashlib.sha256(f"{report.where}{summarize(report)}{grid.rows}".encode("utf-8", "replace")).hexdigest()[:10]
     )
     facts = "".join(
-        f"<span>{text_of(what)} <b>{text_of(n)}</b> {text_of(rest)}</span>" for what, n, rest in facts_of(report, None)
+        f"<span>{text_of(what)} <b>{text_of(n)}</b> {text_of(rest)}</span>"
+        for what, n, rest in summary_facts(report, None)
     )
     style = (_STYLE.replace("\n", "").replace(".S", f".{scope}")) + colours(scope, dark=False)
     return (
@@ -63,7 +64,7 @@ def _table(report: ScanPlan) -> str:
     return f"<details><summary>Files</summary><table><thead>{_row('th', list(_HEAD))}</thead>{body}</table></details>"
 
 
-def _cells(file: FileDecision) -> list[str]:
+def _cells(file: FilePlan) -> list[str]:
     num_rows = sum(decision.num_rows for decision in file.row_groups if decision.read)
     counts = [f"{len(file.selected):,}", "" if file.unopened else f"{len(file.row_groups):,}", f"{num_rows:,}"]
     return [file.path, *counts, causes(file), doubts(file)]

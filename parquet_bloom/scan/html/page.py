@@ -8,12 +8,12 @@ import pkgutil
 from collections.abc import Iterable, Iterator
 
 from ...util.wording import format_bytes
-from ..model.decision import FileDecision, ScanPlan
+from ..model.decision import FilePlan, ScanPlan
 from ..model.wording import summarize
 from .curve import curve, summary
-from .details import MEASURED, Look
+from .details import MEASURED, PlanDetails
 from .grid import Grid, grid_of
-from .summary import facts_of, remarks
+from .summary import remarks, summary_facts
 from .svg import colours, heat_map, legend_items, swatch, text_of
 
 _ROWS, _COLUMNS = 64, 36
@@ -25,7 +25,7 @@ _SCOPE = "pb"
 _HINT = "Point at a cell, or go through them with Tab and the arrow keys."
 
 
-def page(report: ScanPlan, look: Look, asked_fpp: float | None = None) -> str:
+def page(report: ScanPlan, look: PlanDetails, asked_fpp: float | None = None) -> str:
     """The whole page as text.
 
     Parameters
@@ -57,9 +57,9 @@ def _shortened(text: str, length: int = 120) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _body(report: ScanPlan, look: Look, grid: Grid, asked_fpp: float | None) -> Iterator[str]:
+def _body(report: ScanPlan, look: PlanDetails, grid: Grid, asked_fpp: float | None) -> Iterator[str]:
     yield f'<h1>What this predicate reads</h1><code class="where">{text_of(report.where)}</code>'
-    yield f'<dl class="facts">{"".join(map(_fact, facts_of(report, look)))}</dl>'
+    yield f'<dl class="facts">{"".join(map(_fact, summary_facts(report, look)))}</dl>'
     yield '<main><h2 id="map">Row groups</h2>'
     if grid.rows:
         yield legend(grid, _SCOPE)
@@ -98,7 +98,7 @@ def how_laid_out(grid: Grid) -> str:
     return f"{told}." + (f" All below {grid.prefix}" if grid.prefix else "")
 
 
-def _filters(look: Look, asked_fpp: float | None) -> Iterator[str]:
+def _filters(look: PlanDetails, asked_fpp: float | None) -> Iterator[str]:
     if not look.num_filters:
         return
     yield "<h2>Filters</h2>"
@@ -135,7 +135,7 @@ def _filters(look: Look, asked_fpp: float | None) -> Iterator[str]:
     yield f'<div class="curves">{"".join(figures)}</div>'
 
 
-def _files(report: ScanPlan, look: Look) -> Iterator[str]:
+def _files(report: ScanPlan, look: PlanDetails) -> Iterator[str]:
     shown = report.notable(_FILES)
     if not shown:
         return
@@ -150,7 +150,7 @@ def _files(report: ScanPlan, look: Look) -> Iterator[str]:
         yield f'<p class="quiet">{rest:,} more files, {still:,} of them read.</p>'
 
 
-def _file(file: FileDecision, look: Look) -> list[str]:
+def _file(file: FilePlan, look: PlanDetails) -> list[str]:
     groups = look.files.get(file.path, [])
     of_read = [groups[i] for i in file.selected if i < len(groups)]
     rows = sum(file.row_groups[i].num_rows for i in file.selected)
@@ -162,14 +162,14 @@ def _file(file: FileDecision, look: Look) -> list[str]:
     return [*cells, causes(file), doubts(file)]
 
 
-def causes(file: FileDecision) -> str:
+def causes(file: FilePlan) -> str:
     """What ruled out row groups of a file, or all of it."""
     if file.unopened:
         return f"not opened: {file.unopened}"
     return ", ".join(f"{cause}: {count:,}" for cause, count in sorted(file.skipped_by.items()))
 
 
-def doubts(file: FileDecision) -> str:
+def doubts(file: FilePlan) -> str:
     """What was doubtful in a file, the first few."""
     found = file.doubts
     more = [f"{len(found) - _DOUBTS:,} more"] if len(found) > _DOUBTS else []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..model.decision import INDEX, ZONES, FileDecision, RowGroupDecision
+from ..model.decision import INDEX, ZONES, FilePlan, RowGroupPlan
 
 
 @dataclass(frozen=True)
-class State:
+class CellState:
     """One fate of a row group.
 
     Attributes
@@ -36,21 +36,21 @@ _UPRIGHT = '<path d="M2 0v8" fill="none" stroke-width="1"/>'
 _DOTS = '<path d="M2 2h.01M6 6h.01" fill="none" stroke-width="1.9" stroke-linecap="round"/>'
 _THIN = '<path d="M0 4h8" fill="none" stroke-width=".8"/>'
 
-MATCHED = State("matched", "read, rows match", True, ("#c2410c", "#c2410c"), ("#fb7a35", "#fb7a35"))
-READ = State("read", "read", True, ("#c2410c", "#c2410c"), ("#fb7a35", "#fb7a35"))
-VAIN = State("vain", "read in vain", True, ("#ffe9d9", "#d9601f"), ("#43220f", "#fb8a4c"), _RISING)
-UNFILTERED = State("unfiltered", "read, no filter", True, ("#fdeebb", "#b07f00"), ("#453709", "#d9ad2b"), _LEVEL)
+MATCHED = CellState("matched", "read, rows match", True, ("#c2410c", "#c2410c"), ("#fb7a35", "#fb7a35"))
+READ = CellState("read", "read", True, ("#c2410c", "#c2410c"), ("#fb7a35", "#fb7a35"))
+VAIN = CellState("vain", "read in vain", True, ("#ffe9d9", "#d9601f"), ("#43220f", "#fb8a4c"), _RISING)
+UNFILTERED = CellState("unfiltered", "read, no filter", True, ("#fdeebb", "#b07f00"), ("#453709", "#d9ad2b"), _LEVEL)
 VAIN_UNFILTERED = replace(UNFILTERED, key="vain-unfiltered", label="read in vain, no filter")
-DOUBTFUL = State("doubtful", "read, doubtful", True, ("#f1d3e6", "#a3387c"), ("#4d1b3b", "#e289bf"), _CROSSED)
-FILTER = State("filter", "skipped by filter", False, ("#d9e9f7", "#7fb2dc"), ("#16344d", "#3f7eb3"), _DOTS)
-RANGE = State("range", "skipped by range", False, ("#e6e8ec", "#e6e8ec"), ("#2c3138", "#2c3138"))
-OTHER = State(
+DOUBTFUL = CellState("doubtful", "read, doubtful", True, ("#f1d3e6", "#a3387c"), ("#4d1b3b", "#e289bf"), _CROSSED)
+FILTER = CellState("filter", "skipped by filter", False, ("#d9e9f7", "#7fb2dc"), ("#16344d", "#3f7eb3"), _DOTS)
+RANGE = CellState("range", "skipped by range", False, ("#e6e8ec", "#e6e8ec"), ("#2c3138", "#2c3138"))
+OTHER = CellState(
     "other", "skipped by nulls, type or no rows", False, ("#e6e8ec", "#9aa1ab"), ("#2c3138", "#6d7682"), _UPRIGHT
 )
-INDEXED = State("index", "skipped by the index", False, ("#dcefe3", "#6fb58c"), ("#173a28", "#3f9468"), _DOTS)
-ZONED = State("zones", "skipped by its zones", False, ("#dff0f0", "#5fb0b0"), ("#123838", "#3c9191"), _DOTS)
-PARTITION = State("partition", "file not opened", False, ("#ffffff", "#b8bec7"), ("#15181c", "#4b535d"), _THIN)
-INDEXED_FILE = State(
+INDEXED = CellState("index", "skipped by the index", False, ("#dcefe3", "#6fb58c"), ("#173a28", "#3f9468"), _DOTS)
+ZONED = CellState("zones", "skipped by its zones", False, ("#dff0f0", "#5fb0b0"), ("#123838", "#3c9191"), _DOTS)
+PARTITION = CellState("partition", "file not opened", False, ("#ffffff", "#b8bec7"), ("#15181c", "#4b535d"), _THIN)
+INDEXED_FILE = CellState(
     "index-file", "file ruled out by the index", False, ("#ffffff", "#6fb58c"), ("#15181c", "#3f9468"), _THIN
 )
 
@@ -61,7 +61,7 @@ STATES = (
 """What matters most comes first."""
 
 
-def state_of(decision: RowGroupDecision, filtered: bool | None = None, matches: int | None = None) -> State:
+def state_of(decision: RowGroupPlan, filtered: bool | None = None, matches: int | None = None) -> CellState:
     """The fate of a row group.
 
     Parameters
@@ -82,12 +82,12 @@ def state_of(decision: RowGroupDecision, filtered: bool | None = None, matches: 
     return READ if matches is None else VAIN
 
 
-def state_of_file(file: FileDecision) -> State:
+def state_of_file(file: FilePlan) -> CellState:
     """The fate of a file that was not opened."""
     return INDEXED_FILE if file.unopened_by == INDEX else PARTITION
 
 
-def _skipped(by: frozenset[str]) -> State:
+def _skipped(by: frozenset[str]) -> CellState:
     if "filter" in by:
         return FILTER
     if ZONES in by:
@@ -97,6 +97,6 @@ def _skipped(by: frozenset[str]) -> State:
     return RANGE if "range" in by else OTHER
 
 
-def in_order(states: Sequence[State]) -> list[State]:
+def in_order(states: Sequence[CellState]) -> list[CellState]:
     """Each of some states once, in the order of `STATES`."""
     return [state for state in STATES if state in states]

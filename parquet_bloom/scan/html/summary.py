@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...util.wording import format_bytes, truncate_list
 from ..model.decision import ScanPlan
 from ..model.wording import describe_unopened
-from .details import Look
+from .details import PlanDetails
 
 _LEAST_BYTES, _LEAST_SECONDS = 1_000_000, 0.02  # from so much on a rate was measured
 
@@ -32,7 +32,7 @@ class Totals(NamedTuple):
     vain: int
 
 
-def totals_of(report: ScanPlan, look: Look) -> Totals:
+def totals_of(report: ScanPlan, look: PlanDetails) -> Totals:
     """Add up what a look at the files found."""
     num_bytes = read_bytes = asked_bytes = asked_read = matches = matched = vain = 0
     for file in report.files:
@@ -48,7 +48,7 @@ def totals_of(report: ScanPlan, look: Look) -> Totals:
     return Totals(num_bytes, read_bytes, asked_bytes, asked_read, matches, matched, vain)
 
 
-def facts_of(report: ScanPlan, look: Look | None) -> Iterator[tuple[str, str, str]]:
+def summary_facts(report: ScanPlan, look: PlanDetails | None) -> Iterator[tuple[str, str, str]]:
     """What stands above the picture: (what, how much, of how much)."""
     yield "files read", f"{report.selected_files:,}", f"of {report.total_files:,}"
     yield "row groups read", f"{report.selected_row_groups:,}", f"of {report.total_row_groups:,}"
@@ -83,7 +83,7 @@ def share(part: int, whole: int) -> str:
     return f"{min(99.99, max(0.01, 100 * part / whole)):.{1 if part / whole < 0.99 else 2}f} %"
 
 
-def remarks(report: ScanPlan, look: Look) -> Iterator[str]:
+def remarks(report: ScanPlan, look: PlanDetails) -> Iterator[str]:
     """What a reader should know of the numbers."""
     totals = totals_of(report, look)
     yield "Bytes are those of the column chunks as the footers give them, compressed, all columns together."

@@ -8,7 +8,7 @@ from html import escape
 
 from ...errors import printable
 from .grid import Cell, Grid
-from .states import STATES, State, in_order
+from .states import STATES, CellState, in_order
 
 LABEL = 236  # pixels for the names of files
 _HEAD = 22
@@ -45,7 +45,7 @@ def _cell_height(grid: Grid) -> int:
     return 16 if len(grid.rows) <= 40 else 12
 
 
-def patterns(scope: str, states: Iterable[State] = STATES) -> str:
+def patterns(scope: str, states: Iterable[CellState] = STATES) -> str:
     """Definitions of the fates' fills, their names beginning with `scope`."""
     found = "".join(
         f'<pattern id="{scope}-{state.key}" width="8" height="8" patternUnits="userSpaceOnUse">'
@@ -69,17 +69,17 @@ def colours(scope: str, dark: bool = True) -> str:
     return rules("light") + (f"@media screen and (prefers-color-scheme:dark){{{rules('dark')}}}" if dark else "")
 
 
-def swatch(scope: str, state: State) -> str:
+def swatch(scope: str, state: CellState) -> str:
     """A small piece of a fate's fill."""
     return f'<svg class="swatch" width="22" height="14" aria-hidden="true">{swatch_at(scope, state, 0.5, 0.5)}</svg>'
 
 
-def swatch_at(scope: str, state: State, x: float, y: float) -> str:
+def swatch_at(scope: str, state: CellState, x: float, y: float) -> str:
     """The same, inside a picture."""
     return _filled(scope, state, x, y, 21, 13)
 
 
-def _filled(scope: str, state: State, x: float, y: float, width: float, height: float) -> str:
+def _filled(scope: str, state: CellState, x: float, y: float, width: float, height: float) -> str:
     place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
     if state.pattern:
         return f'<rect {place} fill="url(#{scope}-{state.key})"/>'
@@ -145,7 +145,7 @@ def _cell(grid: Grid, scope: str, cell: Cell, y: int) -> str:
     )
 
 
-def _parts(cell: Cell, width: float) -> list[tuple[State, float]]:
+def _parts(cell: Cell, width: float) -> list[tuple[CellState, float]]:
     """How wide each fate's part of a cell is: as its share, but those that are read are never too narrow to be seen."""
     states = in_order([*cell.states])
     total = sum(cell.states.values())
@@ -178,6 +178,6 @@ def cells(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def legend_items(grid: Grid) -> Sequence[tuple[State, int]]:
+def legend_items(grid: Grid) -> Sequence[tuple[CellState, int]]:
     """The fates that occur, and how often."""
     return [(state, grid.states[state]) for state in in_order([*grid.states])]

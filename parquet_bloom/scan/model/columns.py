@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from ...errors import UnknownColumnError
 from ...file.columns import find_leaves, spellings
 from ...predicate import tree
-from ...predicate.pruning import Decider
+from ...predicate.pruning import PruningPredicate
 from .data_file import DataFile
-from .partitions import Residuals
+from .partitions import PartitionResiduals
 
 
 def spelled(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
@@ -32,7 +32,7 @@ def spelled(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str
     return found
 
 
-class FileDeciders:
+class FileResidualEvaluator:
     """The predicate that each file's rows are asked: what its folders have left, over columns as the file spells them.
 
     Parameters
@@ -42,13 +42,13 @@ class FileDeciders:
     ignore_case : match names whatever their case.
     """
 
-    def __init__(self, left: Residuals, timezone: str, ignore_case: bool):
+    def __init__(self, left: PartitionResiduals, timezone: str, ignore_case: bool):
         self._left = left
         self._timezone = timezone
         self._ignore_case = ignore_case
-        self._known: dict[tuple[int, tuple[tuple[str, str], ...]], Decider] = {}
+        self._known: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
 
-    def of(self, file: DataFile) -> Decider | bool:
+    def of(self, file: DataFile) -> PruningPredicate | bool:
         """One for all files that are asked the same; True where every row matches, False where none does."""
         left = self._left.of(file.path)
         if isinstance(left, bool):
@@ -56,5 +56,5 @@ class FileDeciders:
         names = spelled(file, sorted(tree.columns(left)), self._ignore_case)
         key = id(left), tuple(names.items())
         if key not in self._known:
-            self._known[key] = Decider(tree.renamed(left, names), self._timezone)
+            self._known[key] = PruningPredicate(tree.renamed(left, names), self._timezone)
         return self._known[key]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from ...file.columns import Named
-from ...predicate.pruning import Decider
+from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-Spans = tuple[tuple[int, int], ...]
+RowSelection = tuple[tuple[int, int], ...]
 """Ranges [start, stop) of the rows of a row group, ascending."""
 
-Left = Sequence[tuple[int, Spans | None]]
+RowGroupSelections = Sequence[tuple[int, RowSelection | None]]
 """Row groups, each with the rows that zones leave of it; None for all of them."""
 
 
-class OfFile(NamedTuple):
+class FileProjection(NamedTuple):
     """What is wanted of one file.
 
     Attributes
@@ -40,7 +40,7 @@ class OfFile(NamedTuple):
     is_counter: bool = False
 
 
-class Question(NamedTuple):
+class RowFilter(NamedTuple):
     """What is asked of rows.
 
     Attributes
@@ -50,7 +50,7 @@ class Question(NamedTuple):
     probes : what was made of long lists of literals for other rows; see `predicate.evaluate.mask`.
     """
 
-    decider: Decider | bool
+    decider: PruningPredicate | bool
     timezone: str
     probes: Probes
 
@@ -103,19 +103,21 @@ class DataFile(Protocol):
     def inexact(self) -> set[str]:
         """The columns (top-level) of which pyarrow may show other values than those that are stored."""
 
-    def read(self, row_group: int, columns: Sequence[str], zoned: Spans | None = None) -> pa.Table:
+    def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
         """Some columns of a row group, or of the rows that zones leave of it, as `chosen` gives their schema.
 
         Of columns that the file does not have there is none.
         """
 
-    def matching(self, left: Left, question: Question, wanted: OfFile) -> Iterator[pa.Table]:
+    def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
         """The rows of each row group that match, of those that zones leave; none for a row group without any."""
 
-    def counts(self, row_groups: Sequence[int], question: Question) -> Iterator[tuple[int, int]]:
+    def counts(self, row_groups: Sequence[int], question: RowFilter) -> Iterator[tuple[int, int]]:
         """How many rows of each row group match: (row group, rows)."""
 
-    def rows_left(self, row_group: int, decider: Decider | bool, zoned: Spans | None = None) -> list[tuple[int, int]]:
+    def rows_left(
+        self, row_group: int, decider: PruningPredicate | bool, zoned: RowSelection | None = None
+    ) -> list[tuple[int, int]]:
         """Ranges of the rows of a row group that may match, as far as is known without reading them."""
 
     def close(self) -> None: ...

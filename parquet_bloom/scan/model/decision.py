@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...errors import ManagedTableError
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
-from .data_file import Identified, Left, Spans
+from .data_file import Identified, RowGroupSelections, RowSelection
 from .partitions import Partitions
 
 PARTITION, INDEX = "partition", "index"
@@ -26,7 +26,7 @@ PARQUET, ORC = "parquet", "orc"
 
 
 @dataclass(frozen=True)
-class RowGroupDecision:
+class RowGroupPlan:
     """Whether one row group is read.
 
     Attributes
@@ -47,7 +47,7 @@ class RowGroupDecision:
     reason: str = ""
     doubts: tuple[str, ...] = ()
     num_rows: int = 0
-    rows: Spans | None = None
+    rows: RowSelection | None = None
     stripe: int | None = None
 
     @property
@@ -58,7 +58,7 @@ class RowGroupDecision:
 
 @shown_redacted
 @dataclass(frozen=True)
-class FileDecision:
+class FilePlan:
     """The row groups of one file.
 
     Attributes
@@ -72,7 +72,7 @@ class FileDecision:
     """
 
     path: str
-    row_groups: tuple[RowGroupDecision, ...]
+    row_groups: tuple[RowGroupPlan, ...]
     unopened: str = ""
     identity: Hashable = field(default=None, compare=False, repr=False)
     unopened_by: str = PARTITION
@@ -89,7 +89,7 @@ class FileDecision:
             return self.selected
         return list(file.row_groups)
 
-    def left_in(self, file: Identified) -> Left:
+    def left_in(self, file: Identified) -> RowGroupSelections:
         """The same, each with the ranges of its rows that can match; None for all of them."""
         rows = {one.row_group: one.rows for one in self.row_groups} if self._is(file) else {}
         return [(row_group, rows.get(row_group)) for row_group in self.selected_in(file)]
@@ -108,7 +108,7 @@ class FileDecision:
         return list(dict.fromkeys(doubt for decision in self.row_groups for doubt in decision.doubts))
 
 
-class Asked(NamedTuple):
+class ScanRequest(NamedTuple):
     """What `prune` was asked, so that a report can be followed up."""
 
     node: Node
@@ -123,7 +123,7 @@ class Selection(dict[str, list[int]]):
         return []
 
 
-def require_rows(path: str, deletes: frozenset[str]) -> None:
+def refuse_deleted_rows(path: str, deletes: frozenset[str]) -> None:
     """Raise ManagedTableError for a file of which its table may have taken rows away: they stand in it still."""
     if path in deletes:
         problem = "its table may have deleted rows of it, which would be shown: read the table by a library of its own"
@@ -152,12 +152,12 @@ class ScanPlan:
     """
 
     where: str
-    files: list[FileDecision] = field(default_factory=list)
+    files: list[FilePlan] = field(default_factory=list)
     filesystem: Any = field(default=None, compare=False, repr=False)
     requests: int = field(default=0, compare=False)
     bytes_read: int = field(default=0, compare=False)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
-    asked: Asked | None = field(default=None, compare=False, repr=False)
+    asked: ScanRequest | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     deletes: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
@@ -216,6 +216,6 @@ class ScanPlan:
             found.update(file.skipped_by)
         return dict(found)
 
-    def notable(self, count: int) -> list[FileDecision]:
+    def notable(self, count: int) -> list[FilePlan]:
         """At most so many files: the ones that are read come first, otherwise in the report's order."""
         return sorted(self.files, key=lambda file: not file.selected)[: max(count, 0)]

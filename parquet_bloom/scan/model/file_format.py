@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ORC = b"ORC"
 
 
-def recognized(
+def open_any(
     source: Source, cache: MetadataCache | None, variant: Variant | Literal["detect"] = FINAL
 ) -> BloomFile | OrcFile:
     """An opened file of whichever format; `variant` is of a Parquet file's filters (see `BloomFile`).

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import ParquetBloomError
-from ...file.statistics import FileFacts
-from ...predicate.pruning import Decider
-from .decision import FileDecision
+from ...file.statistics import FileStatistics
+from ...predicate.pruning import PruningPredicate
+from .decision import FilePlan
 
 if TYPE_CHECKING:
-    from .residual import Left
+    from .residual import Residuals
 
 
-class Deciders:
+class ResidualEvaluator:
     """The decider of each file: what its folders have left of a predicate.
 
     Attributes
@@ -23,29 +23,29 @@ class Deciders:
     of_all : the decider of all files, where folders have nothing to say.
     """
 
-    def __init__(self, decider: Decider, residuals: Left, timezone: str):
+    def __init__(self, decider: PruningPredicate, residuals: Residuals, timezone: str):
         self.residuals = residuals
         self.of_all = decider if residuals.whole else None
         self._timezone = timezone
         self._known = {id(decider.node): decider}
 
-    def of(self, path: str) -> Decider | bool:
+    def of(self, path: str) -> PruningPredicate | bool:
         """True where every row of the file matches, False where none does."""
         left = self.residuals.of(path)
         if isinstance(left, bool):
             return left
         if id(left) not in self._known:
-            self._known.setdefault(id(left), Decider(left, self._timezone))
+            self._known.setdefault(id(left), PruningPredicate(left, self._timezone))
         return self._known[id(left)]
 
 
 @dataclass(slots=True)
-class Look:
+class FileScanResult:
     """What a look at one file found: a decision, and what it was made of where that is known, or an error."""
 
     missing: tuple[str, ...] | None = None
-    decision: FileDecision | None = None
+    decision: FilePlan | None = None
     error: ParquetBloomError | None = None
     requests: int = 0
     bytes_read: int = 0
-    facts: FileFacts | None = None
+    facts: FileStatistics | None = None

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ...errors import ParquetBloomError, PredicateError
 from ...hashing.coerce import parse_date
 from ...predicate import tree
-from ...predicate.row_filter import mask
+from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -86,7 +86,7 @@ class Partitions:
 
     def left_of(
         self, node: Node, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
-    ) -> Residuals:
+    ) -> PartitionResiduals:
         """What of a predicate is left to be asked of each file's rows, where its folders have answered their part.
 
         Parameters
@@ -108,14 +108,14 @@ class Partitions:
             if leaf.column not in meant:
                 continue
             try:
-                truth = pc.fill_null(mask(folders, leaf, timezone=timezone), False).to_pylist()
+                truth = pc.fill_null(row_mask(folders, leaf, timezone=timezone), False).to_pylist()
             except PredicateError as error:
                 if strict:
                     raise
                 truth = [True] * len(folders)
                 doubts.append(f"'{leaf.column}': {error.problem}")
             truths[id(leaf)] = truth
-        return Residuals(node, self._numbers, truths, folders, tuple(doubts))
+        return PartitionResiduals(node, self._numbers, truths, folders, tuple(doubts))
 
     def _meant(self, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
         """{name: partition column} of those names in a predicate that stand for one."""
@@ -154,7 +154,7 @@ class Partitions:
         return whole if self.in_files(columns) != [] else whole.select([field.name for field in wanted])
 
 
-class Residuals:
+class PartitionResiduals:
     """What of one predicate is left for each file; see `Partitions.left_of`.
 
     Attributes

@@ -7,7 +7,7 @@ from typing import Protocol
 from ...predicate.tree import Node
 
 
-class Left(Protocol):
+class Residuals(Protocol):
     """What folders have left of a predicate; see `partitions.Residuals`."""
 
     @property

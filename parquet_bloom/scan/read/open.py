@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...storage import Entry, Source, entry_of, open_source
-from ..model.file_format import recognized
+from ...storage import Entry, Source, entry_for_identity, open_source
+from ..model.file_format import open_any
 from .parquet import ParquetData
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def open_file(path: str, filesystem: Any, cache: MetadataCache | None) -> Parque
     Raises
     ------
     ParquetBloomError
-        As `recognized`, and if it cannot be opened.
+        As `open_any`, and if it cannot be opened.
     """
     return _data(open_source(path, filesystem), cache)
 
@@ -42,12 +42,12 @@ def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identi
 
     Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
     """
-    return _data(open_source(path, filesystem, entry_of(path, filesystem, identity)), cache)
+    return _data(open_source(path, filesystem, entry_for_identity(path, filesystem, identity)), cache)
 
 
 def _data(source: Source, cache: MetadataCache | None) -> ParquetData | OrcData:
     try:
-        file = recognized(source, cache)
+        file = open_any(source, cache)
         if isinstance(file, BloomFile):
             return ParquetData(file)
         from .orc import OrcData

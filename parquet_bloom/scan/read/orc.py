@@ -18,10 +18,10 @@ from ...errors import UnreadableColumnError
 from ...file.pages.reader import take_rows
 from ...orc import OrcFile
 from ...predicate import tree
-from ...predicate.pruning import Decider
-from ...predicate.row_filter import mask
+from ...predicate.pruning import PruningPredicate
+from ...predicate.row_filter import row_mask
 from ...storage import Source
-from ..model.data_file import Left, OfFile, Question, Spans
+from ..model.data_file import FileProjection, RowFilter, RowGroupSelections, RowSelection
 from ..model.decision import ORC
 from ..model.schemas import reading
 from . import orc_seek as orc_seeking
@@ -80,19 +80,19 @@ class OrcData:
     def inexact(self) -> set[str]:
         return set()  # of timestamps that nanoseconds cannot count, reading is an error
 
-    def read(self, row_group: int, columns: Sequence[str], zoned: Spans | None = None) -> pa.Table:
+    def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
         schema = self.chosen([name for name in columns if name in self.schema.names])
         with reading(self):
             (stripe,) = self._stripes([row_group])
             return stripe.read(schema)
 
-    def matching(self, left: Left, question: Question, wanted: OfFile) -> Iterator[pa.Table]:
+    def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
         for stripe in self._stripes([row_group for row_group, _ in left]):  # zones know Parquet files only
             with reading(self):
                 tables = list(stripe.matching(question, wanted.schema))
             yield from (table for table in tables if table.num_rows)
 
-    def counts(self, row_groups: Sequence[int], question: Question) -> Iterator[tuple[int, int]]:
+    def counts(self, row_groups: Sequence[int], question: RowFilter) -> Iterator[tuple[int, int]]:
         for stripe in self._stripes(row_groups):
             if isinstance(question.decider, bool):
                 for row_group in stripe.row_groups:
@@ -102,7 +102,9 @@ class OrcData:
                 chosen = stripe.chosen(question)[1]
             yield from ((row_group, len(rows)) for row_group, rows in zip(stripe.row_groups, chosen, strict=True))
 
-    def rows_left(self, row_group: int, decider: Decider | bool, zoned: Spans | None = None) -> list[tuple[int, int]]:
+    def rows_left(
+        self, row_group: int, decider: PruningPredicate | bool, zoned: RowSelection | None = None
+    ) -> list[tuple[int, int]]:
         return [(0, self.num_rows_of(row_group))]
 
     def _stripes(self, row_groups: Sequence[int]) -> Iterator[_Stripe]:
@@ -184,20 +186,20 @@ class _Stripe:
                 problem = "has timestamps that nanoseconds of 64 bits cannot count, or may have; leave the column out"
                 raise UnreadableColumnError(problem, column=leaf.name)
 
-    def chosen(self, question: Question) -> tuple[pa.Table, list[np.ndarray]]:
+    def chosen(self, question: RowFilter) -> tuple[pa.Table, list[np.ndarray]]:
         """The predicate's columns; and of each row group the rows that match, counted in this table."""
-        assert isinstance(question.decider, Decider)
+        assert isinstance(question.decider, PruningPredicate)
         names = sorted(tree.columns(question.decider.node))
         schema = picked(self._data.schema, names)
         if len(schema):
             table = self.read(schema)
         else:  # the file has none of them; a table without columns does not know its rows
             table = pa.table({"": pa.nulls(sum(place.num_rows for place in self._places))})
-        found = true_rows(mask(table, question.decider.node, timezone=question.timezone, probes=question.probes))
+        found = true_rows(row_mask(table, question.decider.node, timezone=question.timezone, probes=question.probes))
         ends = np.cumsum([place.num_rows for place in self._places])
         return table, np.split(found, np.searchsorted(found, ends[:-1]))
 
-    def matching(self, question: Question, schema: pa.Schema) -> Iterator[pa.Table]:
+    def matching(self, question: RowFilter, schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows of each row group that match."""
         if question.decider is True:
             rows = self.read(schema)

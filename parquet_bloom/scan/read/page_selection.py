@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from ...file.columns import type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
-from ...file.statistics import bounds, facts_of
+from ...file.statistics import bounds, file_statistics
 from ...hashing.column_type import ColumnType, Domain
 from ...metadata.footer import Leaf
 from ...metadata.page_index import ASCENDING, DESCENDING, KnownPages
 from ...predicate import tree
-from ...predicate.pruning import Decider
-from ...predicate.statistics import ColumnEvidence, Evidence
+from ...predicate.pruning import PruningPredicate
+from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
 
 MANY_LITERALS = 1000
 """A predicate with more literals is not held against pages: to prepare it again costs more than the pages do."""
@@ -31,14 +31,14 @@ class _Column:
     """A column of the predicate whose pages are known: where they begin, and what is told of each."""
 
     rows: NDArray[np.int64]
-    told: ColumnEvidence
+    told: PruningStatisticsArray
 
 
-def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: Decider) -> RowRanges | None:
+def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: PruningPredicate) -> RowRanges | None:
     """The rows that pages leave; None for all of them."""
     if sum(len(leaf.literals) for leaf in tree.leaves(decider.node)) > MANY_LITERALS:
         return None
-    facts = facts_of(file, decider.columns)
+    facts = file_statistics(file, decider.columns)
     leaves = {name: column.leaf for name, column in facts.columns.items() if column is not None}
     known = pages.bounds(leaves.values())
     columns: dict[str, _Column] = {}
@@ -55,13 +55,15 @@ def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: De
     # Between two of these rows no column goes from one page to the next.
     borders = np.unique(np.concatenate([column.rows for column in columns.values()]))
     count = len(borders) - 1
-    evidence: dict[str, ColumnEvidence | None] = dict.fromkeys(decider.columns)
+    evidence: dict[str, PruningStatisticsArray | None] = dict.fromkeys(decider.columns)
     for name, leaf in leaves.items():
         if name in columns:
             of_stretch = np.searchsorted(columns[name].rows, borders[:-1], "right") - 1
             of_leaf = columns[name].told.at(of_stretch)
         else:
-            of_leaf = ColumnEvidence.of(type_of(leaf), [Evidence(type_of(leaf))]).at(np.zeros(count, np.intp))
+            of_leaf = PruningStatisticsArray.of(type_of(leaf), [PruningStatistics(type_of(leaf))]).at(
+                np.zeros(count, np.intp)
+            )
         evidence[name] = of_leaf.holding(facts.holds[name])
     possible = decider.possible(decider.decide_all(evidence, count))
     if possible.all():
@@ -84,7 +86,7 @@ def in_both(some: RowRanges | None, others: RowRanges | None) -> RowRanges | Non
     return borders[changes] if len(changes) else np.empty((0, 2), np.int64)
 
 
-def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> ColumnEvidence | None:
+def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> PruningStatisticsArray | None:
     """What the index tells of each page; None if it contradicts the column chunk's own statistics."""
     if known.told is None:
         type_ordered = leaf.index in file.footer.type_ordered
@@ -92,12 +94,12 @@ def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> Col
         statistics = file.footer.statistics(file.record(row_group, leaf))
         if not _spans(told, *bounds(statistics, type_of(leaf), type_ordered)) or not _in_order(told, known):
             return None
-        known.told = ColumnEvidence.of(type_of(leaf), told)
-    assert isinstance(known.told, ColumnEvidence)
+        known.told = PruningStatisticsArray.of(type_of(leaf), told)
+    assert isinstance(known.told, PruningStatisticsArray)
     return known.told
 
 
-def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[Evidence]:
+def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
     index = known.bounds
     assert index is not None
     told = []
@@ -107,11 +109,11 @@ def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> lis
         # That a page is said to be null without a count of its nulls can be held against nothing.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None else counts[page] > 0
-        told.append(Evidence(column_type, has_values, low, high, has_nulls=has_nulls))
+        told.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls))
     return told
 
 
-def _spans(told: list[Evidence], low: Domain | None, high: Domain | None) -> bool:
+def _spans(told: list[PruningStatistics], low: Domain | None, high: Domain | None) -> bool:
     """Whether the pages' bounds reach as far as those of the column chunk, and none lies beyond them."""
     if any(_apart(page, low, high) for page in told):
         return False
@@ -126,7 +128,7 @@ def _spans(told: list[Evidence], low: Domain | None, high: Domain | None) -> boo
     return min(lows) <= low and max(highs) >= high
 
 
-def _in_order(told: list[Evidence], known: KnownPages) -> bool:
+def _in_order(told: list[PruningStatistics], known: KnownPages) -> bool:
     """Whether the pages' bounds are in the order that the index says they are in."""
     assert known.bounds is not None
     order = known.bounds.order
@@ -141,7 +143,7 @@ def _in_order(told: list[Evidence], known: KnownPages) -> bool:
     return True
 
 
-def _apart(page: Evidence, low: Domain | None, high: Domain | None) -> bool:
+def _apart(page: PruningStatistics, low: Domain | None, high: Domain | None) -> bool:
     """Whether no value can lie both within the bounds of a page and within those of its column chunk."""
     below = page.high is not None and low is not None and page.high < low  # type: ignore[operator]
     return below or (page.low is not None and high is not None and page.low > high)  # type: ignore[operator]

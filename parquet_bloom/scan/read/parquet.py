@@ -18,10 +18,10 @@ from ...hashing.coerce_many import coerce_all
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ...predicate import tree
-from ...predicate.pruning import Decider
-from ...predicate.row_filter import StoredColumn, mask
+from ...predicate.pruning import PruningPredicate
+from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
-from ..model.data_file import Left, OfFile, Question, Spans
+from ..model.data_file import FileProjection, RowFilter, RowGroupSelections, RowSelection
 from ..model.decision import PARQUET
 from ..model.schemas import chosen, reading, schema_in
 from .row_group import RowGroupRows, left_by_both
@@ -76,7 +76,7 @@ class ParquetData:
         # pyarrow turns INT96 into nanoseconds and wraps what does not fit.
         return {leaf.path[0] for leaf in self.leaves if leaf.physical == "INT96"}
 
-    def read(self, row_group: int, columns: Sequence[str], zoned: Spans | None = None) -> pa.Table:
+    def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
         with reading(self.file):
             self.file.footer.require_even(row_group)
             if zoned is not None:
@@ -84,7 +84,7 @@ class ParquetData:
                 return rows.read(list(columns))
             return self._reader.read_row_group(row_group, list(columns))
 
-    def matching(self, left: Left, question: Question, wanted: OfFile) -> Iterator[pa.Table]:
+    def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
         for row_group, zoned in left:
             with reading(self.file):
                 self.file.footer.require_even(row_group)
@@ -99,7 +99,7 @@ class ParquetData:
             if table.num_rows:
                 yield table
 
-    def counts(self, row_groups: Sequence[int], question: Question) -> Iterator[tuple[int, int]]:
+    def counts(self, row_groups: Sequence[int], question: RowFilter) -> Iterator[tuple[int, int]]:
         for row_group in row_groups:
             if isinstance(question.decider, bool):
                 yield row_group, self.num_rows_of(row_group) if question.decider else 0
@@ -110,23 +110,25 @@ class ParquetData:
                 found = pc.sum(self._mask(rows, question), min_count=0).as_py() if rows.num_left else 0
             yield row_group, found
 
-    def rows_left(self, row_group: int, decider: Decider | bool, zoned: Spans | None = None) -> list[tuple[int, int]]:
+    def rows_left(
+        self, row_group: int, decider: PruningPredicate | bool, zoned: RowSelection | None = None
+    ) -> list[tuple[int, int]]:
         rows = None
         with reading(self.file):
-            if isinstance(decider, Decider):
+            if isinstance(decider, PruningPredicate):
                 self.file.footer.require_even(row_group)
                 pages = RowGroupPages(self.file, schema_in(self.file), row_group)
                 rows = left_by_both(self.file, row_group, pages, decider, zoned)
         whole = [(0, self.num_rows_of(row_group))]
         return whole if rows is None else [(start, stop) for start, stop in rows.tolist()]
 
-    def _rows(self, row_group: int, question: Question, zoned: Spans | None = None) -> RowGroupRows:
-        assert isinstance(question.decider, Decider)
+    def _rows(self, row_group: int, question: RowFilter, zoned: RowSelection | None = None) -> RowGroupRows:
+        assert isinstance(question.decider, PruningPredicate)
         return RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, question.decider, zoned)
 
-    def _keep_equal(self, rows: RowGroupRows, question: Question) -> bool:
+    def _keep_equal(self, rows: RowGroupRows, question: RowFilter) -> bool:
         """Keep only the rows that match, if the predicate is one equality and stored bytes tell; whether they do."""
-        assert isinstance(question.decider, Decider)
+        assert isinstance(question.decider, PruningPredicate)
         node = question.decider.node
         if not isinstance(node, tree.Equal | tree.In) or len(node.literals) > _FEW_LITERALS or None in node.literals:
             return False
@@ -137,9 +139,9 @@ class ParquetData:
         values, unknown = coerce_all(list(node.literals), column_type, question.timezone)
         return unknown is None and rows.keep_equal(node.column, stored_forms(values, column_type))
 
-    def _mask(self, rows: RowGroupRows, question: Question) -> pa.ChunkedArray:
+    def _mask(self, rows: RowGroupRows, question: RowFilter) -> pa.ChunkedArray:
         """Which of the rows of a row group that can match do."""
-        assert isinstance(question.decider, Decider)
+        assert isinstance(question.decider, PruningPredicate)
         node = question.decider.node
         names = sorted(tree.columns(node))
         stored = {}
@@ -155,7 +157,7 @@ class ParquetData:
                     problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
                     raise UnreadableColumnError(problem, path=self.path, row_group=rows.row_group, column=name)
         table = rows.read([name for name in names if name not in stored])
-        return mask(table, node, timezone=question.timezone, stored=stored, probes=question.probes)
+        return row_mask(table, node, timezone=question.timezone, stored=stored, probes=question.probes)
 
     def close(self) -> None:
         self.file.close()

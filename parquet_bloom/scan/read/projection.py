@@ -10,12 +10,12 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.cache.memory import SHARED_CACHE
 from ..model.columns import spelled
-from ..model.data_file import DataFile, OfFile
+from ..model.data_file import DataFile, FileProjection
 from ..model.partitions import Partitions
 from .open import open_file
 
 
-class Wanted:
+class Projection:
     """The columns of a result.
 
     Parameters
@@ -32,20 +32,20 @@ class Wanted:
         self._ignore_case = ignore_case
         self._seen: dict[str, str] = {}  # as the first file spells them that has them
 
-    def of(self, file: DataFile) -> OfFile:
+    def of(self, file: DataFile) -> FileProjection:
         """What is wanted of a file."""
         if self._own is None:
-            return OfFile(None, [], file.schema)
+            return FileProjection(None, [], file.schema)
         found = spelled(file, self._own, self._ignore_case)
         self._seen = found | self._seen
         names = [found[name] for name in self._own if name in found]
         absent = [name for name in self._own if name not in found]
         if not names:
             names = file.schema.names[:1]
-            return OfFile(names, absent, file.chosen(names), is_counter=True)
-        return OfFile(names, absent, file.chosen(names))
+            return FileProjection(names, absent, file.chosen(names), is_counter=True)
+        return FileProjection(names, absent, file.chosen(names))
 
-    def filled(self, table: pa.Table, of_file: OfFile) -> pa.Table:
+    def filled(self, table: pa.Table, of_file: FileProjection) -> pa.Table:
         """Rows of a file, null in the columns that it does not have."""
         if of_file.is_counter and of_file.absent:
             table = table.select([])

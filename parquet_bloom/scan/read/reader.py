@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE
-from ...predicate.pruning import Decider
+from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...predicate.tree import Node
 from ...storage import is_local
-from ..model.columns import FileDeciders
-from ..model.data_file import DataFile, Left, Question
-from ..model.decision import FileDecision, ScanPlan, require_rows
+from ..model.columns import FileResidualEvaluator
+from ..model.data_file import DataFile, RowFilter, RowGroupSelections
+from ..model.decision import FilePlan, ScanPlan, refuse_deleted_rows
 from ..model.partitions import Partitions
 from ..model.schemas import in_threads, promoted, unified
 from .open import open_file, open_version
-from .projection import Wanted
+from .projection import Projection
 
 
 def iter_selected(
@@ -46,7 +46,7 @@ def iter_selected(
     rows = _Rows(node, columns, timezone, report.partitions, ignore_case)
     filesystem = report.filesystem
 
-    def look(decision: FileDecision) -> pa.Schema | ParquetBloomError:
+    def look(decision: FilePlan) -> pa.Schema | ParquetBloomError:
         try:
             with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
                 return rows.schema_of(file)
@@ -106,7 +106,7 @@ def read_selected(
     return pa.concat_tables([promoted(table, schema) for table in tables])
 
 
-def match_counter(report: ScanPlan) -> Callable[[FileDecision], dict[int, int]]:
+def match_counter(report: ScanPlan) -> Callable[[FilePlan], dict[int, int]]:
     """What tells of a file that a report of `prune` has judged how many rows of each selected row group match.
 
     No other columns than the predicate's are read. The file being another one by now is a ConcurrentChangeError.
@@ -115,8 +115,8 @@ def match_counter(report: ScanPlan) -> Callable[[FileDecision], dict[int, int]]:
     assert asked is not None, "the report is not prune's"
     rows = _Rows(asked.node, None, asked.timezone, report.partitions, asked.ignore_case)
 
-    def count(decision: FileDecision) -> dict[int, int]:
-        require_rows(decision.path, report.deletes)
+    def count(decision: FilePlan) -> dict[int, int]:
+        refuse_deleted_rows(decision.path, report.deletes)
         with open_version(decision.path, report.filesystem, SHARED_CACHE, decision.identity) as file:
             if decision.identity is not None and file.source.identity != decision.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
@@ -125,11 +125,11 @@ def match_counter(report: ScanPlan) -> Callable[[FileDecision], dict[int, int]]:
     return count
 
 
-def _opened(report: ScanPlan) -> list[FileDecision]:
+def _opened(report: ScanPlan) -> list[FilePlan]:
     """The files to open: those with a row group to read, or else one, for its schema alone."""
     selected = [decision for decision in report.files if decision.selected]
     for decision in selected:
-        require_rows(decision.path, report.deletes)
+        refuse_deleted_rows(decision.path, report.deletes)
     return selected or report.files[:1]
 
 
@@ -149,10 +149,10 @@ class _Rows:
         partitions: Partitions,
         ignore_case: bool = False,
     ):
-        self.wanted = Wanted(columns, partitions, ignore_case)
+        self.wanted = Projection(columns, partitions, ignore_case)
         self._timezone = timezone
         left = partitions.left_of(node, timezone, ignore_case=ignore_case)
-        self._deciders = FileDeciders(left, timezone, ignore_case)
+        self._deciders = FileResidualEvaluator(left, timezone, ignore_case)
         self._probes: Probes = {}
 
     def schema_of(self, file: DataFile) -> pa.Schema:
@@ -160,7 +160,7 @@ class _Rows:
         wanted = self.wanted.of(file)
         return pa.schema([]) if wanted.is_counter and wanted.absent else wanted.schema
 
-    def table(self, decision: FileDecision, filesystem: Any) -> pa.Table:
+    def table(self, decision: FilePlan, filesystem: Any) -> pa.Table:
         """The matching rows of a file; columns that it does not have are null."""
         tables = list(self.of_file(decision, filesystem))
         if not tables:
@@ -168,7 +168,7 @@ class _Rows:
                 return self.wanted.joined(self.schema_of(file).empty_table())
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
-    def of_file(self, decision: FileDecision, filesystem: Any) -> Iterator[pa.Table]:
+    def of_file(self, decision: FilePlan, filesystem: Any) -> Iterator[pa.Table]:
         """The matching rows of each row group of a file; of all of them, if it is another one than was judged."""
         begun = False
         try:
@@ -183,7 +183,7 @@ class _Rows:
         with open_file(decision.path, filesystem, SHARED_CACHE) as file:
             yield from self.matches(file, decision.left_in(file))
 
-    def matches(self, file: DataFile, left: Left) -> Iterator[pa.Table]:
+    def matches(self, file: DataFile, left: RowGroupSelections) -> Iterator[pa.Table]:
         """The matching rows of each row group that has any, of those given and the rows that zones leave of them."""
         decider = self._deciders.of(file)
         if decider is False:
@@ -196,5 +196,5 @@ class _Rows:
         """How many rows of each row group match."""
         return file.counts(row_groups, self._question(self._deciders.of(file)))
 
-    def _question(self, decider: Decider | bool) -> Question:
-        return Question(decider, self._timezone, self._probes)
+    def _question(self, decider: PruningPredicate | bool) -> RowFilter:
+        return RowFilter(decider, self._timezone, self._probes)

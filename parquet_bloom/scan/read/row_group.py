@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import UnreadableColumnError
-from ...file.pages.plan import Rows
+from ...file.pages.plan import RowPositions
 from ...file.pages.reader import FEW, RowGroupPages, take_rows
 from ...file.reader import BloomFile
-from ...predicate.pruning import Decider
+from ...predicate.pruning import PruningPredicate
 from .page_selection import RowRanges, in_both, rows_left
 from .whole_reader import WholeReader
 
@@ -42,7 +42,7 @@ class RowGroupRows:
         schema: pa.Schema,
         reader: WholeReader,
         row_group: int,
-        decider: Decider | None,
+        decider: PruningPredicate | None,
         zoned: Sequence[tuple[int, int]] | None = None,
     ):
         self.row_group = row_group
@@ -53,7 +53,7 @@ class RowGroupRows:
         # Of few rows that are left by zones, statistics of pages would save less than they cost.
         few = zoned is not None and sum(stop - start for start, stop in zoned) * FEW <= self._num_rows
         left = left_by_both(file, row_group, self._pages, None if few else decider, zoned)
-        self._rows: Rows | None = None  # that are left, ascending; None for all of them
+        self._rows: RowPositions | None = None  # that are left, ascending; None for all of them
         if left is not None:
             self._rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in left.tolist())])
 
@@ -82,7 +82,9 @@ class RowGroupRows:
         """Of a column that was read whole, the rows that are left."""
         return column if self._rows is None else self._some_of(column, self._rows, self._num_rows)
 
-    def _some_of(self, whole: pa.Table | pa.ChunkedArray, rows: Rows, num_rows: int) -> pa.Table | pa.ChunkedArray:
+    def _some_of(
+        self, whole: pa.Table | pa.ChunkedArray, rows: RowPositions, num_rows: int
+    ) -> pa.Table | pa.ChunkedArray:
         if len(whole) != num_rows:
             problem = f"cannot be read: {len(whole)} rows instead of {num_rows}"
             raise UnreadableColumnError(problem, row_group=self.row_group)
@@ -140,7 +142,7 @@ def left_by_both(
     file: BloomFile,
     row_group: int,
     pages: RowGroupPages,
-    decider: Decider | None,
+    decider: PruningPredicate | None,
     zoned: Sequence[tuple[int, int]] | None,
 ) -> RowRanges | None:
     """The rows that pages and zones leave; None for all of them."""
@@ -148,7 +150,7 @@ def left_by_both(
     return in_both(of_pages, None if zoned is None else np.array(zoned, np.int64).reshape(-1, 2))
 
 
-def true_rows(mask: pa.ChunkedArray) -> Rows:
+def true_rows(mask: pa.ChunkedArray) -> RowPositions:
     """Where a mask is true, and not null. Of the many bits that are not, eight are passed over at a time."""
     found, start = [np.arange(0)], 0
     for chunk in mask.chunks:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE
-from ..model.columns import FileDeciders
+from ..model.columns import FileResidualEvaluator
 from ..model.decision import ScanPlan
 from .open import open_file
 
-Ranges = dict[int, list[tuple[int, int]]]
+RowRangesByGroup = dict[int, list[tuple[int, int]]]
 """{row group: [(first row, row behind the last one), ...]}"""
 
 
@@ -19,7 +19,7 @@ def ranges_of(
     *,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Ranges]:
+) -> dict[str, RowRangesByGroup]:
     """The rows that can match in the row groups that a report of `prune` has selected; see `row_ranges`.
 
     What is read of page indexes is added to the report's requests and bytes.
@@ -33,8 +33,8 @@ def ranges_of(
     asked = report.asked
     assert asked is not None, "the report is not prune's"
     left = report.partitions.left_of(asked.node, asked.timezone, ignore_case=asked.ignore_case, strict=False)
-    deciders = FileDeciders(left, asked.timezone, asked.ignore_case)
-    found: dict[str, Ranges] = {}
+    deciders = FileResidualEvaluator(left, asked.timezone, asked.ignore_case)
+    found: dict[str, RowRangesByGroup] = {}
     decisions = [decision for decision in report.files if decision.selected]
     for done, decision in enumerate(decisions):
         try:

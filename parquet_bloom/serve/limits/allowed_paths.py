@@ -16,7 +16,7 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...lake.files.listing import name_of
 from ...storage import is_url, list_files
-from ..errors import Refused
+from ..errors import ApiError
 
 _FILE_URL = re.compile(r"file:(//(localhost)?(?=/))?(?=/)", re.IGNORECASE)
 _HIDING = re.compile(r"%2e|%2f|%5c|[?#\\]", re.IGNORECASE)
@@ -24,7 +24,7 @@ _ANY_DEPTH = "**"
 _MOST_DEPTHS = 2  # in a pattern: each goes through all folders again for every one that those before it have found
 
 
-class Places:
+class AllowedPaths:
     """The places that files may be at.
 
     Parameters
@@ -59,7 +59,7 @@ class Places:
         folders: dict[str, bool] = {}
         for path in paths:
             if not path or "\0" in path:
-                raise Refused(422, f"files: {path!r} is no path")
+                raise ApiError(422, f"files: {path!r} is no path")
             if path[0] != "/":
                 self._check_url(path)
                 continue
@@ -67,7 +67,7 @@ class Places:
                 raise _outside(path)
             base, pattern = _split(path)
             if pattern.count(_ANY_DEPTH) > _MOST_DEPTHS:
-                raise Refused(422, f"files: {path[:200]!r} has more than {_MOST_DEPTHS} times {_ANY_DEPTH}")
+                raise ApiError(422, f"files: {path[:200]!r} has more than {_MOST_DEPTHS} times {_ANY_DEPTH}")
             real = _parts(os.path.realpath(base))
             if not any(real[: len(root)] == root for root, _ in self._local):
                 raise _outside(path)
@@ -97,7 +97,7 @@ class Places:
         if _FILE_URL.match(path):
             raise _outside(path)
         if not is_url(path):
-            raise Refused(422, f"files: {path[:200]!r} is not absolute")
+            raise ApiError(422, f"files: {path[:200]!r} is not absolute")
         parts = _parts(name_of(path))
         hiding = (
             _HIDING.search(path) or any(part in ("", ".", "..") for part in parts[2:-1]) or parts[-1] in (".", "..")
@@ -129,8 +129,10 @@ def check_roots(roots: Iterable[str]) -> None:
             raise ParquetBloomError("there is no such folder, below which files could be appended", path=root)
 
 
-def _outside(path: str) -> Refused:
-    return Refused(403, f"files: {path[:200]!r} is outside of the lake's folders, and of those that the service allows")
+def _outside(path: str) -> ApiError:
+    return ApiError(
+        403, f"files: {path[:200]!r} is outside of the lake's folders, and of those that the service allows"
+    )
 
 
 def _local_path(root: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from ..errors import Refused
+from ..errors import ApiError
 from ..settings import Settings
 from ..values import MOST_DIGITS
 
@@ -29,7 +29,7 @@ class Budget:
 
     def take(self, count: int) -> None:
         if count > self.left:
-            raise Refused(429, "too many large requests at once", close=True, headers={"retry-after": "1"})
+            raise ApiError(429, "too many large requests at once", close=True, headers={"retry-after": "1"})
         self.left -= count
 
 
@@ -45,7 +45,7 @@ async def read_body(request: Request, settings: Settings, budget: Budget) -> byt
     encoding = request.headers.get("content-encoding", "identity")
     if (kind is not None and not _JSON.fullmatch(kind.strip())) or encoding.lower() != "identity":
         what = kind if encoding.lower() == "identity" else f"one that is encoded ({encoding})"
-        raise Refused(415, f"the body is application/json in UTF-8, not {what}", close=True)
+        raise ApiError(415, f"the body is application/json in UTF-8, not {what}", close=True)
     stated = request.headers.get("content-length", "0")
     body = bytearray()
     taken = 0
@@ -64,16 +64,16 @@ async def read_body(request: Request, settings: Settings, budget: Budget) -> byt
                 body += chunk
     except TimeoutError:
         text = f"the body took longer than {settings.body_seconds:g} seconds"
-        raise Refused(408, text, close=True) from None
+        raise ApiError(408, text, close=True) from None
     finally:
         budget.left += taken
     if body and kind is None:
-        raise Refused(415, "the body is application/json: say so in Content-Type")
+        raise ApiError(415, "the body is application/json: say so in Content-Type")
     return bytes(body)
 
 
-def _too_long(settings: Settings) -> Refused:
-    return Refused(413, f"the body is longer than {settings.max_body:,} bytes", close=True)
+def _too_long(settings: Settings) -> ApiError:
+    return ApiError(413, f"the body is longer than {settings.max_body:,} bytes", close=True)
 
 
 async def _drain(request: Request, settings: Settings) -> None:
@@ -105,49 +105,49 @@ def parsed(data: bytes, most: int) -> Any:
     try:
         found = _DECODER.decode(data.decode("utf-8"))
     except UnicodeDecodeError:
-        raise Refused(400, "the body is not UTF-8") from None
+        raise ApiError(400, "the body is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise Refused(400, f"the body is not JSON: {error.msg} at character {error.pos}") from None
+        raise ApiError(400, f"the body is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
-        raise Refused(400, "the body is nested too deeply") from None
+        raise ApiError(400, "the body is nested too deeply") from None
     if not isinstance(found, dict):
-        raise Refused(422, "the body is a JSON object")
+        raise ApiError(422, "the body is a JSON object")
     if len(found) > _MOST_KEYS:
-        raise Refused(422, "the body has too many fields")
+        raise ApiError(422, "the body has too many fields")
     for name, value in found.items():
         if isinstance(value, list) and len(value) > most:
-            raise Refused(422, f"{name[:50]}: {len(value):,} are too many; {most:,} are most")
+            raise ApiError(422, f"{name[:50]}: {len(value):,} are too many; {most:,} are most")
         for at, item in enumerate(value if isinstance(value, list) else [value]):
             inner = list(item.values()) if isinstance(item, dict) else ()
             if isinstance(item, list) or len(inner) > _MOST_KEYS or any(isinstance(one, (list, dict)) for one in inner):
                 where = f"{name[:50]}[{at}]" if isinstance(value, list) else name[:50]
-                raise Refused(422, f"{where}: lists and objects do not belong there")
+                raise ApiError(422, f"{where}: lists and objects do not belong there")
     return found
 
 
 def _int(text: str) -> int:
     if len(text) > MOST_DIGITS:
-        raise Refused(422, f"a number has more than {MOST_DIGITS} digits")
+        raise ApiError(422, f"a number has more than {MOST_DIGITS} digits")
     return int(text)
 
 
 def _float(text: str) -> float:
     if len(text) > _MOST_NUMBER:
-        raise Refused(422, f"a number has more than {_MOST_NUMBER} characters")
+        raise ApiError(422, f"a number has more than {_MOST_NUMBER} characters")
     found = float(text)
     if not math.isfinite(found):
-        raise Refused(422, f"{text[:40]} is beyond the range of doubles; write it as a decimal")
+        raise ApiError(422, f"{text[:40]} is beyond the range of doubles; write it as a decimal")
     return found
 
 
 def _constant(name: str) -> NoReturn:
-    raise Refused(400, f"the body is not JSON: {name} is no number")
+    raise ApiError(400, f"the body is not JSON: {name} is no number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Refused(400, "the body has an object with the same field twice")
+        raise ApiError(400, "the body has an object with the same field twice")
     return found
 
 

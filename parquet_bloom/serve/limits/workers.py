@@ -7,12 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from ..errors import Refused
+from ..errors import ApiError
 
 R = TypeVar("R")
 
 
-class Lane:
+class BoundedExecutor:
     """A number of threads, and what waits for them.
 
     Parameters
@@ -27,13 +27,15 @@ class Lane:
     taken : how much is being done, or waits.
     """
 
-    def __init__(self, name: str, threads: int, waiting: int, full: Callable[[], Refused]):
+    def __init__(self, name: str, threads: int, waiting: int, full: Callable[[], ApiError]):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._most = threads + waiting
         self._full = full
         self.taken = 0
 
-    async def run(self, function: Callable[[], R], seconds: float, late: Callable[[], Refused], ends: bool = True) -> R:
+    async def run(
+        self, function: Callable[[], R], seconds: float, late: Callable[[], ApiError], ends: bool = True
+    ) -> R:
         """What a function returns or raises.
 
         Parameters

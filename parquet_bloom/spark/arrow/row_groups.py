@@ -17,7 +17,7 @@ from ...file.reader import BloomFile, open
 from ...scan.model.schemas import schema_in
 from ...storage import FileIdentity, RemoteIdentity, Source, open_source
 from ..scan.parquet_columns import Rules
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import folded, quoted, types_of
 from .convert import arrow_field, conform, why_not
 
@@ -27,7 +27,7 @@ _BATCH_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowGroupSlice:
     """One row group to be read.
 
     Attributes
@@ -48,7 +48,7 @@ def plan_pieces(
     partitions: dict[str, tuple[str | None, ...]],
     fields: Sequence[StructField],
     rules: Rules,
-) -> list[Piece]:
+) -> list[RowGroupSlice]:
     """The row groups of some files, one by one, after a look at whether pyarrow reads their columns as Spark does.
 
     Raises
@@ -63,10 +63,10 @@ def plan_pieces(
                 problem = reading_problem(file, fields, rules)
                 state = file_state(file.source)
         except (ParquetBloomError, pa.ArrowException, OSError) as error:
-            raise Doubt(first_line(error)) from error
+            raise CannotPush(first_line(error)) from error
         if problem:
-            raise Doubt(f"{path}: {problem}")
-        pieces += [Piece(path, number, state, partitions.get(path, ())) for number in row_groups]
+            raise CannotPush(f"{path}: {problem}")
+        pieces += [RowGroupSlice(path, number, state, partitions.get(path, ())) for number in row_groups]
     return pieces
 
 
@@ -95,7 +95,7 @@ def check_state(source: Source, state: tuple[int, int | bytes | None]) -> None:
 
 def read_pieces(
     spark: SparkSession,
-    pieces: Sequence[Piece],
+    pieces: Sequence[RowGroupSlice],
     fields: Sequence[StructField],
     partition_fields: Sequence[StructField],
     names: Sequence[str],
@@ -127,7 +127,7 @@ def read_pieces(
 class _Reader:
     """What a task runs: the numbers of pieces in, their rows out."""
 
-    pieces: list[Piece]
+    pieces: list[RowGroupSlice]
     fields: list[StructField]
     text_names: list[str]
     ignore_case: bool
@@ -138,7 +138,7 @@ class _Reader:
             for number in batch.column(0).to_pylist():
                 yield from self._read(self.pieces[number], schema)
 
-    def _read(self, piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _read(self, piece: RowGroupSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with open_source(piece.path) as source:
             check_state(source, piece.state)
             try:

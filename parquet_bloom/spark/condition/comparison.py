@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampTyp
 from ...errors import PredicateError
 from ...predicate import tree
 from ...predicate.tree import Compare, Contains, Equal, In, IsNotNull, IsNull, Node
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import Field
 from .terms import Spelling, as_column
 
@@ -47,10 +47,10 @@ class Literal:
             Spark could not tell the value, or tells another one tomorrow.
         """
         if self.type is None:
-            raise Doubt("Spark does not tell what the literal is")
+            raise CannotPush("Spark does not tell what the literal is")
         by_clock = isinstance(self.type, DateType | TimestampType | TimestampNTZType)
         if by_clock and any(text.strip()[:1].isalpha() for text in self.texts):
-            raise Doubt("'now' and 'today' are another time whenever they are read")
+            raise CannotPush("'now' and 'today' are another time whenever they are read")
         return self.type
 
 
@@ -125,7 +125,7 @@ class Comparison:
                 return Contains(self.name, values[0])
             return Compare(self.name, "<", None)
         except PredicateError as error:
-            raise Doubt(error.problem) from None
+            raise CannotPush(error.problem) from None
 
 
 def resolve(spark: SparkSession, literals: Sequence[Literal]) -> None:

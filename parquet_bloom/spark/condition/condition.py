@@ -30,12 +30,12 @@ from ...predicate.tree import (
 )
 from ...redaction import without_secrets
 from ..plan.connect import is_connect
-from ..session.fallback import Doubt, log
+from ..session.fallback import CannotPush, log
 from ..session.fields import Field, find_field, types_of
 from ..session.settings import ignores_case, is_set
 from .comparison import Comparison, resolve
 from .literals import Zone, exact_values, typed_values
-from .terms import Piece, Reading, Spelling, Term, as_column, join, known, pieces, spelled
+from .terms import Fragment, Reading, Spelling, Term, as_column, join, known, pieces, spelled
 from .to_spark import spell, spellings
 
 
@@ -93,7 +93,7 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
         return _Reader(frame).read(filtered, where)
     except _Chance as doubt:
         return Condition(where, doubt=str(doubt), chance=True)
-    except (Doubt, PredicateError) as doubt:
+    except (CannotPush, PredicateError) as doubt:
         return Condition(where, doubt=str(doubt))
     except RecursionError:
         return Condition(where, doubt="the condition nests too deeply")
@@ -145,7 +145,7 @@ def as_condition(frame: DataFrame, node: Node) -> tuple[Column, dict[str, Field]
             if field is None:
                 raise UnknownColumnError("no such column", column=name)
             fields[name] = field
-    except Doubt as doubt:
+    except CannotPush as doubt:
         raise PredicateError(str(doubt)) from None
     return as_column(spell(node, fields)), fields
 
@@ -163,7 +163,7 @@ def _from_tree(frame: DataFrame, node: Node) -> Condition:
     def leaf(item: Leaf) -> Node | None:
         try:
             return _exact(item, fields, coerce.plain(None))
-        except Doubt as doubt:
+        except CannotPush as doubt:
             unknown.append(str(doubt))
             return None
 
@@ -186,7 +186,7 @@ def _condition(
     return Condition(where, node, fields, unknown=tuple(unknown), has_floats=_has_floats(frame))
 
 
-class _Chance(Doubt):
+class _Chance(CannotPush):
     """What a condition gives to a row depends on other rows."""
 
 
@@ -210,19 +210,19 @@ class _Reader:
         term = self._terms(filtered, where)
         if not any(piece.readings for piece in pieces(term)):
             self._refuse_chance([piece.raw for piece in pieces(term)])
-            raise Doubt("; ".join(_problem(piece) for piece in pieces(term)))
+            raise CannotPush("; ".join(_problem(piece) for piece in pieces(term)))
         self._prove(filtered, term)
         self._refuse_chance([piece.raw for piece in pieces(term) if not piece.readings])
         believed = [piece.readings[0] for piece in pieces(term) if piece.readings]
         resolve(self.spark, [literal for reading in believed for literal in reading.literals])
         unknown: list[str] = []
 
-        def exact(piece: Piece, negated: bool) -> Node | None:
+        def exact(piece: Fragment, negated: bool) -> Node | None:
             try:
                 if piece.readings:
                     return piece.readings[0].exact(negated)
                 unknown.append(_problem(piece))
-            except Doubt as doubt:
+            except CannotPush as doubt:
                 unknown.append(f"{piece.text}: {doubt}")
             return None
 
@@ -251,7 +251,7 @@ class _Reader:
         """The readings of a comparison that our own parser understands."""
         try:
             fields = {name: self._field(name) for name in tree.columns(node)}
-        except Doubt as doubt:
+        except CannotPush as doubt:
             raise PredicateError(str(doubt)) from None
         for stamp in ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ") if _has_naive(node) else ("TIMESTAMP_LTZ",):
             for spelling in spellings(node, fields, naive=stamp):
@@ -261,7 +261,7 @@ class _Reader:
         """The reading of a comparison whose literals Spark evaluates."""
         try:
             field = self._field(comparison.name)
-        except (Doubt, PredicateError):
+        except (CannotPush, PredicateError):
             return
         literals = comparison.literals
 
@@ -284,9 +284,9 @@ class _Reader:
             return
         self._prove_some([piece for piece in pieces(term) if piece.readings])
         if not any(piece.readings for piece in pieces(term)) or not self._is_same(filtered, spelled(term)):
-            raise Doubt("Spark reads the condition in a way of its own")
+            raise CannotPush("Spark reads the condition in a way of its own")
 
-    def _prove_some(self, some: Sequence[Piece]) -> None:
+    def _prove_some(self, some: Sequence[Fragment]) -> None:
         while some:
             if self._is_same(
                 self.frame.where(as_column(join([piece.raw for piece in some]))),
@@ -326,7 +326,7 @@ class _Reader:
             return False
 
 
-def _problem(piece: Piece) -> str:
+def _problem(piece: Fragment) -> str:
     return piece.problem if piece.text in piece.problem else f"{piece.text}: {piece.problem}"
 
 
@@ -386,8 +386,8 @@ def _exact(node: Node, fields: Mapping[str, Field], coerce: Coerce) -> Node:
             data_type = data_type.elementType
         try:
             values = tuple(coerce(item.literals, data_type, isinstance(item, In)))
-        except Doubt as doubt:
-            raise Doubt(f"'{item.column}': {doubt}") from None
+        except CannotPush as doubt:
+            raise CannotPush(f"'{item.column}': {doubt}") from None
         if isinstance(item, Contains):
             return tree.any_of([Contains(item.column, value) for value in values])
         return Equal(item.column, values[0]) if len(values) == 1 else In(item.column, values)

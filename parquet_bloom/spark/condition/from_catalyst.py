@@ -19,7 +19,7 @@ from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from ...predicate import tree
 from ...predicate.tree import Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field, types_of
 from ..session.jvm import Jvm, class_name
 
@@ -35,7 +35,7 @@ _METADATA = ("__metadata_col", "__file_source_metadata_col")  # what Spark's JSO
 
 
 @dataclass(frozen=True)
-class Question:
+class PushedPredicate:
     """What pruning asks of files.
 
     Attributes
@@ -59,17 +59,17 @@ class Question:
             if isinstance(self.fields[leaf.column].type, FloatType | DoubleType)
         )
 
-    def about(self, columns: frozenset[str]) -> Question:
+    def about(self, columns: frozenset[str]) -> PushedPredicate:
         """What of it is left when other columns are not looked at."""
         if self.node is None:
             return self
         left = tree.left_of(self.node, lambda leaf: leaf if leaf.column in columns else True)
         node = left if isinstance(left, Node) else None
         names = tree.columns(node) if node is not None else set()
-        return Question(node, {name: self.fields[name] for name in names}, self.unknown)
+        return PushedPredicate(node, {name: self.fields[name] for name in names}, self.unknown)
 
 
-def read_filters(jvm: Jvm, filters: Any, schema: StructType) -> Question:
+def read_filters(jvm: Jvm, filters: Any, schema: StructType) -> PushedPredicate:
     """What the filters of a scan say of the columns of its files.
 
     Parameters
@@ -87,7 +87,7 @@ def read_filters(jvm: Jvm, filters: Any, schema: StructType) -> Question:
             found.append(node)
     used = all_of(found) if found else None
     names = tree.columns(used) if used is not None else set()
-    return Question(used, {name: fields[name] for name in names}, tuple(dict.fromkeys(unknown)))
+    return PushedPredicate(used, {name: fields[name] for name in names}, tuple(dict.fromkeys(unknown)))
 
 
 class _Unknown(Exception):
@@ -230,7 +230,7 @@ class _Reader:
         name = ".".join(reversed(path))
         try:
             field = find_field(self._schema, name, ignore_case=False)
-        except Doubt as doubt:
+        except CannotPush as doubt:
             self._unknown.append(str(doubt))
             raise _Unknown from None
         if field is None or list(field.path) != path[::-1] or self._is_hidden(item):

@@ -30,7 +30,7 @@ from ...predicate.tree import And, Or
 from .comparison import Comparison, Literal
 from .from_sql import OfComparison, OfNode, dotted, sql_terms
 from .literals import is_usual
-from .terms import Negated, Piece, Term, joined
+from .terms import Fragment, Negated, Term, joined
 from .to_spark import literal_sql
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -86,7 +86,7 @@ class _Walk:
             try:
                 return sql_terms(message.expression_string.expression, self.of_node, self.of_comparison)
             except PredicateError as error:
-                return Piece(column_of(message), _text(message), problem=error.problem)
+                return Fragment(column_of(message), _text(message), problem=error.problem)
         if kind == "unresolved_function":
             call = message.unresolved_function
             name, arguments = call.function_name.lower(), call.arguments
@@ -94,7 +94,7 @@ class _Walk:
                 return joined(And if name == "and" else Or, list(self._flat(message, name)))
             if name in ("not", "!") and len(arguments) == 1:
                 return Negated(self.term(arguments[0]))
-        found = Piece(column_of(message), _text(message), problem="not understood")
+        found = Fragment(column_of(message), _text(message), problem="not understood")
         comparison = _comparison(message)
         if comparison is not None:
             found.readings += self.of_comparison(comparison)

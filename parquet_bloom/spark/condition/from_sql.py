@@ -10,7 +10,7 @@ from ...predicate.parse.sql.parser import fold_sql
 from ...predicate.parse.sql.tokens import Builder
 from ...predicate.tree import And, Node, Or
 from .comparison import Comparison, Literal
-from .terms import Negated, Piece, Reading, Term, joined
+from .terms import Fragment, Negated, Reading, Term, joined
 
 # Readings of a comparison that was understood, and of one whose literals only Spark can tell.
 OfNode = Callable[[Node], Iterator[Reading]]
@@ -50,7 +50,7 @@ def sql_terms(text: str, of_node: OfNode, of_comparison: OfComparison) -> Term:
     """
 
     def piece(source: str, read: Callable[[], Node]) -> Term:
-        found = Piece(source, " ".join(source.split()))
+        found = Fragment(source, " ".join(source.split()))
         try:
             found.readings += of_node(read())
         except PredicateError as error:

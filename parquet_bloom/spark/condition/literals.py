@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from ...hashing.coerce import parse_date, parse_timestamp
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.settings import setting
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -72,11 +72,11 @@ class Zone:
         casts = ", ".join(f"unix_micros(CAST({_sql(value, stamp)} AS TIMESTAMP_LTZ))" for value in values)
         row = self._spark.sql(f"SELECT array({casts}) AS micros").first()
         if row is None or None in row["micros"]:
-            raise Doubt("Spark makes no timestamp of a literal")
+            raise CannotPush("Spark makes no timestamp of a literal")
         try:
             return [_EPOCH + dt.timedelta(microseconds=micros) for micros in row["micros"]]
         except OverflowError:
-            raise Doubt("a timestamp lies outside of the years 1 to 9999") from None
+            raise CannotPush("a timestamp lies outside of the years 1 to 9999") from None
 
 
 def _wall_clock(value: dt.datetime | dt.date) -> dt.datetime:
@@ -106,13 +106,13 @@ def exact_values(values: Values, data_type: DataType, zone: Zone, *, stamp: str,
     given = [value for value in values if value is not None]
     handler = _HANDLERS.get(type(data_type))
     if handler is None:
-        raise Doubt(f"nothing is skipped for columns of type {data_type.simpleString()}")
+        raise CannotPush(f"nothing is skipped for columns of type {data_type.simpleString()}")
     if not given:
         return values
     found = handler(given, data_type, zone, stamp, is_list)
     if found is None:
         kinds = " and ".join(sorted({type(value).__name__ for value in given}))
-        raise Doubt(f"Spark compares {data_type.simpleString()} with {kinds} in a way of its own")
+        raise CannotPush(f"Spark compares {data_type.simpleString()} with {kinds} in a way of its own")
     return [*found, *([None] if len(given) < len(values) else [])]
 
 
@@ -154,7 +154,7 @@ def _decimal(values: Values, data_type: Any, *_: Any) -> Values | None:
 
 def _string(values: Values, data_type: Any, *_: Any) -> Values | None:
     if getattr(data_type, "collation", "UTF8_BINARY") != "UTF8_BINARY":
-        raise Doubt(f"under the collation {data_type.collation} different texts are equal")
+        raise CannotPush(f"under the collation {data_type.collation} different texts are equal")
     return values if _only(values, str) else None
 
 
@@ -236,7 +236,7 @@ def typed_values(
     """
     given = [(value, own) for value, own in zip(values, types, strict=True) if value is not None]
     if any(getattr(own, "collation", "UTF8_BINARY") != "UTF8_BINARY" for _, own in given):
-        raise Doubt("a literal has a collation")
+        raise CannotPush("a literal has a collation")
     is_plain = all(is_usual(value, own) for value, own in given)
     # Of one type, or both of whole numbers or of floats: whatever Spark widens keeps its value.
     is_alike = all(
@@ -245,7 +245,7 @@ def typed_values(
     )
     if not is_plain and not is_alike and not _fits_types([own for _, own in given], data_type):
         kinds = " and ".join(sorted({own.simpleString() for _, own in given}))
-        raise Doubt(f"Spark compares {data_type.simpleString()} with {kinds} in a way of its own")
+        raise CannotPush(f"Spark compares {data_type.simpleString()} with {kinds} in a way of its own")
     if is_plain or type(data_type) not in _HANDLERS:
         return exact_values(values, data_type, zone, stamp="TIMESTAMP_NTZ", is_list=is_list)
     return values

@@ -34,7 +34,7 @@ class Reading:
 
 
 @dataclass(eq=False)
-class Piece:
+class Fragment:
     """One comparison, or whatever else stands for a truth value.
 
     Attributes
@@ -72,7 +72,7 @@ class Negated:
     child: Term
 
 
-Term = Piece | Joined | Negated
+Term = Fragment | Joined | Negated
 
 
 def joined(kind: type[And] | type[Or], children: Sequence[Term]) -> Term:
@@ -80,7 +80,7 @@ def joined(kind: type[And] | type[Or], children: Sequence[Term]) -> Term:
     return children[0] if len(children) == 1 else Joined(kind, list(children))
 
 
-def pieces(term: Term) -> Iterator[Piece]:
+def pieces(term: Term) -> Iterator[Fragment]:
     """The comparisons of a condition, from left to right."""
     if isinstance(term, Joined):
         for child in term.children:
@@ -123,14 +123,14 @@ def join(spellings: Sequence[Spelling], kind: type[Any] = And) -> Spelling:
     return operator.and_(one, other) if kind is And else operator.or_(one, other)
 
 
-def known(term: Term, exact: Callable[[Piece, bool], Node | None], opposite: bool = False) -> Node | None:
+def known(term: Term, exact: Callable[[Fragment, bool], Node | None], opposite: bool = False) -> Node | None:
     """What must be true of a row that matches, as far as it is known; None if nothing is.
 
     Parameters
     ----------
     exact : gives what must be true where a comparison, or its opposite (True), is; None if nothing is known.
     """
-    if isinstance(term, Piece):
+    if isinstance(term, Fragment):
         return exact(term, opposite)
     if isinstance(term, Negated):
         return known(term.child, exact, not opposite)

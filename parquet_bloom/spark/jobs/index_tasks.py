@@ -23,13 +23,13 @@ from ...core.index.postings import squeeze
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...hashing.column_type import ColumnType, Kind
 from ...lake.build.segment_builder import part_name
-from ...lake.files.hash_files import OpenedFile, Piece, pieces
+from ...lake.files.hash_files import OpenedFile, RowGroupResult, pieces
 from ...lake.parts.layouts import POSTINGS
 from ...lake.parts.part import PartInfo
 from ...lake.parts.postings.writer import write_sorted
 from ...lake.parts.sorted_runs import SortedRuns
-from ...predicate.statistics import Holds
-from ...storage import Entry, Folder, file_system
+from ...predicate.statistics import ColumnShape
+from ...storage import Entry, Folder, resolve_filesystem
 from .hash_slices import Slices
 from .run import decoded, without
 
@@ -42,17 +42,17 @@ _TOLD = -1  # in the place of a slice's number: no keys, but what became of the 
 _MASK = 2**64 - 1
 
 
-def name_of_part(column: str, column_type: ColumnType, holds: Holds) -> str:
+def name_of_part(column: str, column_type: ColumnType, holds: ColumnShape) -> str:
     """What stands for a part until it has a number: the same text for the same part, wherever it is made."""
     told = {"column": column, "type": {**asdict(column_type), "kind": column_type.kind.value}, "holds": holds.value}
     return json.dumps(told, sort_keys=True)
 
 
-def part_of_name(name: str) -> tuple[str, ColumnType, Holds]:
+def part_of_name(name: str) -> tuple[str, ColumnType, ColumnShape]:
     """The part that a name stands for."""
     told = json.loads(name)
     column_type = ColumnType(**{**told["type"], "kind": Kind(told["type"]["kind"])})
-    return told["column"], column_type, Holds(told["holds"])
+    return told["column"], column_type, ColumnShape(told["holds"])
 
 
 @dataclass
@@ -131,7 +131,7 @@ class HashTask:
         entries = [Entry(decoded(file["path"])) for file in files]
         told = [HashedFile(file["number"], row_groups=max(1, file["row_groups"])) for file in files]
         at = 0
-        for piece in pieces(entries, self.columns, file_system(None, self.storage_options), 1):
+        for piece in pieces(entries, self.columns, resolve_filesystem(None, self.storage_options), 1):
             yield from self._take(piece, files[at], told[at], sending)
             if piece.last:
                 if piece.opened is not None:
@@ -142,7 +142,7 @@ class HashTask:
         yield sending.tell(told)
 
     def _take(
-        self, piece: Piece, row: Mapping[str, Any], told: HashedFile, sending: _Sending
+        self, piece: RowGroupResult, row: Mapping[str, Any], told: HashedFile, sending: _Sending
     ) -> Iterator[pa.RecordBatch]:
         opened = piece.opened
         problem = piece.error
@@ -287,7 +287,7 @@ class WriteTask:
 
     def _written(self, number: int, parts: dict[str, SortedRuns]) -> dict[str, PartInfo]:
         """Write a slice, in files that no other attempt at it writes."""
-        folder = Folder(self.index_path, file_system(None, self.index_options))
+        folder = Folder(self.index_path, resolve_filesystem(None, self.index_options))
         attempt = f"{self.segment}-{secrets.token_hex(8)}"
         found = {}
         for place, (part, runs) in enumerate(parts.items()):

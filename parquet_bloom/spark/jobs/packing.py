@@ -7,7 +7,7 @@ from heapq import heapify, heapreplace
 
 from pyspark.sql import SparkSession
 
-from ...storage import Entry, look_at
+from ...storage import Entry, stat_files
 from ..session.jvm import is_classic
 
 OPENING = 1 << 20
@@ -60,7 +60,7 @@ def cores_of(spark: SparkSession) -> int:
 
 def sizes_of(entries: Sequence[Entry]) -> list[int]:
     """Return the bytes of files as far as they are known without asking for each; others count as 64 MiB."""
-    local = look_at([entry.path if entry.known is None else "" for entry in entries])
+    local = stat_files([entry.path if entry.known is None else "" for entry in entries])
     return [
         (source.size if source is not None else _UNKNOWN_SIZE) if entry.known is None else entry.known.size or 0
         for entry, source in zip(entries, local, strict=True)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from ...errors import ParquetBloomError, StorageError, printable
 from ...redaction import remember, without_secrets
-from ...storage import Entry, file_system, is_url, list_entries
+from ...storage import Entry, is_url, list_entries, resolve_filesystem
 from ..session.paths import local_path, path_list
 from .packing import cores_of, packed
 from .progress import watched
@@ -61,7 +61,7 @@ def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[l
         A folder leads into a table or below a streaming sink.
     """
     named = named_paths(paths)
-    entries = list_entries(named, file_system(None, storage_options))
+    entries = list_entries(named, resolve_filesystem(None, storage_options))
     return named, [entry if is_url(entry.path) else Entry(os.path.abspath(entry.path)) for entry in entries]
 
 

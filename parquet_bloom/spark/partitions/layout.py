@@ -14,10 +14,10 @@ from pyspark.sql.types import ByteType, DataType, DateType, IntegerType, LongTyp
 from ...hashing.coerce import parse_date
 from ...hashing.column_type import ColumnType, Domain, Kind
 from ...predicate import tree
-from ...predicate.pruning import Decider
-from ...predicate.statistics import Evidence
+from ...predicate.pruning import PruningPredicate
+from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import Field, folded
 from ..session.paths import is_pattern, normal_path, place_of
 
@@ -47,7 +47,7 @@ class Layout:
         """The base as the reader's option of that name takes it."""
         return self.base if self.base is None or place_of(self.base) else f"file://{self.base}"
 
-    def evidence(self, file: str, schema: StructType) -> dict[str, Evidence | None]:
+    def evidence(self, file: str, schema: StructType) -> dict[str, PruningStatistics | None]:
         """What the folder tells of a file's partition columns."""
         return {
             name: _evidence(schema[name].dataType, value)
@@ -86,7 +86,11 @@ class FoldersLeft:
 
             def leaf(item: Leaf) -> Node | bool:
                 column = self._columns.get(item.column)
-                return item if column is None else Decider(item).decide({item.column: evidence.get(column)}).possible
+                return (
+                    item
+                    if column is None
+                    else PruningPredicate(item).decide({item.column: evidence.get(column)}).possible
+                )
 
             left = tree.left_of(self._node, leaf)
             self._known[values] = self._same.setdefault(left, left)  # equal ones are one object, and judged together
@@ -128,22 +132,22 @@ def find_layout(
     for file in files:
         base = base_path or _base_of(file, roots)
         if not file.startswith(base.rstrip("/") + "/"):
-            raise Doubt(f"{file} is not below {base}")
+            raise CannotPush(f"{file} is not below {base}")
         folders = os.path.dirname(file)[len(base.rstrip("/")) :].strip("/")
         pairs = [partition_pair(folder) for folder in folders.split("/") if folder]
         if not all(pairs) and any(pairs):
-            raise Doubt(f"some of the folders of {file} are partitions, and some are not")
+            raise CannotPush(f"some of the folders of {file} are partitions, and some are not")
         known = [pair for pair in pairs if pair]
         bases.add(base)
         names.add(tuple(name for name, _ in known))
         values[file] = tuple(value for _, value in known)
     if len(names) > 1:
-        raise Doubt("the files' folders have different partition columns")
+        raise CannotPush("the files' folders have different partition columns")
     (columns,) = names or {()}
     if not columns:
         return Layout()
     if len(bases) > 1:
-        raise Doubt("partitions begin at several folders")
+        raise CannotPush("partitions begin at several folders")
     return Layout(bases.pop(), tuple(_column(name, schema, ignore_case) for name in columns), values)
 
 
@@ -151,14 +155,14 @@ def _refuse_overlap(roots: Sequence[str], paths: Sequence[str]) -> None:
     """Spark reads a file as often as it is given; lists of files name it once."""
     if len(roots) == 1:
         if "{" in paths[0] and not os.path.lexists(roots[0]):
-            raise Doubt("the alternatives of a pattern may name a file twice")
+            raise CannotPush("the alternatives of a pattern may name a file twice")
         return
     if any(is_pattern(path) and not os.path.lexists(root) for root, path in zip(roots, paths, strict=True)):
-        raise Doubt("patterns among several paths may name a file twice")
+        raise CannotPush("patterns among several paths may name a file twice")
     ordered = sorted(root.split("/") for root in roots)  # whatever is below a folder comes right behind it
     for one, other in pairwise(ordered):
         if other[: len(one)] == one:
-            raise Doubt(f"{'/'.join(other)} is given twice")
+            raise CannotPush(f"{'/'.join(other)} is given twice")
 
 
 def _base_of(file: str, roots: Sequence[str]) -> str:
@@ -172,7 +176,7 @@ def _base_of(file: str, roots: Sequence[str]) -> str:
         parts = file.split("/")
         matched = "/".join(parts[: len(roots[0].split("/"))])
         return os.path.dirname(file) if matched == file else matched
-    raise Doubt(f"{file} is below none of the paths given")
+    raise CannotPush(f"{file} is below none of the paths given")
 
 
 def partition_pair(folder: str) -> tuple[str, str | None] | None:
@@ -191,7 +195,7 @@ def _unescaped(text: str) -> str:
 def _column(name: str, schema: StructType, ignore_case: bool) -> str:
     found = [own for own in schema.names if folded(own, ignore_case) == folded(name, ignore_case)]
     if len(found) != 1:
-        raise Doubt(f"the folders' partition column '{name}' is not in the schema")
+        raise CannotPush(f"the folders' partition column '{name}' is not in the schema")
     return found[0]
 
 
@@ -200,11 +204,11 @@ _NUMBER = ColumnType("INT64", Kind.INTEGER, 8, bits=64)
 _DAY = ColumnType("INT32", Kind.DATE, 4, name="DATE")
 
 
-def _evidence(data_type: DataType, value: str | None) -> Evidence | None:
+def _evidence(data_type: DataType, value: str | None) -> PruningStatistics | None:
     """A partition's one value as both bounds of a column; None where it is not surely what Spark reads."""
     found: tuple[ColumnType, Domain] | None = None
     if value is None:
-        return Evidence(_TEXT, has_values=False)
+        return PruningStatistics(_TEXT, has_values=False)
     if type(data_type) is StringType:
         found = _TEXT, value.encode("utf-8", "surrogateescape")
     elif isinstance(data_type, ByteType | ShortType | IntegerType | LongType) and _WHOLE.fullmatch(value):
@@ -212,4 +216,4 @@ def _evidence(data_type: DataType, value: str | None) -> Evidence | None:
     elif isinstance(data_type, DateType) and value.isascii():
         day = parse_date(value)
         found = None if day is None or len(value) != 10 else (_DAY, day.toordinal() - _EPOCH_DAY)
-    return None if found is None else Evidence(found[0], True, found[1], found[1])
+    return None if found is None else PruningStatistics(found[0], True, found[1], found[1])

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
@@ -61,7 +61,7 @@ def inferred_type(texts: Iterable[str | None], zone: str, wall_clock: bool) -> D
 
 def _type_of(text: str, zone: str, wall_clock: bool) -> DataType:
     if not text.isascii() and text and all(character.isdigit() or character in "+-." for character in text):
-        raise Doubt(f"{text!r} has digits of another script")
+        raise CannotPush(f"{text!r} has digits of another script")
     if _WHOLE.fullmatch(text):
         for kind, bits in ((IntegerType, 32), (LongType, 64)):
             if -(1 << bits - 1) <= int(text) < 1 << bits - 1:
@@ -73,11 +73,11 @@ def _type_of(text: str, zone: str, wall_clock: bool) -> DataType:
             if len(digits) <= _MOST_DIGITS:
                 return DecimalType(len(digits), 0)
         elif isinstance(exponent, int) and exponent >= 0:
-            raise Doubt(f"{text!r} is a whole number in an uncommon form")
+            raise CannotPush(f"{text!r} is a whole number in an uncommon form")
     if _JAVA_DOUBLE.fullmatch(text):
         return DoubleType()
     if _HEXADECIMAL.fullmatch(text):
-        raise Doubt(f"{text!r} is a number in an uncommon form")
+        raise CannotPush(f"{text!r} is a number in an uncommon form")
     kinds: list[DataType] = [TimestampNTZType() if wall_clock else TimestampType(), DateType()]
     for data_type, form in zip(kinds, (_MOMENT, _DAY), strict=True):
         if form.fullmatch(text) and _valid(text):
@@ -124,7 +124,7 @@ def value_of(text: str | None, data_type: DataType, zone: str) -> Any:
     convert = _CONVERSIONS.get(type(data_type))
     found = None if convert is None else convert(text, data_type, zone)
     if found is None or getattr(data_type, "collation", "UTF8_BINARY") != "UTF8_BINARY":
-        raise Doubt(f"{text!r} is not surely a {data_type.simpleString()}")
+        raise CannotPush(f"{text!r} is not surely a {data_type.simpleString()}")
     return found
 
 
@@ -176,7 +176,7 @@ def zone_of(name: str) -> dt.tzinfo:
         Python knows none of that name.
     """
     if not name:
-        raise Doubt("the session's time zone is not known; give the option 'timeZone'")
+        raise CannotPush("the session's time zone is not known; give the option 'timeZone'")
     offset = _OFFSET.fullmatch(name)
     if offset:
         distance = dt.timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
@@ -184,7 +184,7 @@ def zone_of(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise Doubt(f"the time zone {name!r} is not known to Python") from None
+        raise CannotPush(f"the time zone {name!r} is not known to Python") from None
 
 
 _CONVERSIONS: dict[type[DataType], Callable[[str, Any, str], Any]] = {

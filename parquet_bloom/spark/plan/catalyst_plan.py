@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copied, defaults_of, elements, nodes
 
 _PARQUET = f"{DATASOURCES}.parquet.ParquetFileFormat"
@@ -54,7 +54,7 @@ class Listing:
         try:
             self.uris = jvm.texts(self._paths.map(jvm.method("org.apache.hadoop.fs.Path", "toUri")))
         except ValueError as error:
-            raise Doubt(f"a file's name cannot be told: {error}") from error
+            raise CannotPush(f"a file's name cannot be told: {error}") from error
 
     def _numbers(self, class_name: str, name: str) -> list[int]:
         return list(map(int, self._jvm.texts(self._files.map(self._jvm.method(class_name, name)))))
@@ -200,7 +200,7 @@ class ParquetScan:
         index = self.index(listing.directories_of(kept))
         found = Listing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
         if sorted(found) != sorted(listing.uris[place] for place in kept):
-            raise Doubt("Spark lists other files than those that it was given")
+            raise CannotPush("Spark lists other files than those that it was given")
         return beside_source(self.jvm, relocated(self.logical, index, options), self.logical)
 
     def index(self, directories: list[Any], partitioned: bool = True) -> Any:
@@ -279,10 +279,10 @@ def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
     """
     execution = frame._jdf.queryExecution()
     if any(class_name(node) == "WithCTE" for node in nodes(execution.analyzed())):
-        raise Doubt("a table that is used in several places of the plan could not be put into each")
+        raise CannotPush("a table that is used in several places of the plan could not be put into each")
     logical = parquet_relations(frame)
     if not logical:
-        raise Doubt("nothing in the plan reads Parquet files by a list of Spark's own")
+        raise CannotPush("nothing in the plan reads Parquet files by a list of Spark's own")
     planned = [(class_name(node), node) for node in nodes(execution.sparkPlan())]
     physical = [node for kind, node in planned if kind == "FileSourceScanExec"]
     found = []
@@ -294,7 +294,7 @@ def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
         if alone and len(scans) == 1:
             found.append(ParquetScan(jvm, relation, scans[0]))
     if physical and not found:
-        raise Doubt("no scan in the plan stands for a relation of its own")
+        raise CannotPush("no scan in the plan stands for a relation of its own")
     return found
 
 
@@ -346,9 +346,9 @@ def spark_index(relation: Any) -> Any:
     if ours is not None:
         return ours.original
     if kind == "MetadataLogFileIndex":
-        raise Doubt("the files are a streaming sink's, which keeps its own list of them")
+        raise CannotPush("the files are a streaming sink's, which keeps its own list of them")
     if kind not in _LISTINGS:
-        raise Doubt(f"Spark lists the files by {kind}")
+        raise CannotPush(f"Spark lists the files by {kind}")
     return location
 
 

@@ -18,12 +18,12 @@ from ...predicate.tree import Contains
 from ...redaction import redacted
 from ...scan.report import PruneReport
 from ...storage import open_source
-from ..condition.from_catalyst import Question, read_filters
+from ..condition.from_catalyst import PushedPredicate, read_filters
 from ..scan.parquet_columns import Rules, refuse_field_ids
-from ..scan.planner import Probing
+from ..scan.planner import ScanPlanner
 from ..scan.scan import Scan
-from ..scan.trust import SparkTrust
-from ..session.fallback import Doubt, log
+from ..scan.trust import SparkCompatibility
+from ..session.fallback import CannotPush, log
 from ..session.fields import find_leaves
 from ..session.jvm import Jvm, class_name, nodes
 from .catalyst_plan import Listing, ParquetScan, find_scans, replaced, with_tables_inlined
@@ -43,7 +43,7 @@ class _Found:
     """What was found out about one scan of a plan."""
 
     scan: ParquetScan
-    question: Question
+    question: PushedPredicate
     listing: Listing
     judged: Scan
 
@@ -63,7 +63,7 @@ class ClassicPlan:
     """
 
     frame: DataFrame
-    probing: Probing
+    probing: ScanPlanner
     doubts: list[str] = field(default_factory=list)
     _found: list[_Found] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class ClassicPlan:
         for scan in self._scans():
             try:
                 found = self._judge(scan)
-            except (Doubt, ParquetBloomError, *_OF_JAVA) as error:
+            except (CannotPush, ParquetBloomError, *_OF_JAVA) as error:
                 self._doubt(error)
             else:
                 self._found.append(found)
@@ -82,16 +82,16 @@ class ClassicPlan:
         try:
             refuse_field_ids(self.frame.sparkSession)
             if self.frame.isStreaming:
-                self._doubt(Doubt("the DataFrame is a stream"))
+                self._doubt(CannotPush("the DataFrame is a stream"))
                 return []
             plan = self.frame._jdf.queryExecution().analyzed()
             if not plan.deterministic() or any(class_name(node) == "Sample" for node in nodes(plan)):
                 # What rand(7) gives to a row, or a sample takes, depends on the rows that are read before it.
-                self._doubt(Doubt("a part of the query is no plain function of a row"))
+                self._doubt(CannotPush("a part of the query is no plain function of a row"))
                 return []
             self._inlined = with_tables_inlined(self._jvm, self.frame)
             scans = find_scans(self._jvm, without_clock(self._jvm, self._inlined))
-        except (Doubt, *_OF_JAVA) as error:
+        except (CannotPush, *_OF_JAVA) as error:
             self._doubt(error)
             return []
         return scans
@@ -116,7 +116,7 @@ class ClassicPlan:
         for found in self._found:
             try:
                 relation = self._narrowed(found)
-            except (Doubt, *_OF_JAVA) as error:
+            except (CannotPush, *_OF_JAVA) as error:
                 self._doubt(error)
                 continue
             if relation is not None:
@@ -140,7 +140,7 @@ class ClassicPlan:
                 report = found.judged.report
                 cache = self.probing.footers
                 return row_group_scan(found.scan, found.listing, report.files, options, report.filesystem, cache)
-            except (Doubt, *_OF_JAVA) as error:
+            except (CannotPush, *_OF_JAVA) as error:
                 log.warning("whole files are read, not row groups: %s", line(error))
         if trusted and len(kept) > self.probing.max_fraction * len(found.listing.uris):
             return None
@@ -161,7 +161,7 @@ class ClassicPlan:
             return False
 
 
-def asked(jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None) -> Question:
+def asked(jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None) -> PushedPredicate:
     """What files are to be asked.
 
     Parameters
@@ -180,13 +180,15 @@ def asked(jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | 
         question = question.about(columns)
     if question.node is None:
         reasons = "; ".join(question.unknown)
-        raise Doubt(reasons or "the condition says nothing that statistics or filters could answer")
+        raise CannotPush(reasons or "the condition says nothing that statistics or filters could answer")
     if question.unknown:
         log.info("left to Spark alone: %s", "; ".join(question.unknown))
     return question
 
 
-def judge(jvm: Jvm, question: Question, listing: Listing, options: Mapping[str, str], probing: Probing) -> Scan:
+def judge(
+    jvm: Jvm, question: PushedPredicate, listing: Listing, options: Mapping[str, str], probing: ScanPlanner
+) -> Scan:
     """Ask the files of a scan.
 
     Parameters
@@ -199,12 +201,12 @@ def judge(jvm: Jvm, question: Question, listing: Listing, options: Mapping[str, 
         There is nobody who could be asked.
     """
     if question.node is None:
-        raise Doubt("there is nothing to ask")
-    trust = SparkTrust.of(question.fields, Rules.of(jvm.spark, options))
+        raise CannotPush("there is nothing to ask")
+    trust = SparkCompatibility.of(question.fields, Rules.of(jvm.spark, options))
     return probing.scan(jvm.spark, listing.uris, question.node, trust, options=options, states=lambda: listing.states)
 
 
-def _beyond_spark(question: Question, file: BloomFile) -> bool:
+def _beyond_spark(question: PushedPredicate, file: BloomFile) -> bool:
     """Whether a column is asked for that Spark's own tasks cannot skip by."""
     assert question.node is not None
     for leaf in tree.leaves(question.node):

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.settings import setting
 
 _MAX_FILTERS = 100
@@ -53,22 +53,22 @@ def connect_source(frame: DataFrame) -> ConnectSource:
         conditions.append(column_of(relation.filter.condition))
         relation = relation.filter.input
         if len(conditions) > _MAX_FILTERS:
-            raise Doubt("the DataFrame has too many filters")
+            raise CannotPush("the DataFrame has too many filters")
     kind = relation.WhichOneof("rel_type")
     if kind != "read":
-        raise Doubt(f"the DataFrame is no plain read of files: {_NAMES.get(kind, str(kind).replace('_', ' '))}")
+        raise CannotPush(f"the DataFrame is no plain read of files: {_NAMES.get(kind, str(kind).replace('_', ' '))}")
     read = relation.read
     if read.is_streaming:
-        raise Doubt("the DataFrame is a stream")
+        raise CannotPush("the DataFrame is a stream")
     if read.WhichOneof("read_type") != "data_source":
-        raise Doubt("tables by name may have partitions elsewhere and columns by default; read the table's path")
+        raise CannotPush("tables by name may have partitions elsewhere and columns by default; read the table's path")
     source = read.data_source
     own = source.format or setting(frame.sparkSession, "spark.sql.sources.default")
     if own.lower() != "parquet":
-        raise Doubt(f"the DataFrame reads {own or 'an unknown format'}, not parquet")
+        raise CannotPush(f"the DataFrame reads {own or 'an unknown format'}, not parquet")
     options = dict(source.options)
     if not source.paths or any(name.lower() in ("path", "paths") for name in options) or source.predicates:
-        raise Doubt("the DataFrame's paths are among its options")
+        raise CannotPush("the DataFrame's paths are among its options")
     schema = source.schema or None
     return ConnectSource(_frame(frame, relation), list(source.paths), options, schema, tuple(reversed(conditions)))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.jvm import Jvm, class_name, elements
 from .catalyst_plan import of_plan
 
@@ -32,7 +32,7 @@ def without_clock(jvm: Jvm, frame: DataFrame) -> DataFrame:
         return frame
     plan = _rebuilt(jvm, analysed, clock)
     if clock.in_plan(plan):
-        raise Doubt("a part of the query depends on when it is asked")
+        raise CannotPush("a part of the query depends on when it is asked")
     return of_plan(jvm, plan)
 
 

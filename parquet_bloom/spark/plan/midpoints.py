@@ -6,7 +6,7 @@ import numpy as np
 
 from ...file.reader import BloomFile
 from ...metadata.thrift_compact import read_struct
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 
 _TOTAL_COMPRESSED_SIZE = 6  # field of RowGroup
 
@@ -24,11 +24,11 @@ def midpoints(file: BloomFile) -> list[int]:
     footer = file.footer
     groups, chunks = footer.row_groups, footer.chunks
     if len(groups) and (groups["num_columns"] < 1).any():
-        raise Doubt(f"{file.path}: a row group has no columns")
+        raise CannotPush(f"{file.path}: a row group has no columns")
     first = chunks[groups["first_chunk"]]
     data, dictionary = first["data_page_offset"], first["dictionary_page_offset"]
     if (first["meta_start"] < 0).any() or (data < 0).any() or (dictionary == 0).any():
-        raise Doubt(f"{file.path}: where a row group begins is not told")
+        raise CannotPush(f"{file.path}: where a row group begins is not told")
     starts = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
     sizes = np.add.reduceat(chunks["compressed_size"], groups["first_chunk"]) if len(groups) else starts
     for row_group, start in enumerate(groups["start"].tolist()):
@@ -37,5 +37,5 @@ def midpoints(file: BloomFile) -> list[int]:
             sizes[row_group] = told
     found = (starts + sizes // 2).tolist()
     if len(set(found)) < len(found) or (sizes < 0).any():
-        raise Doubt(f"{file.path}: two row groups have one middle")
+        raise CannotPush(f"{file.path}: two row groups have one middle")
     return found

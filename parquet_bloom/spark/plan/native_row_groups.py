@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...scan.model.decision import FileDecision
+from ...scan.model.decision import FilePlan
 from ...storage import Source, open_source
 from ..arrow.row_groups import CHANGED, file_state
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, defaults_of, elements
 from .catalyst_plan import Listing, ParquetScan, beside_source, options_with
 from .midpoints import midpoints
@@ -32,7 +32,7 @@ _UNREAD = "is not read by this DataFrame: select it before read_parquet or prune
 def row_group_scan(
     scan: ParquetScan,
     listing: Listing,
-    decisions: Sequence[FileDecision],
+    decisions: Sequence[FilePlan],
     options: dict[str, str],
     filesystem: Any,
     cache: MetadataCache,
@@ -55,16 +55,16 @@ def row_group_scan(
     """
     jvm, physical, relation = scan.jvm, scan.physical, scan.relation
     if physical.bucketedScan():
-        raise Doubt("the table is bucketed")
+        raise CannotPush("the table is bucketed")
     # Whole structs, which the plan counts the fields of: Spark's scan may read some of the fields only.
     own = {item.exprId().id(): item for item in elements(scan.logical.output())}
     needed = {item.exprId().id(): own.get(item.exprId().id()) for item in elements(physical.output())}
     wanted = len(list(scan.schema)) + relation.partitionSchema().size()
     num_read = physical.requiredSchema().size() + relation.partitionSchema().size()
     if None in needed.values() or len(needed) != num_read:
-        raise Doubt("metadata columns are asked for")
+        raise CannotPush("metadata columns are asked for")
     if wanted - len(needed) > _MAX_UNUSED:
-        raise Doubt(f"{wanted - len(needed):,} columns are not used")
+        raise CannotPush(f"{wanted - len(needed):,} columns are not used")
     kept = [place for place, decision in enumerate(decisions) if decision.selected]
     rows = _rdd(scan, _pieces(scan, listing, decisions, kept, filesystem, cache), options)
     made = _logical(jvm, jvm.seq(needed.values()), rows.union(_check(scan, listing, kept)))
@@ -88,7 +88,7 @@ def _unread(jvm: Jvm, items: list[Any]) -> Iterator[Any]:
 def _pieces(
     scan: ParquetScan,
     listing: Listing,
-    decisions: Sequence[FileDecision],
+    decisions: Sequence[FilePlan],
     kept: Sequence[int],
     filesystem: Any,
     cache: MetadataCache,
@@ -110,11 +110,11 @@ def _pieces(
                 with open_source(decision.path, filesystem) as source:
                     opened = BloomFile(source, cache)
                     if decision.selected_in(opened) != decision.selected:
-                        raise Doubt(f"{decision.path}: it was changed meanwhile")
+                        raise CannotPush(f"{decision.path}: it was changed meanwhile")
                     middles = midpoints(opened)
                     _compare(source, listing.states[place])
             except ParquetBloomError as error:
-                raise Doubt(str(error)) from error
+                raise CannotPush(str(error)) from error
             for row_group in decision.selected:
                 where = (middles[row_group], 1)
                 pieces.append(made(values, path, *where, defaults[5](), *status, defaults[8]()))
@@ -163,7 +163,7 @@ def _compare(source: Source, listed: tuple[int, int]) -> None:
     size, modified_ns = file_state(source)
     known_ms = modified_ns // 1_000_000 if isinstance(modified_ns, int) else listed[1]
     if (size, known_ms) != listed:
-        raise Doubt(f"{source.name}: Spark listed it before it was changed")
+        raise CannotPush(f"{source.name}: Spark listed it before it was changed")
 
 
 def _check(scan: ParquetScan, listing: Listing, kept: Sequence[int]) -> Any:

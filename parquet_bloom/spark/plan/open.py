@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from ...errors import ManagedTableError, StorageError, UnknownColumnError
 from ...storage import managed_table
 from ..condition.condition import analysed
-from ..session.fallback import Doubt, log
+from ..session.fallback import CannotPush, log
 from ..session.fields import folded
 from ..session.paths import for_reader, local_path
 from ..session.settings import ignores_case
@@ -62,7 +62,7 @@ def refuse_table(spark: SparkSession, path: str, storage_options: Mapping[str, A
     try:
         found, filesystem = (local, None) if local is not None else _at_store(spark, path, storage_options)
         reason = managed_table(found, filesystem)
-    except (Doubt, StorageError) as error:
+    except (CannotPush, StorageError) as error:
         log.info("%s: whether it is a table is not known: %s", path, error)
         return
     if reason is not None and "_spark_metadata" not in reason:

@@ -18,10 +18,10 @@ from ..arrow.row_groups import plan_pieces, read_pieces
 from ..condition.condition import Condition
 from ..partitions.layout import FoldersLeft, Layout, find_layout
 from ..scan.parquet_columns import Rules, refuse_field_ids
-from ..scan.planner import Probing
+from ..scan.planner import ScanPlanner
 from ..scan.scan import Scan
-from ..scan.trust import SparkTrust
-from ..session.fallback import Doubt, log
+from ..scan.trust import SparkCompatibility
+from ..session.fallback import CannotPush, log
 from ..session.fields import Field, only
 from ..session.paths import file_uri, listed_path
 from ..session.settings import ignores_case, setting
@@ -52,20 +52,20 @@ class Reread:
     def schema(self) -> StructType:
         return self.frame.schema
 
-    def trust(self, fields: Mapping[str, Field], layout: Layout) -> SparkTrust:
+    def trust(self, fields: Mapping[str, Field], layout: Layout) -> SparkCompatibility:
         """What Spark makes of the columns of a file.
 
         Parameters
         ----------
         fields : those that are asked for, by their names in the condition.
         """
-        return SparkTrust.of(fields, Rules.of(self.spark, self.options))
+        return SparkCompatibility.of(fields, Rules.of(self.spark, self.options))
 
     def refuse(self) -> None:
         """Raise Doubt where Spark finds columns in files in another way than is known here."""
         refuse_field_ids(self.spark)
 
-    def scan(self, condition: Condition, probing: Probing) -> tuple[Scan, Layout]:
+    def scan(self, condition: Condition, probing: ScanPlanner) -> tuple[Scan, Layout]:
         """Decide file by file.
 
         Raises
@@ -73,7 +73,7 @@ class Reread:
         Doubt
         """
         if condition.node is None or condition.fields is None:
-            raise Doubt(condition.doubt)
+            raise CannotPush(condition.doubt)
         self.refuse()
         ignore_case = ignores_case(self.spark)
         uris = self.frame.inputFiles()
@@ -88,10 +88,10 @@ class Reread:
             decisions = zip(uris, scan.report.files, strict=True)
             scan.report.files = [replace(decision, path=listed_path(uri)) for uri, decision in decisions]
         except ParquetBloomError as error:
-            raise Doubt(str(error)) from error
+            raise CannotPush(str(error)) from error
         return scan, layout
 
-    def narrowed(self, condition: Condition, probing: Probing, names: Sequence[str]) -> DataFrame:
+    def narrowed(self, condition: Condition, probing: ScanPlanner, names: Sequence[str]) -> DataFrame:
         """A DataFrame with all rows that match, and as few others as can be; the condition is not applied.
 
         Raises
@@ -106,7 +106,7 @@ class Reread:
         if probing.row_groups is True and not scan.unreadable and few:
             try:
                 return self._row_groups(scan, condition, layout, names)
-            except Doubt as doubt:
+            except CannotPush as doubt:
                 log.warning("whole files are read, not row groups: %s", doubt)
         # Spark may only trust filters as far as they can be: of zero and NaN other writers know one form of several.
         trusted = not (scan.untrusted or condition.meets_zero_or_nan)
@@ -139,7 +139,7 @@ class Reread:
             frame = only(frame, self.schema.names)
             same = frame.schema == self.schema
         if not same:
-            raise Doubt("Spark makes another schema of some of the files than of all")
+            raise CannotPush("Spark makes another schema of some of the files than of all")
         return frame
 
     def _row_groups(self, scan: Scan, condition: Condition, layout: Layout, names: Sequence[str]) -> DataFrame:
@@ -151,7 +151,7 @@ class Reread:
         in_files = [item for item in fields if item.name not in layout.columns]
         in_folders = [self.schema[name] for name in layout.columns]
         if not in_files:
-            raise Doubt("no column of the files is asked for")
+            raise CannotPush("no column of the files is asked for")
         pieces = plan_pieces(scan.report.selected, dict(layout.values), in_files, rules)
         wanted = [item.name for item in fields]
         return read_pieces(self.spark, pieces, in_files, in_folders, wanted, rules.ignore_case)

@@ -9,23 +9,23 @@ from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
 from ...predicate.tree import Node
-from ...scan.model.decision import FileDecision
-from ...scan.model.residual import Left
+from ...scan.model.decision import FilePlan
+from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ..jobs import run as jobs
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.storage import ExecutorStorage
 from .scan import Scan, scan_files
-from .trust import SparkTrust
+from .trust import SparkCompatibility
 
 
 def scan_on_executors(
     spark: SparkSession,
     files: Sequence[str],
     node: Node,
-    trust: SparkTrust,
+    trust: SparkCompatibility,
     storage: ExecutorStorage,
-    left: Left | None = None,
+    left: Residuals | None = None,
 ) -> Scan:
     """`scan_files` as a job of Spark's.
 
@@ -45,16 +45,16 @@ def scan_on_executors(
     try:
         outcomes = jobs.run(spark, "pruning", inside, work, storage.options)
     except ParquetBloomError as error:
-        raise Doubt(str(error)) from error
+        raise CannotPush(str(error)) from error
     report, unreadable = PruneReport(str(node)), {}
     asked = {outcome.path: outcome for outcome in outcomes}
     for file in files:
         outcome = asked.get(file)
         if outcome is None:
-            report.files.append(FileDecision(file, (), left.told(file) if left else ""))
+            report.files.append(FilePlan(file, (), left.told(file) if left else ""))
             continue
         if outcome.result is None:
-            raise Doubt(outcome.error or "a task told nothing")
+            raise CannotPush(outcome.error or "a task told nothing")
         decision, problem = outcome.result
         report.files.append(decision)
         if problem is not None:
@@ -67,11 +67,11 @@ class _Work:
     """What a task runs: a decision on a file, and why it could not be read."""
 
     node: Node
-    trust: SparkTrust
+    trust: SparkCompatibility
     storage: ExecutorStorage
     of_files: dict[str, Node | bool]
 
-    def __call__(self, path: str) -> tuple[FileDecision, str | None]:
+    def __call__(self, path: str) -> tuple[FilePlan, str | None]:
         located, filesystem = self.storage.locate(path)
         known = _Known(self.of_files[path]) if path in self.of_files else None
         scan = scan_files([located], self.node, self.trust, filesystem=filesystem, left=known)

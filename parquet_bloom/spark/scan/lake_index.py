@@ -16,17 +16,17 @@ from ...errors import ParquetBloomError
 from ...hashing.column_type import ColumnType
 from ...lake.files import listing as sources
 from ...lake.index import LakeIndex
-from ...lake.select import Chooser
+from ...lake.select import IndexPruner
 from ...predicate import tree
 from ...predicate.tree import Node
-from ...storage import Entry, file_system, list_entries
+from ...storage import Entry, list_entries, resolve_filesystem
 from ...storage.paths import arrow_filesystem
-from ..session.fallback import Doubt, log
+from ..session.fallback import CannotPush, log
 from ..session.fields import folded
 from ..session.paths import listed_path, scheme_of
 from ..session.storage import OBJECTS, object_url
 from .parquet_columns import stored_as
-from .trust import SparkTrust
+from .trust import SparkCompatibility
 
 Index = str | os.PathLike[str] | LakeIndex
 
@@ -87,7 +87,7 @@ def ruled_out(
     index: LakeIndex,
     uris: Sequence[str],
     node: Node,
-    trust: SparkTrust,
+    trust: SparkCompatibility,
     storage_options: Mapping[str, Any] | None,
     states: Callable[[], list[tuple[int, int]]] | None,
 ) -> Ruled:
@@ -102,7 +102,7 @@ def ruled_out(
     """
     try:
         return _ruled_out(index, uris, node, trust, storage_options, states)
-    except (Doubt, ParquetBloomError) as error:
+    except (CannotPush, ParquetBloomError) as error:
         log.warning("the index is not asked: %s", error)
         return NOTHING
 
@@ -111,25 +111,25 @@ def _ruled_out(
     index: LakeIndex,
     uris: Sequence[str],
     node: Node,
-    trust: SparkTrust,
+    trust: SparkCompatibility,
     storage_options: Mapping[str, Any] | None,
     states: Callable[[], list[tuple[int, int]]] | None,
 ) -> Ruled:
     schemes = sorted({scheme_of(uri) for uri in uris})
     if len(schemes) > 1:
-        raise Doubt(f"files of several kinds of file systems are not looked up: {', '.join(schemes)}")
+        raise CannotPush(f"files of several kinds of file systems are not looked up: {', '.join(schemes)}")
     filesystem = index.lake_filesystem
     if arrow_filesystem(filesystem) is not None:
-        raise Doubt("its files are on a pyarrow or fsspec file system, and which those are to Spark is not known")
+        raise CannotPush("its files are on a pyarrow or fsspec file system, and which those are to Spark is not known")
     paths = list(map(listed_path, uris))
     is_here = not schemes or schemes[0] in ("", "file")
     if not is_here and schemes[0] not in OBJECTS:
-        raise Doubt(f"files of {schemes[0]} are not looked up")
+        raise CannotPush(f"files of {schemes[0]} are not looked up")
     if is_here:
         filesystem = None
     elif filesystem is None:
-        filesystem = file_system(None, storage_options)
-    chooser = Chooser(index.state, node, "UTC", trust.rules.ignore_case, filesystem, _Trusted(node, trust))
+        filesystem = resolve_filesystem(None, storage_options)
+    chooser = IndexPruner(index.state, node, "UTC", trust.rules.ignore_case, filesystem, _Trusted(node, trust))
     if not chooser.useful:
         log.info("the condition is about no column of the index")
         return NOTHING
@@ -161,7 +161,7 @@ def _listed(urls: Sequence[str], filesystem: object | None) -> list[Entry]:
 class _Trusted:
     """Whether Spark reads a column of some stored type as what is stored, whatever else is the matter with a file."""
 
-    def __init__(self, node: Node, trust: SparkTrust):
+    def __init__(self, node: Node, trust: SparkCompatibility):
         self._ignore_case = trust.rules.ignore_case
         self._fields = {self._folded(name): item for name, item in trust.fields}
         self._literals: dict[str, list[Any]] = {}

@@ -26,12 +26,12 @@ from pyspark.sql.types import (
 
 from ...file.reader import BloomFile
 from ...orc import OrcFile
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import Field, folded
 from ..session.jvm import is_classic
 from ..session.settings import setting
 from .parquet_columns import NO_COLUMN
-from .trust import SparkTrust
+from .trust import SparkCompatibility
 
 BY_POSITION = "columns are found by their places, not by their names"
 _POSITIONAL = "orc.force.positional.evolution"
@@ -56,7 +56,7 @@ _STORED: dict[type[DataType], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class OrcTrust(SparkTrust):
+class OrcTrust(SparkCompatibility):
     """`file.facts.Trust` of a Spark session that reads ORC files.
 
     Attributes
@@ -104,13 +104,13 @@ def refuse_settings(spark: SparkSession, options: Mapping[str, Any]) -> None:
     """Raise Doubt in a session that reads ORC files in another way than by Spark's own reader and by name."""
     reader = setting(spark, "spark.sql.orc.impl").lower()
     if reader not in ("native", ""):
-        raise Doubt(f"ORC files are read by {reader}'s reader, not by Spark's own")
+        raise CannotPush(f"ORC files are read by {reader}'s reader, not by Spark's own")
     said: list[Any] = [value for name, value in options.items() if name.lower() == _POSITIONAL]
     said += [spark.conf.get(_POSITIONAL, None), spark.conf.get(f"spark.hadoop.{_POSITIONAL}", None)]
     if is_classic(spark):
         said.append(spark._jsc.hadoopConfiguration().get(_POSITIONAL))
     if any(str(value).strip().lower() == "true" for value in said):
-        raise Doubt(BY_POSITION)
+        raise CannotPush(BY_POSITION)
 
 
 def names_by_place(schema_names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
@@ -128,5 +128,5 @@ def names_by_place(schema_names: Sequence[str], folders: Sequence[str]) -> tuple
     """
     inside = len(schema_names) - len(folders)
     if list(schema_names[inside:]) != list(folders):
-        raise Doubt("files have columns of the same names as their folders")
+        raise CannotPush("files have columns of the same names as their folders")
     return tuple(schema_names[:inside])

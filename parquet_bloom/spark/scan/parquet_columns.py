@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from ...file.columns import holds_elements, type_of
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType, Kind
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import Field, find_leaves
 from ..session.settings import ignores_case, is_set, setting
 
@@ -91,7 +91,7 @@ class Rules:
 def refuse_field_ids(spark: SparkSession) -> None:
     """Raise Doubt in a session that finds columns by their field ids, not by their names."""
     if is_set(spark, "spark.sql.parquet.fieldId.read.enabled"):
-        raise Doubt("columns are found by their field ids, not by their names")
+        raise CannotPush("columns are found by their field ids, not by their names")
 
 
 NO_COLUMN = "the file has no such column"

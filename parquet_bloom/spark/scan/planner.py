@@ -13,8 +13,8 @@ from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
 from ...predicate.tree import Node
-from ...scan.model.decision import INDEX, FileDecision
-from ...scan.model.residual import Left
+from ...scan.model.decision import INDEX, FilePlan
+from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ..session.fallback import log
 from ..session.hadoop import HadoopFiles
@@ -23,7 +23,7 @@ from ..session.storage import executor_storage, storage_for
 from .distributed import scan_on_executors
 from .lake_index import NOTHING, ruled_out
 from .scan import Scan, scan_files
-from .trust import SparkTrust
+from .trust import SparkCompatibility
 
 ProbeOn = Literal["auto", "driver", "executors"]
 _REMOTE_THREADS = 32  # they wait for answers
@@ -31,7 +31,7 @@ _CHANGED = "it was changed while it was looked into"
 
 
 @dataclass(frozen=True)
-class Probing:
+class ScanPlanner:
     """How the files of a scan are asked.
 
     Attributes
@@ -77,11 +77,11 @@ class Probing:
         spark: SparkSession,
         uris: Sequence[str],
         node: Node,
-        trust: SparkTrust,
+        trust: SparkCompatibility,
         *,
         options: Mapping[str, str],
         states: Callable[[], list[tuple[int, int]]] | None = None,
-        left: Left | None = None,
+        left: Residuals | None = None,
     ) -> Scan:
         """Decide file by file, in the order given.
 
@@ -110,7 +110,7 @@ class Probing:
         found = self._scan(spark, [uris[place] for place in kept], node, trust, options, of_kept, left)
         decisions = iter(found.report.files)
         found.report.files = [
-            FileDecision(listed_path(uri), (), ruled.out[place], unopened_by=INDEX)
+            FilePlan(listed_path(uri), (), ruled.out[place], unopened_by=INDEX)
             if place in ruled.out
             else next(decisions)
             for place, uri in enumerate(uris)
@@ -127,10 +127,10 @@ class Probing:
         spark: SparkSession,
         uris: Sequence[str],
         node: Node,
-        trust: SparkTrust,
+        trust: SparkCompatibility,
         options: Mapping[str, str],
         states: Callable[[], list[tuple[int, int]]] | None,
-        left: Left | None,
+        left: Residuals | None,
     ) -> Scan:
         if not uris:
             return Scan(PruneReport(str(node)))
@@ -171,7 +171,7 @@ class Renamed:
     names : {path: path that `left` knows}.
     """
 
-    left: Left
+    left: Residuals
     names: Mapping[str, str]
 
     @property

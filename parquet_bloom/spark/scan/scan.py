@@ -11,13 +11,13 @@ from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
 from ...scan.evaluate.planner import prune_entries
-from ...scan.model.decision import FileDecision, RowGroupDecision
+from ...scan.model.decision import FilePlan, RowGroupPlan
 from ...scan.model.partitions import Partitions
-from ...scan.model.residual import Left
+from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ...storage import Entry
 from .parquet_columns import NO_COLUMN
-from .trust import SparkTrust
+from .trust import SparkCompatibility
 
 
 @shown_redacted
@@ -56,10 +56,10 @@ class Scan:
 def scan_files(
     files: Sequence[str],
     node: Node,
-    trust: SparkTrust,
+    trust: SparkCompatibility,
     *,
     filesystem: Any = None,
-    left: Left | None = None,
+    left: Residuals | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -101,6 +101,6 @@ def scan_files(
     return Scan(PruneReport.of(plan), unreadable)
 
 
-def _unknown(file: str, problems: dict[str, str]) -> FileDecision:
+def _unknown(file: str, problems: dict[str, str]) -> FilePlan:
     """A file that could not be read is one unknown row group."""
-    return FileDecision(file, (RowGroupDecision(0, True, doubts=(problems.get(redacted(file), "it cannot be read"),)),))
+    return FilePlan(file, (RowGroupPlan(0, True, doubts=(problems.get(redacted(file), "it cannot be read"),)),))

@@ -12,7 +12,7 @@ from .parquet_columns import Rules, column_doubt
 
 
 @dataclass(frozen=True)
-class SparkTrust:
+class SparkCompatibility:
     """`file.facts.Trust` of a Spark session.
 
     Attributes
@@ -25,7 +25,7 @@ class SparkTrust:
     rules: Rules
 
     @classmethod
-    def of(cls, fields: Mapping[str, Field], rules: Rules) -> SparkTrust:
+    def of(cls, fields: Mapping[str, Field], rules: Rules) -> SparkCompatibility:
         return cls(tuple(sorted(fields.items(), key=lambda item: item[0])), rules)
 
     def doubts(self, file: BloomFile) -> dict[str, str]:

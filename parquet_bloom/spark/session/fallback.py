@@ -7,5 +7,5 @@ from ...util.logs import logger
 log = logger("parquet_bloom.spark")
 
 
-class Doubt(Exception):
+class CannotPush(Exception):
     """Something is not known well enough to skip files for it; everything is read, and the log says why."""

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
 from ...metadata.footer import Leaf
-from .fallback import Doubt
+from .fallback import CannotPush
 
 CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a CHAR or VARCHAR column, which else looks like a string
 DEFAULT = "EXISTS_DEFAULT"  # metadata of a column that has a value even in files written before it was added
@@ -65,11 +65,11 @@ def find_field(schema: StructType, name: str, ignore_case: bool) -> Field | None
     """
     found = list(_matches(schema, folded(name, ignore_case), ignore_case))
     if len(found) > 1:
-        raise Doubt(f"'{name}' stands for {len(found)} columns")
+        raise CannotPush(f"'{name}' stands for {len(found)} columns")
     if not found:
         return None
     if any(CHAR in field.metadata for field in found[0]):
-        raise Doubt(f"'{name}' is a CHAR or VARCHAR column, whose texts Spark pads")
+        raise CannotPush(f"'{name}' is a CHAR or VARCHAR column, whose texts Spark pads")
     return Field(tuple(field.name for field in found[0]), found[0][-1].dataType)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ...errors import ParquetBloomError
-from .fallback import Doubt
+from .fallback import CannotPush
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 _PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*|(?=/(?!/)))")  # scheme and host, if there is one
@@ -56,7 +56,7 @@ def listed_path(uri: str) -> str:
         return unquote(uri[found.end() :])
     place = _PLACE.match(uri)
     if place is None or scheme_of(uri) == "file":
-        raise Doubt(f"it is not known which file {uri} is")
+        raise CannotPush(f"it is not known which file {uri} is")
     return place[0] + unquote(uri[place.end() :])
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ...errors import StorageError
-from ...storage import file_system, place_of
-from .fallback import Doubt
+from ...storage import object_location, resolve_filesystem
+from .fallback import CannotPush
 from .hadoop import hadoop_filesystem
 from .jvm import is_classic
 from .paths import listed_path, scheme_of
@@ -53,7 +53,7 @@ def storage_for(
     uris = list(uris)
     schemes = sorted({scheme_of(uri) for uri in uris})
     if len(schemes) > 1:
-        raise Doubt(f"files of several kinds of file systems are not looked into: {', '.join(schemes)}")
+        raise CannotPush(f"files of several kinds of file systems are not looked into: {', '.join(schemes)}")
     paths = list(map(listed_path, uris))
     if not schemes or schemes[0] == "file":
         return paths, None
@@ -62,12 +62,12 @@ def storage_for(
             listed = {listed_path(uri): told for uri, told in (known or {}).items()}
             return paths, hadoop_filesystem(spark, listed, options, schemes[0])
         if schemes[0] in OBJECTS:
-            return list(map(object_url, paths)), file_system(None, storage_options)
+            return list(map(object_url, paths)), resolve_filesystem(None, storage_options)
     except StorageError as error:
-        raise Doubt(str(error)) from error
+        raise CannotPush(str(error)) from error
     if storage_options:
-        raise Doubt(f"storage_options are for object stores, not for {schemes[0]}")
-    raise Doubt(f"without a JVM only local files and object stores are looked into, not {schemes[0]}")
+        raise CannotPush(f"storage_options are for object stores, not for {schemes[0]}")
+    raise CannotPush(f"without a JVM only local files and object stores are looked into, not {schemes[0]}")
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,10 @@ class ExecutorStorage:
         if self.scheme in ("", "file"):
             return path, None
         if self.scheme in OBJECTS:
-            url, filesystem = object_url(path), file_system(None, self.options)
-            place_of(url, filesystem)  # options that no store can be made of are wrong for all files, not for this one
+            url, filesystem = object_url(path), resolve_filesystem(None, self.options)
+            object_location(
+                url, filesystem
+            )  # options that no store can be made of are wrong for all files, not for this one
             return url, filesystem
         try:
             from fsspec.core import url_to_fs

@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ..arrow.convert import unknown_type
 from .options import Options, settings_of
-from .plan import Lake
+from .plan import FileListing
 from .predicate import Conjunct, conjuncts
-from .read import ShareReader
+from .read import FilePartitionReader
 
 
 def register(spark: SparkSession) -> None:
@@ -80,7 +80,7 @@ class ParquetBloomSource(DataSource):
 
     def schema(self) -> StructType:
         """The schema of the files at the path."""
-        return Lake(self._options()).schema()
+        return FileListing(self._options()).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads the rows of a schema."""
@@ -116,7 +116,7 @@ class SourceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The tasks; none where no row group can hold a match."""
-        lake = Lake(self._options)
+        lake = FileListing(self._options)
         tasks = lake.tasks(self._schema, self._conjuncts)
         names = tuple(field.name for _, field in lake.in_folders(self._schema))
         return [InputPartition((names, shares)) for shares in tasks]
@@ -130,6 +130,6 @@ class SourceReader(DataSourceReader):
         own = tuple(
             item for item in self._conjuncts if not any(field.path[0] in names for field in item.fields.values())
         )
-        reader = ShareReader(tuple(self._schema.fields), names, own, options.rules, options.filesystem)
+        reader = FilePartitionReader(tuple(self._schema.fields), names, own, options.rules, options.filesystem)
         for share in shares:
             yield from reader.batches(share)

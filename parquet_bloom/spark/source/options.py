@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
-from ...storage import file_system
+from ...storage import resolve_filesystem
 from ..scan.parquet_columns import Rules
 from ..session.settings import setting
 from .schema import Inference
@@ -170,4 +170,4 @@ class Options:
     @property
     def filesystem(self) -> Any:
         """What `storage` takes for the stores; None for local paths and URLs without options."""
-        return file_system(None, self.storage_options)
+        return resolve_filesystem(None, self.storage_options)

@@ -13,22 +13,22 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from ...errors import ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE
 from ...file.reader import BloomFile, open
-from ...file.statistics import facts_of
+from ...file.statistics import file_statistics
 from ...predicate import tree
-from ...predicate.pruning import Decider
-from ...predicate.statistics import Evidence
+from ...predicate.pruning import PruningPredicate
+from ...predicate.statistics import PruningStatistics
 from ...scan.evaluate.parquet import ask_file, judge
 from ...scan.model.schemas import in_threads, reading
 from ...storage import is_url, list_entries
 from ..arrow.row_groups import file_state
 from ..partitions.layout import Layout, find_layout, partition_pair
 from ..partitions.values import inferred_type, value_of
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import folded
 from ..session.paths import is_pattern, local_path
 from .options import Options
 from .predicate import Conjunct
-from .read import Share, trusted
+from .read import FilePartition, trusted
 from .schema import schema_of
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
@@ -37,7 +37,7 @@ _LARGEST_TASK = 128 << 20
 _TASKS = 32  # wanted, where nothing tells how many can run at a time
 
 
-class _Look(NamedTuple):
+class _PlannedFile(NamedTuple):
     """What planning saw of a file: its state, size, and row groups that can hold a match as {number: rows}."""
 
     state: tuple[int, int | bytes | None]
@@ -45,7 +45,7 @@ class _Look(NamedTuple):
     left: dict[int, int]
 
 
-class Lake:
+class FileListing:
     """The files below some paths, listed when first asked for.
 
     Parameters
@@ -67,7 +67,7 @@ class Lake:
         try:
             of_roots = list(_by_root(list(files), roots))
             layouts = [_layout(below, root, base, self._ignore_case) for root, below in of_roots]
-        except Doubt as doubt:
+        except CannotPush as doubt:
             raise ParquetBloomError(str(doubt)) from None
         columns = {layout.columns for layout in layouts} or {()}
         if len(columns) > 1:
@@ -112,7 +112,7 @@ class Lake:
             try:
                 infers = options.infers_partitions
                 found = inferred_type(texts, options.zone, options.wall_clock) if infers else StringType()
-            except Doubt as doubt:
+            except CannotPush as doubt:
                 raise UnreadableColumnError(f"its type cannot be told: {doubt}; give a schema", column=name) from None
             fields.append(StructField(name, found, True))
         return fields
@@ -133,7 +133,7 @@ class Lake:
             found += [(place, schema[own]) for own in self._named(name, schema.names)]
         return found
 
-    def tasks(self, schema: StructType, conjuncts: Sequence[Conjunct]) -> list[tuple[Share, ...]]:
+    def tasks(self, schema: StructType, conjuncts: Sequence[Conjunct]) -> list[tuple[FilePartition, ...]]:
         """The row groups that can hold a match, as shares of about the same number of bytes.
 
         Raises
@@ -153,23 +153,23 @@ class Lake:
             if look.left:
                 texts = layout.values.get(file, ())
                 values = tuple(self._value(texts[place], field, file) for place, field in in_folders)
-                shares.append((Share(file, tuple(look.left), look.state, values), look))
+                shares.append((FilePartition(file, tuple(look.left), look.state, values), look))
         return list(self._spread(shares))
 
     def _value(self, text: str | None, field: StructField, file: str) -> object:
         try:
             return value_of(text, field.dataType, self._options.zone)
-        except Doubt as doubt:
+        except CannotPush as doubt:
             raise UnreadableColumnError(f"its folder's value: {doubt}", path=file, column=field.name) from None
 
-    def _spread(self, shares: Sequence[tuple[Share, _Look]]) -> Iterator[tuple[Share, ...]]:
+    def _spread(self, shares: Sequence[tuple[FilePartition, _PlannedFile]]) -> Iterator[tuple[FilePartition, ...]]:
         """Whole row groups, in the order of the files, so many to a task that it has its part of the bytes."""
         options = self._options
         total = sum(look.state[0] * sum(look.left.values()) // look.num_rows for _, look in shares)
         part = max(_SMALLEST_TASK, min(_LARGEST_TASK, total // (options.parallelism or _TASKS)))
         if options.num_tasks is not None:
             part = total // options.num_tasks
-        task: list[Share] = []
+        task: list[FilePartition] = []
         size = 0
         for share, look in shares:
             taken: list[int] = []
@@ -204,7 +204,7 @@ class _Told:
         asked = {name: field.path[0] for item in conjuncts for name, field in item.fields.items()}
         self._columns = {name: own[top] for name, top in asked.items() if top in own}
         nodes = [item.node for item in conjuncts if self._columns.keys() >= item.fields.keys()]
-        self._decider = Decider(tree.all_of(nodes)) if nodes else None
+        self._decider = PruningPredicate(tree.all_of(nodes)) if nodes else None
         self._possible: dict[tuple[str | None, ...], bool] = {}
 
     @property
@@ -212,7 +212,7 @@ class _Told:
         """The names in the conditions that stand for such columns."""
         return self._columns.keys()
 
-    def evidence(self, file: str) -> dict[str, Evidence | None]:
+    def evidence(self, file: str) -> dict[str, PruningStatistics | None]:
         """What is known of each of the names."""
         if not self._columns:
             return {}
@@ -244,28 +244,28 @@ class _Chooser:
         self._told = told
         self._rules = options.rules
         self._filesystem = options.filesystem
-        self._deciders: dict[tuple[int, ...], Decider] = {}
+        self._deciders: dict[tuple[int, ...], PruningPredicate] = {}
 
-    def __call__(self, path: str) -> _Look:
+    def __call__(self, path: str) -> _PlannedFile:
         with open(path, self._filesystem, cache=SHARED_CACHE) as file, reading(file):
             rows = [file.footer.num_rows_of(row_group) for row_group in file.row_groups]
             kept = trusted(file, self._conjuncts, self._rules, self._told.names)
             possible = self._possible(file, path, kept) if kept else [True] * len(rows)
             left = {number: count for number, count in enumerate(rows) if count and possible[number]}
-            return _Look(file_state(file.source), sum(rows), left)
+            return _PlannedFile(file_state(file.source), sum(rows), left)
 
     def _possible(self, file: BloomFile, path: str, kept: Sequence[Conjunct]) -> list[bool]:
         key = tuple(map(id, kept))
         decider = self._deciders.get(key)
         if decider is None:
-            decider = self._deciders.setdefault(key, Decider(tree.all_of(item.node for item in kept)))
+            decider = self._deciders.setdefault(key, PruningPredicate(tree.all_of(item.node for item in kept)))
         others = {name: known for name, known in self._told.evidence(path).items() if name in decider.columns}
-        facts = facts_of(file, [name for name in decider.columns if name not in others], self._rules.ignore_case)
+        facts = file_statistics(file, [name for name in decider.columns if name not in others], self._rules.ignore_case)
         return decider.possible(judge(facts, decider, ask_file(file, facts), others)).tolist()
 
 
-def _cut(share: Share, row_groups: Sequence[int]) -> list[Share]:
-    return [Share(share.path, tuple(row_groups), share.state, share.partition)] if row_groups else []
+def _cut(share: FilePartition, row_groups: Sequence[int]) -> list[FilePartition]:
+    return [FilePartition(share.path, tuple(row_groups), share.state, share.partition)] if row_groups else []
 
 
 def _usable(path: str) -> str:
@@ -300,11 +300,11 @@ def _by_root(files: Sequence[str], roots: Sequence[str]) -> Iterator[tuple[str, 
     found: dict[str, list[str]] = {root: [] for root in roots}
     for root in roots:
         if roots.count(root) > 1 or any(above in found for above in _above(root)):
-            raise Doubt(f"{root} is given twice")
+            raise CannotPush(f"{root} is given twice")
     for file in files:
         own = next((above for above in (file, *_above(file)) if above in found), None)
         if own is None:
-            raise Doubt("patterns among several paths may name a file twice")
+            raise CannotPush("patterns among several paths may name a file twice")
         found[own].append(file)
     yield from found.items()
 

@@ -39,7 +39,7 @@ from ...predicate.tree import (
 )
 from ..condition.literals import Values, Zone, exact_values
 from ..partitions.values import zone_of
-from ..session.fallback import Doubt
+from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field
 
 # Literals that Spark compares by order with columns of a type without rounding either.
@@ -91,7 +91,7 @@ def conjuncts(text: str, schema: StructType, zone: str, ignore_case: bool) -> li
         node = parse(text, "spark")
         parts = node.children if isinstance(node, And) else (node,)
         return [_conjunct(part, schema, _Zone(zone), ignore_case) for part in parts]
-    except Doubt as doubt:
+    except CannotPush as doubt:
         raise PredicateError(f"option 'prune': {doubt}") from None
     except ParquetBloomError as error:
         error.problem = f"option 'prune': {error.problem}"
@@ -109,8 +109,8 @@ def _conjunct(node: Node, schema: StructType, zone: _Zone, ignore_case: bool) ->
     def leaf(item: Leaf) -> Node:
         try:
             return _exact(item, fields[item.column], zone)
-        except Doubt as doubt:
-            raise Doubt(f"'{item.column}': {doubt}") from None
+        except CannotPush as doubt:
+            raise CannotPush(f"'{item.column}': {doubt}") from None
 
     def join(item: Connective, nodes: list[Node]) -> Node:
         return type(item)(tuple(nodes))
@@ -144,7 +144,7 @@ class _Zone(Zone):
         self._name = name
         try:
             self.is_utc = zone_of(name).utcoffset(None) == dt.timedelta(0)
-        except Doubt:  # which matters to timestamps alone
+        except CannotPush:  # which matters to timestamps alone
             self.is_utc = False
 
     def instants(self, values: Values, stamp: str) -> list[dt.datetime]:
@@ -153,6 +153,6 @@ class _Zone(Zone):
         for value in values:
             clock = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
             if not self.is_utc and not _FIRST_YEAR <= clock.year <= _LAST_YEAR:
-                raise Doubt(f"{value} lies outside of the years {_FIRST_YEAR} to {_LAST_YEAR}: write its offset")
+                raise CannotPush(f"{value} lies outside of the years {_FIRST_YEAR} to {_LAST_YEAR}: write its offset")
             found.append(clock.replace(tzinfo=zone_of(self._name)).astimezone(dt.UTC))
         return found

@@ -15,7 +15,7 @@ from ...errors import ConcurrentChangeError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE
 from ...file.reader import BloomFile, open
 from ...predicate import tree
-from ...predicate.pruning import Decider
+from ...predicate.pruning import PruningPredicate
 from ...scan.model.schemas import metadata_of, reading
 from ...scan.read.row_group import RowGroupRows
 from ...scan.read.whole_reader import WholeReader
@@ -29,7 +29,7 @@ _BATCH_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Share:
+class FilePartition:
     """Row groups of one file that a task reads.
 
     Attributes
@@ -46,7 +46,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ShareReader:
+class FilePartitionReader:
     """Reads shares.
 
     Attributes
@@ -64,7 +64,7 @@ class ShareReader:
     rules: Rules
     filesystem: Any = None
 
-    def batches(self, share: Share) -> Iterator[pa.RecordBatch]:
+    def batches(self, share: FilePartition) -> Iterator[pa.RecordBatch]:
         """The rows of a share, and perhaps others of its row groups that match no condition.
 
         Raises
@@ -90,7 +90,7 @@ class ShareReader:
                         yield self._whole(batch, file, row_group, schema, share)
 
     def _whole(
-        self, batch: pa.RecordBatch | int, file: BloomFile, row_group: int, schema: pa.Schema, share: Share
+        self, batch: pa.RecordBatch | int, file: BloomFile, row_group: int, schema: pa.Schema, share: FilePartition
     ) -> pa.RecordBatch:
         """A batch with all columns wanted; of a number of rows, those of the folders alone."""
         if isinstance(batch, int):
@@ -138,7 +138,7 @@ class ShareReader:
     def _rows(self, file: BloomFile, row_group: int, stored: pa.Schema, reader: WholeReader) -> RowGroupRows | None:
         """The rows that pages leave; None without conditions that they can be held against."""
         nodes = [item.node for item in trusted(file, self.conjuncts, self.rules) if _is_there(file, item)]
-        return RowGroupRows(file, stored, reader, row_group, Decider(tree.all_of(nodes))) if nodes else None
+        return RowGroupRows(file, stored, reader, row_group, PruningPredicate(tree.all_of(nodes))) if nodes else None
 
 
 def _bare(field: StructField) -> StructField:

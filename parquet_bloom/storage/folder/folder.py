@@ -16,7 +16,7 @@ from .. import paths as location
 from ..listing import Entry
 from ..local import temporary
 from ..local.rewrite import flush
-from ..objects.location import Known, ObjectPlace, place_of
+from ..objects.location import ListedObject, ObjectLocation, object_location
 from ..open import create, open_source
 from ..rewrite import Rewrite
 from ..source import Source
@@ -46,10 +46,10 @@ class Folder:
     def __init__(self, path: str | os.PathLike[str], filesystem: object | None = None):
         self.filesystem = filesystem
         given = location.plain(path)
-        if place_of(path, filesystem) is None and location.arrow_filesystem(filesystem) is None:
+        if object_location(path, filesystem) is None and location.arrow_filesystem(filesystem) is None:
             given = location.local(path)
         self.path = given.rstrip("/") or given[:1]
-        self._listed: dict[str, Known] = {}  # by the last listing
+        self._listed: dict[str, ListedObject] = {}  # by the last listing
 
     def path_of(self, name: str) -> str:
         """A file's path, on this folder's file system.
@@ -199,8 +199,8 @@ class Folder:
         self.delete(found)
         return found
 
-    def _place(self) -> ObjectPlace | None:
-        return place_of(self.path, self.filesystem)
+    def _place(self) -> ObjectLocation | None:
+        return object_location(self.path, self.filesystem)
 
     def _remote(self) -> FileSystem | None:
         return location.arrow_filesystem(self.filesystem)

@@ -9,11 +9,11 @@ from ...errors import StorageError
 from ..objects.client import Listed
 from ..objects.errors import is_missing, translated
 from ..objects.listing import known_object
-from ..objects.location import Known, ObjectPlace
+from ..objects.location import ListedObject, ObjectLocation
 from ..objects.source import nanoseconds
 
 
-def names(place: ObjectPlace) -> dict[str, tuple[int, int, Known]]:
+def names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
     """{name: (bytes, ns, what opening it need not ask)} of the objects directly in a folder; a request a thousand.
 
     Raises
@@ -39,7 +39,7 @@ def names(place: ObjectPlace) -> dict[str, tuple[int, int, Known]]:
     }
 
 
-def delete(place: ObjectPlace, names: Sequence[str]) -> None:
+def delete(place: ObjectLocation, names: Sequence[str]) -> None:
     """Delete objects of a folder; those that are not there are no error.
 
     Raises
@@ -59,7 +59,7 @@ def delete(place: ObjectPlace, names: Sequence[str]) -> None:
             _delete_one(place.at(key))
 
 
-def _delete_one(place: ObjectPlace) -> None:
+def _delete_one(place: ObjectLocation) -> None:
     try:
         with translated("cannot delete it", place.name):
             place.client.delete([place.key])

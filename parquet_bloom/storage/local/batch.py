@@ -22,7 +22,7 @@ from .source import FileIdentity
 _IDENTITY = struct.Struct("=QQqqq")
 
 
-class KnownFiles:
+class LocalFileBatch:
     """Local files that were opened before, to be visited again and again.
 
     Parameters
@@ -103,7 +103,7 @@ class ClosedSource(Source):
         """Nothing is open."""
 
 
-def look_at(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
+def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
     """Which regular file stands at each path; None where there is none. Nothing is read."""
     for path in paths:
         try:
@@ -114,7 +114,7 @@ def look_at(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
             yield ClosedSource(path, FileIdentity.of(status)) if stat.S_ISREG(status.st_mode) else None
 
 
-def read_ends(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
+def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
     """Read the last bytes of many files.
 
     Returns

@@ -13,7 +13,7 @@ from ...redaction import redacted
 from ..listing import list_entries
 from ..local.source import LocalSource
 from ..source import Source
-from .location import place_of
+from .location import object_location
 from .source import ObjectSource
 
 
@@ -60,7 +60,7 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]
         return self._opened(path).arrow_file()
 
     def _opened(self, path: str) -> Source:
-        place = place_of(path, self._objects)
+        place = object_location(path, self._objects)
         try:
             return LocalSource(path) if place is None else ObjectSource(place)
         except StorageError as error:

@@ -12,7 +12,7 @@ from . import event_loop
 from .client import together
 from .errors import translated
 from .failures import may_pass
-from .location import Known
+from .location import ListedObject
 from .source import ObjectSource, identity_of
 
 
@@ -27,7 +27,7 @@ class ClosedObject(ClosedSource):
     path: None  # type: ignore[assignment]
     identity: RemoteIdentity  # type: ignore[assignment]
 
-    def __init__(self, known: Known, identity: RemoteIdentity):
+    def __init__(self, known: ListedObject, identity: RemoteIdentity):
         self.known = known
         super().__init__(known.place.name, identity)  # type: ignore[arg-type]
         self.take_end(known.tail)
@@ -51,7 +51,7 @@ def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
     return [_listed_object(entry.known) for entry in entries]
 
 
-def _listed_object(known: Known | None) -> ClosedObject | None:
+def _listed_object(known: ListedObject | None) -> ClosedObject | None:
     if known is None or known.size is None or known.e_tag is None:
         return None
     identity = identity_of(known.place, known.size, known.e_tag)

@@ -31,7 +31,7 @@ _FORGET = 0.98  # weight of what was measured before one more request
 _FEW = 8.0  # answers of which nothing is concluded
 
 
-class Answer(NamedTuple):
+class StoreResponse(NamedTuple):
     """What a store answers to a GET.
 
     Attributes
@@ -91,7 +91,7 @@ class StoreClient:
         """Bytes between two ranges up to which one request for both is better than two; see `_Speed`."""
         return self._speed.gap_bytes
 
-    def get(self, key: str, options: GetOptions) -> Answer:
+    def get(self, key: str, options: GetOptions) -> StoreResponse:
         """Get an object, a range of it, or its description alone."""
         return event_loop.run(self.fetch(key, options))
 
@@ -133,7 +133,7 @@ class StoreClient:
             some = list(keys[start : start + LIST_PAGE])
             event_loop.run(self._try(lambda some=some: obstore.delete_async(self._store, some)))  # type: ignore[misc]
 
-    async def fetch(self, key: str, options: GetOptions) -> Answer:
+    async def fetch(self, key: str, options: GetOptions) -> StoreResponse:
         """`get`, in the loop."""
         import obstore
 
@@ -146,7 +146,7 @@ class StoreClient:
             return dict(result.meta), result.range[0], data
 
         (meta, start, data), tries = await self._try(ask)
-        return Answer(meta, start, data, tries)
+        return StoreResponse(meta, start, data, tries)
 
     async def _list(self, prefix: str | None) -> tuple[list[Listed], int]:
         items: list[Listed] = []

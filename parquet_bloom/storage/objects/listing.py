@@ -15,7 +15,7 @@ from ..patterns import Pattern
 from ..table_markers import reason, tables_among
 from .client import Listed, RequestCount
 from .errors import is_missing, translated
-from .location import Known, ObjectPlace
+from .location import ListedObject, ObjectLocation
 from .managed_tables import table_above
 from .source import ObjectSource
 
@@ -23,7 +23,7 @@ _SAME_TAG = ("S3", "Memory", "Local")
 """Stores whose listings have the etags that reads have. Azure's write them without quotes, Google's may have others."""
 
 
-def objects(place: ObjectPlace, alone: bool, requests: RequestCount) -> list[Known]:
+def objects(place: ObjectLocation, alone: bool, requests: RequestCount) -> list[ListedObject]:
     """The data objects that a URL stands for, sorted by key.
 
     Parameters
@@ -31,7 +31,7 @@ def objects(place: ObjectPlace, alone: bool, requests: RequestCount) -> list[Kno
     place : an object, a folder (what keys begin with), or a pattern; what ends in a slash is no object.
     alone : whether it is asked for by itself. Among several, a name that looks like a file's is taken for one, without
         a request; such a folder's URL then has to end in a slash.
-    requests : counts those that listing takes; `Known.requests` are not among them.
+    requests : counts those that listing takes; `ListedObject.requests` are not among them.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def objects(place: ObjectPlace, alone: bool, requests: RequestCount) -> list[Kno
         As in `list_files`.
     """
     if not place.lists:
-        return [Known(place)]
+        return [ListedObject(place)]
     if glob.has_magic(place.key):
         return _matches(place, requests)
     if not place.key or place.name.endswith("/"):
@@ -48,20 +48,20 @@ def objects(place: ObjectPlace, alone: bool, requests: RequestCount) -> list[Kno
             raise _nothing(place)
         return found
     if _named_as_a_file(place):
-        return (_object(place) or _folder(place, requests) or _empty(place)) if alone else [Known(place)]
+        return (_object(place) or _folder(place, requests) or _empty(place)) if alone else [ListedObject(place)]
     return _folder(place, requests) or _object(place) or _empty(place)
 
 
-def needs_requests(place: ObjectPlace) -> bool:
+def needs_requests(place: ObjectLocation) -> bool:
     """Whether `objects` asks the store about a place that is one of several."""
     return place.lists and (not _named_as_a_file(place) or place.name.endswith("/") or glob.has_magic(place.key))
 
 
-def _named_as_a_file(place: ObjectPlace) -> bool:
+def _named_as_a_file(place: ObjectLocation) -> bool:
     return "." in place.key.rpartition("/")[2]
 
 
-def _nothing(place: ObjectPlace) -> StorageError:
+def _nothing(place: ObjectLocation) -> StorageError:
     """The error for what does not exist; it says if nothing seems to exist in the whole bucket."""
     problem = "there is no such object or folder"
     with suppress(Exception):  # where the bucket may not be listed, that is no news
@@ -70,27 +70,27 @@ def _nothing(place: ObjectPlace) -> StorageError:
     return StorageError(problem, path=place.name, errno=errno.ENOENT)
 
 
-def _object(place: ObjectPlace) -> list[Known]:
+def _object(place: ObjectLocation) -> list[ListedObject]:
     """The object, opened: what that has brought is handed on. Nothing if it does not exist, or is empty."""
     try:
         with ObjectSource(place) as source:
-            return [Known(place, source.size, source.e_tag, source.tail, source.requests)] if source.size else []
+            return [ListedObject(place, source.size, source.e_tag, source.tail, source.requests)] if source.size else []
     except StorageError as error:
         if not is_missing(error):
             raise
         return []
 
 
-def _empty(place: ObjectPlace) -> list[Known]:
+def _empty(place: ObjectLocation) -> list[ListedObject]:
     """An object without a byte that is no folder's mark."""
     try:
         with ObjectSource(place) as source:
-            return [Known(place, source.size, source.e_tag)]
+            return [ListedObject(place, source.size, source.e_tag)]
     except StorageError as error:
         raise (_nothing(place) if is_missing(error) else error) from None
 
 
-def _folder(place: ObjectPlace, requests: RequestCount) -> list[Known]:
+def _folder(place: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
     listed, tables, above = _look(place, place.key, requests)
     refuse(above, place.name)
     for root, sign in tables.items():
@@ -99,7 +99,7 @@ def _folder(place: ObjectPlace, requests: RequestCount) -> list[Known]:
     return [item for item in listed if not any(_hidden_parts(item.place.key[start:].split("/")))]
 
 
-def _matches(place: ObjectPlace, requests: RequestCount) -> list[Known]:
+def _matches(place: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
     fixed = place.key
     while glob.has_magic(fixed):
         fixed = fixed.rpartition("/")[0]
@@ -118,7 +118,9 @@ def _matches(place: ObjectPlace, requests: RequestCount) -> list[Known]:
     return found
 
 
-def _look(place: ObjectPlace, folder: str, requests: RequestCount) -> tuple[list[Known], dict[str, str], str | None]:
+def _look(
+    place: ObjectLocation, folder: str, requests: RequestCount
+) -> tuple[list[ListedObject], dict[str, str], str | None]:
     """All objects below a folder, {root: sign} of the tables that they show, and a table above, found meanwhile."""
     of_tables = RequestCount()
     search = partial(table_above, place, itself=False, remembered=True, requests=of_tables)
@@ -132,7 +134,7 @@ def _look(place: ObjectPlace, folder: str, requests: RequestCount) -> tuple[list
     return known, tables, table
 
 
-def _listed(place: ObjectPlace, folder: str, requests: RequestCount) -> list[Listed]:
+def _listed(place: ObjectLocation, folder: str, requests: RequestCount) -> list[Listed]:
     """All objects below a folder, sorted by key."""
     with translated("cannot list it", place.name):
         items, number = place.client.list_objects(folder or None)
@@ -140,10 +142,10 @@ def _listed(place: ObjectPlace, folder: str, requests: RequestCount) -> list[Lis
     return items
 
 
-def known_object(place: ObjectPlace, item: Listed) -> Known:
+def known_object(place: ObjectLocation, item: Listed) -> ListedObject:
     """What a listing tells of an object; its etag where reads have the same."""
     told = place.kind in _SAME_TAG and item.e_tag is not None and item.e_tag.startswith('"')
-    return Known(place.at(item.key), item.size, item.e_tag if told else None)
+    return ListedObject(place.at(item.key), item.size, item.e_tag if told else None)
 
 
 def _marks_a_folder(key: str, size: int, folders: set[str]) -> bool:

@@ -32,7 +32,7 @@ _MAX_STORES = 64
 _ANY_MEMORY = "MemoryStore"  # tells no two of them apart
 
 
-class ObjectPlace(NamedTuple):
+class ObjectLocation(NamedTuple):
     """One object, or what keys begin with, in one store.
 
     Attributes
@@ -62,11 +62,11 @@ class ObjectPlace(NamedTuple):
         """Whether the store can be asked for its keys."""
         return self.kind != "HTTP"
 
-    def same(self, other: ObjectPlace) -> bool:
+    def same(self, other: ObjectLocation) -> bool:
         """Whether it is the same object, by the names that are known of it."""
         return self.key == other.key and (self.store is other.store or self.label == other.label != _ANY_MEMORY)
 
-    def at(self, key: str) -> ObjectPlace:
+    def at(self, key: str) -> ObjectLocation:
         """Another key of the same store."""
         return self._replace(key=key, name=self.root + key)
 
@@ -76,7 +76,7 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-class Known(NamedTuple):
+class ListedObject(NamedTuple):
     """What is known of an object before it is opened.
 
     Attributes
@@ -88,7 +88,7 @@ class Known(NamedTuple):
     requests : that this took.
     """
 
-    place: ObjectPlace
+    place: ObjectLocation
     size: int | None = None
     e_tag: str | None = None
     tail: bytes = b""
@@ -121,11 +121,11 @@ class ObjectStores:
         """Whether all paths are keys in one store, which the caller has made."""
         return self._made_by_caller is not None
 
-    def place(self, path: str | os.PathLike[str]) -> ObjectPlace | None:
+    def place(self, path: str | os.PathLike[str]) -> ObjectLocation | None:
         """What a path names; see `places`."""
         return self.places([path])[0]
 
-    def places(self, paths: Iterable[str | os.PathLike[str]]) -> list[ObjectPlace | None]:
+    def places(self, paths: Iterable[str | os.PathLike[str]]) -> list[ObjectLocation | None]:
         """What paths name; None for each that is no URL, and so a local path.
 
         Raises
@@ -137,7 +137,7 @@ class ObjectStores:
             made = self._made_by_caller
             return [_at(made, "", name, name) for name in map(os.fsdecode, paths)]
         environment: _Environment | None = None
-        found: list[ObjectPlace | None] = []
+        found: list[ObjectLocation | None] = []
         for path in paths:
             # A path object has lost one of the two slashes.
             match = _URL.match(path) if isinstance(path, str) else None
@@ -146,7 +146,7 @@ class ObjectStores:
             found.append(None if match is None else self._of_url(match, environment or ()))
         return found
 
-    def _of_url(self, match: re.Match[str], environment: _Environment) -> ObjectPlace:
+    def _of_url(self, match: re.Match[str], environment: _Environment) -> ObjectLocation:
         path = match[0]
         scheme, host, rest = match.groups()
         if not host:
@@ -159,7 +159,7 @@ class ObjectStores:
         known = self._made(f"{_ALSO_CALLED.get(scheme, scheme)}://{host}", path, environment)
         return _at(known, f"{match[1]}://{host}/", rest[1:], path)
 
-    def _http(self, path: str, origin: str, rest: str, environment: _Environment) -> ObjectPlace:
+    def _http(self, path: str, origin: str, rest: str, environment: _Environment) -> ObjectLocation:
         """A file of the web's. The store of its server is used where obstore writes the URL just as it stands."""
         remember_url(path)
         key = unquote(rest[1:])
@@ -168,7 +168,7 @@ class ObjectStores:
         known = self._made(path.partition("#")[0], path, environment)
         # A query may be a signature, which is nobody else's business, or what tells two files apart.
         label = f"{without_password(origin)} {sha256(path.encode()).hexdigest()[:32]}"
-        return ObjectPlace(known.store, "", path, path, label, known.kind, known.client)
+        return ObjectLocation(known.store, "", path, path, label, known.kind, known.client)
 
     def _made(self, url: str, path: str, environment: _Environment) -> Made:
         key = url, self._frozen, environment
@@ -185,8 +185,8 @@ class ObjectStores:
         return made
 
 
-def _at(known: Made, root: str, key: str, name: str) -> ObjectPlace:
-    return ObjectPlace(known.store, _checked(key, name), name, root, known.label, known.kind, known.client)
+def _at(known: Made, root: str, key: str, name: str) -> ObjectLocation:
+    return ObjectLocation(known.store, _checked(key, name), name, root, known.label, known.kind, known.client)
 
 
 def _made_by_caller(store: Any) -> Made:
@@ -216,13 +216,13 @@ def is_store(filesystem: object | None) -> bool:
     return found is not None and found.is_one_store
 
 
-def place_of(path: str | os.PathLike[str], filesystem: object | None) -> ObjectPlace | None:
+def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
     """The object that a path on a file system names; None if it is none."""
     found = stores(filesystem)
     return None if found is None else found.place(path)
 
 
-def file_system(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
+def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
     """One object for the two parameters that callers have.
 
     Raises

@@ -12,7 +12,7 @@ from ...errors import StorageError
 from ..table_markers import ICEBERG, ICEBERG_FILES, LOGS, reason
 from .client import LIST_PAGE, RequestCount
 from .errors import translated
-from .location import ObjectPlace
+from .location import ObjectLocation
 
 REMEMBERED = 60.0
 """Seconds for which it is remembered that a folder is no table's, for listings. Who writes looks each time."""
@@ -24,7 +24,7 @@ _LOCK = threading.Lock()
 
 
 def table_above(
-    place: ObjectPlace, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
+    place: ObjectLocation, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
 ) -> str | None:
     """Say which table keeps books on a key, or None.
 
@@ -70,7 +70,7 @@ def table_above(
 
 
 @contextmanager
-def _checking(place: ObjectPlace) -> Iterator[None]:
+def _checking(place: ObjectLocation) -> Iterator[None]:
     """Say of what fails that nobody knows whether a table is there, and what has to be allowed."""
     try:
         with translated("it cannot be checked whether it belongs to a table", place.name):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from .errors import is_missing, translated
-from .location import ObjectPlace
+from .location import ObjectLocation
 from .s3.attributes import RUN
 
 NEW_BYTES = 1 << 30
@@ -19,7 +19,7 @@ _ATTEMPTS = 5
 _PAUSE = 0.1  # seconds after the first one; doubles
 
 
-def put_new(place: ObjectPlace, data: bytearray) -> None:
+def put_new(place: ObjectLocation, data: bytearray) -> None:
     """Write an object if there is none.
 
     A request whose answer got lost is sent again, and is then refused on account of the object that it has written
@@ -50,7 +50,7 @@ def put_new(place: ObjectPlace, data: bytearray) -> None:
     raise ConcurrentChangeError("others keep writing it at the same time", path=place.name)
 
 
-def _put_if_none(place: ObjectPlace, data: bytearray, run: str) -> None:
+def _put_if_none(place: ObjectLocation, data: bytearray, run: str) -> None:
     import obstore
 
     attributes: dict[str, Any] | None = None if place.kind == "Local" else {_run_key(place): run}
@@ -61,7 +61,7 @@ def _put_if_none(place: ObjectPlace, data: bytearray, run: str) -> None:
             raise ConcurrentChangeError("there is one already", path=place.name) from error
 
 
-def _run_there(place: ObjectPlace, failure: ParquetBloomError) -> str | None:
+def _run_there(place: ObjectLocation, failure: ParquetBloomError) -> str | None:
     """The run that wrote the object which stands there, "" for one that does not say; None if there is none."""
     try:
         with translated("cannot look at it", place.name):
@@ -73,5 +73,5 @@ def _run_there(place: ObjectPlace, failure: ParquetBloomError) -> str | None:
         raise StorageError(problem, path=place.name, errno=getattr(failure, "errno", None)) from error
 
 
-def _run_key(place: ObjectPlace) -> str:
+def _run_key(place: ObjectLocation) -> str:
     return RUN.replace("-", "_") if place.kind == "Azure" else RUN  # there it must be an identifier

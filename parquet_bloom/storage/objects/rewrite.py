@@ -15,7 +15,7 @@ from ..local import copy as copying
 from ..rewrite import Rewrite
 from ..source import Source
 from .errors import require_own_process, translated
-from .location import ObjectPlace
+from .location import ObjectLocation
 from .put_if_absent import NEW_BYTES, put_new
 
 PART_BYTES = 16 * 1024 * 1024
@@ -35,7 +35,7 @@ class ObjectRewrite(Rewrite):
     With `new` nothing is replaced: the store takes the object, in one request, if there is none of the key.
     """
 
-    def __init__(self, source: Source | None, place: ObjectPlace, new: bool = False) -> None:
+    def __init__(self, source: Source | None, place: ObjectLocation, new: bool = False) -> None:
         super().__init__(source, place.name)
         self._place = place
         self._new = new
@@ -95,7 +95,7 @@ class ObjectRewrite(Rewrite):
         self._part = bytearray()
 
 
-def _put_whole(place: ObjectPlace, data: bytearray) -> None:
+def _put_whole(place: ObjectLocation, data: bytearray) -> None:
     with translated("cannot put the new object in its place", place.name):
         place.client.put(place.key, bytes(data))
 
@@ -107,7 +107,7 @@ class _GivenUp(Exception):
 class _Upload:
     """A thread in which obstore asks for parts, as that is how it wants to be fed."""
 
-    def __init__(self, place: ObjectPlace) -> None:
+    def __init__(self, place: ObjectLocation) -> None:
         require_own_process(place.name)
         self._place = place
         self._parts: queue.Queue[bytearray | _GivenUp | None] = queue.Queue(maxsize=1)

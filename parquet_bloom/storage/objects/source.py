@@ -19,7 +19,7 @@ from . import event_loop
 from .client import together
 from .errors import changed, translated
 from .failures import status_of
-from .location import Known, ObjectPlace
+from .location import ListedObject, ObjectLocation
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -68,7 +68,7 @@ class ObjectSource(Source):
     path: None
     identity: RemoteIdentity
 
-    def __init__(self, place: ObjectPlace, known: Known | None = None):
+    def __init__(self, place: ObjectLocation, known: ListedObject | None = None):
         self.place = place
         self.name, self.path = place.name, None
         self.store, self.key = place.store, place.key
@@ -269,7 +269,9 @@ class _Reader(Positioned):
         return len(data)
 
 
-def identity_of(place: ObjectPlace, size: int, e_tag: str | None, modified: datetime | None = None) -> RemoteIdentity:
+def identity_of(
+    place: ObjectLocation, size: int, e_tag: str | None, modified: datetime | None = None
+) -> RemoteIdentity:
     """Which version of an object one is. Weak etags promise no equal bytes; those of stores in memory count from 0."""
     distinct = e_tag is not None and not e_tag.startswith("W/") and place.kind != "Memory"
     etag = e_tag.encode() if distinct and e_tag is not None else None

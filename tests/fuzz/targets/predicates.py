@@ -21,7 +21,7 @@ from scratch import folder, one_line
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.predicate.row_filter import row_mask
 
 ALLOWED = (ParquetBloomError,)
 SLICE = 150
@@ -101,7 +101,7 @@ def run(data: bytes) -> None:
     if len(selected) * _GROUP >= len(_ROWS):
         return
     try:
-        found_by = mask(_ROWS, node)
+        found_by = row_mask(_ROWS, node)
     except ParquetBloomError:
         return
     found = np.flatnonzero(np.array([value is True for value in found_by.to_pylist()]))

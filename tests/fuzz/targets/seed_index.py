@@ -9,7 +9,7 @@ from choices import Choices, damaged
 from scratch import as_folder, one_line
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.lake.parts.cuckoo.partition_index_files import SeedIndex
+from parquet_bloom.lake.parts.cuckoo.partition_index_files import PartitionIndexFile
 
 ALLOWED = (ParquetBloomError,)
 
@@ -40,7 +40,7 @@ def run(data: bytes) -> None:
         buckets["index/0000000.bucket"] = bytes(first % 16)
     with as_folder({"partitions.data": told, **buckets}) as place:
         try:
-            index = SeedIndex(place)
+            index = PartitionIndexFile(place)
             assert len(index.partitions) * 17 <= len(told)
             index.lookup(np.arange(5, dtype=np.uint64))
         except ParquetBloomError as error:

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 import parquet_bloom
 from parquet_bloom.file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
-from parquet_bloom.file.identity import stamp_of
-from parquet_bloom.zones import FileZones, ZonedFile, ZoneIndex, keying
+from parquet_bloom.file.identity import version_token
+from parquet_bloom.zones import FileZones, ZonedFile, ZoneIndex, hash_values
 
 Zone = tuple[int, int, int]
 """Row group, first row, number of rows."""
@@ -49,7 +49,7 @@ class ExactZones(ZoneIndex):
                     footer_fingerprint(file.footer),
                     chunk_bytes_fingerprint(file.source, file.footer, [leaf]),
                 )
-                stamp = stamp_of(file.source.identity)
+                stamp = version_token(file.source.identity)
                 column_type = file.column_type(column)
                 counts = file.num_row_groups
                 size = file.source.size
@@ -59,7 +59,7 @@ class ExactZones(ZoneIndex):
             for row_group, start, length in some:
                 rows = values[row_group] if row_group < counts else []
                 of_zone = [value for row in rows[start : start + length] for value in row]
-                hashes, _ = keying(sorted({_stored(value) for value in of_zone if value is not None}), column_type)
+                hashes, _ = hash_values(sorted({_stored(value) for value in of_zone if value is not None}), column_type)
                 self._hashes.append(set(hashes.tolist()))
                 nulls.append(None in of_zone)
             row_groups, starts, lengths = np.array(some, np.int64).reshape(-1, 3).T

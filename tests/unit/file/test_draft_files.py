@@ -17,7 +17,7 @@ from support.writers.drafts import DRAFTS, plain_values, write_draft
 import parquet_bloom
 from parquet_bloom import MetadataCache, Variant, detect_variant, errors
 from parquet_bloom.file.drafts import trial as trials
-from parquet_bloom.file.statistics import facts_of
+from parquet_bloom.file.statistics import file_statistics
 
 GROUP = 60
 COLUMNS = ("i", "s", "d")
@@ -171,7 +171,7 @@ def test_what_one_variant_tells_is_not_kept_for_another(path):
         for _ in range(2):
             with parquet_bloom.open(path, cache=cache, variant="murmur3+mask+raw") as file:
                 assert file.filter(0, "i").check([number_of(1), 14]).tolist() == [True, False]
-                evidence = facts_of(file, ["i"]).columns["i"].evidence
+                evidence = file_statistics(file, ["i"]).columns["i"].evidence
                 assert not evidence.filtered.any()
                 assert evidence.doubts == 2 * ("its filter is read under variant murmur3+mask+raw",)
                 file.remember()

@@ -21,7 +21,7 @@ from parquet_bloom.core.bloom.sizing import size_for
 from parquet_bloom.file import probe as probing
 from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.file.statistics import facts_of
+from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import write_header
 from parquet_bloom.scan.evaluate import planner as plan
 from parquet_bloom.scan.evaluate.parquet import has_broken_filter
@@ -380,5 +380,5 @@ def test_a_filter_that_nobody_asked_still_tells_that_it_is_broken(tmp_path: Path
     """Spark's own scan may ask it, and must then not be trusted with the file."""
     path = surgery.with_bitsets(tmp_path / "a", [bytes(BIG), HALF_FULL[0]])
     with parquet_bloom.open(path) as file:
-        facts = facts_of(file, ["key"])
+        facts = file_statistics(file, ["key"])
         assert [has_broken_filter(file, facts, [row_group]) for row_group in file.row_groups] == [True, False]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.cases import each_case
 
-from parquet_bloom.hashing.bounds import Place, place
+from parquet_bloom.hashing.bounds import LiteralBounds, place
 from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
 
 D = decimal.Decimal
@@ -62,7 +62,7 @@ INT96 = ColumnType("INT96", Kind.TIMESTAMP, 12, utc=None)
     ],
 )
 def test_places(arrow, literal, at_most, at_least):
-    assert place(literal, from_arrow(arrow)) == Place(at_most, at_least)
+    assert place(literal, from_arrow(arrow)) == LiteralBounds(at_most, at_least)
 
 
 def test_places_among_int96_timestamps():

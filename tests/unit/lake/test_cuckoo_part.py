@@ -15,7 +15,7 @@ from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
 from parquet_bloom.lake.parts.cuckoo.merge import merge
 from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader
 from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter
-from parquet_bloom.lake.parts.part import Found, PartInfo, Sections, SectionWriter
+from parquet_bloom.lake.parts.part import PartInfo, PartMatches, Sections, SectionWriter
 
 BITS = (8, 12, 16, 24)
 MASK = 2**64 - 1
@@ -38,7 +38,7 @@ def write(path: Path, units: list[list[int]], num_buckets: int = 38, bits: int =
     return info
 
 
-def by_query(found: Found, count: int) -> list[list[int]]:
+def by_query(found: PartMatches, count: int) -> list[list[int]]:
     answer: list[list[int]] = [[] for _ in range(count)]
     for query, unit in zip(found.queries.tolist(), found.units.tolist(), strict=True):
         answer[query].append(unit)
@@ -46,7 +46,7 @@ def by_query(found: Found, count: int) -> list[list[int]]:
 
 
 def assert_finds(reader: CuckooReader, units: list[list[int]]) -> None:
-    """Each value of each unit is found in it, by one call for all values; the answers are as `Found` promises."""
+    """Each value of each unit is found in it, by one call for all values; the answers are as `PartMatches` promises."""
     values = sorted({h for hashes in units for h in hashes})
     found = reader.find(np.array(values, np.uint64))
     assert found.unknown == {}

@@ -14,7 +14,7 @@ from parquet_bloom.lake.files import table as file_table
 from parquet_bloom.lake.files import table_pages as file_pages
 from parquet_bloom.lake.files.table import FileRecord, FileTable
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.storage import Folder, file_system
+from parquet_bloom.storage import Folder, resolve_filesystem
 
 COUNT = 1_000
 
@@ -43,7 +43,7 @@ def folder(request: Any, tmp_path: Path) -> Folder:
     if request.param == "disk":
         return Folder(str(tmp_path))
     s3 = request.getfixturevalue("s3")
-    return Folder(s3.url("index"), file_system(None, s3.storage_options))
+    return Folder(s3.url("index"), resolve_filesystem(None, s3.storage_options))
 
 
 @pytest.mark.parametrize("even", [True, False])
@@ -88,7 +88,7 @@ def test_every_damaged_byte_is_noticed(folder: Folder) -> None:
 
 
 def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
-    folder = Folder(s3.url("index"), file_system(None, s3.storage_options))
+    folder = Folder(s3.url("index"), resolve_filesystem(None, s3.storage_options))
     tables(True).write(folder, "t.files")
     data = bytearray(s3.get("index/t.files"))
     data[3] ^= 1

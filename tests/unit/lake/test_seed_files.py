@@ -12,7 +12,7 @@ import pytest
 
 from parquet_bloom.core.hash.siphash import siphash
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake.parts.cuckoo.partition_index_files import SeedIndex
+from parquet_bloom.lake.parts.cuckoo.partition_index_files import PartitionIndexFile
 
 
 def fingerprint(value: int) -> int:
@@ -97,7 +97,7 @@ def test_what_the_program_wrote(tmp_path: Path, num_buckets: int, tells_values: 
         program.add(range(start, start + size), name, active=number != 4)
         start += size
     program.persist(tells_values)
-    index = SeedIndex(str(tmp_path))
+    index = PartitionIndexFile(str(tmp_path))
     assert [p.name for p in index.partitions] == [p[0] for p in program.partitions]
     assert [p.slots for p in index.partitions] == [p[1] for p in program.partitions]
     assert {p.num_values for p in index.partitions} == ({100, 0, 1, 250, 30} if tells_values else {None})
@@ -111,7 +111,7 @@ def test_what_the_program_wrote(tmp_path: Path, num_buckets: int, tells_values: 
 
 def test_nothing_in_it(tmp_path: Path) -> None:
     Program(tmp_path, 3).persist()
-    index = SeedIndex(str(tmp_path))
+    index = PartitionIndexFile(str(tmp_path))
     assert index.partitions == []
     assert index.lookup(np.array([1, 2], np.uint64)) == [[], []]
     assert index.lookup(np.array([], np.uint64)) == []
@@ -127,27 +127,27 @@ def test_damage(tmp_path: Path) -> None:
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(BrokenIndexError, match=r"partitions\.data"):
-            SeedIndex(str(tmp_path))
+            PartitionIndexFile(str(tmp_path))
     path.write_bytes(whole + b"\0")
     with pytest.raises(BrokenIndexError):
-        SeedIndex(str(tmp_path))
+        PartitionIndexFile(str(tmp_path))
     chance = random.Random(1)
     for _ in range(500):  # nothing but the named errors, whatever stands there
         broken = bytearray(whole)
         broken[chance.randrange(len(broken))] = chance.randrange(256)
         path.write_bytes(broken)
         with suppress(BrokenIndexError, StorageError):
-            SeedIndex(str(tmp_path)).lookup(np.arange(5, dtype=np.uint64))
+            PartitionIndexFile(str(tmp_path)).lookup(np.arange(5, dtype=np.uint64))
     path.write_bytes(struct.pack("<QQQ", 5, 1, 2**62))
     with pytest.raises(BrokenIndexError):
-        SeedIndex(str(tmp_path))
+        PartitionIndexFile(str(tmp_path))
     path.write_bytes(whole)
     bucket = tmp_path / "index" / f"{first_bucket(7, 5):07d}.bucket"
     bucket.write_bytes(bucket.read_bytes()[:-1])
     with pytest.raises(BrokenIndexError, match="bucket"):
-        SeedIndex(str(tmp_path)).lookup(np.array([7], np.uint64))
+        PartitionIndexFile(str(tmp_path)).lookup(np.array([7], np.uint64))
     bucket.unlink()
     with pytest.raises(StorageError):
-        SeedIndex(str(tmp_path)).lookup(np.array([7], np.uint64))
+        PartitionIndexFile(str(tmp_path)).lookup(np.array([7], np.uint64))
     with pytest.raises(StorageError):
-        SeedIndex(str(tmp_path / "elsewhere"))
+        PartitionIndexFile(str(tmp_path / "elsewhere"))

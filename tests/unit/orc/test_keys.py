@@ -19,7 +19,7 @@ from parquet_bloom.core.hash import orc_murmur3 as orc_hash
 from parquet_bloom.errors import FilterTypeError
 from parquet_bloom.hashing.coerce import coerce
 from parquet_bloom.orc.filters.filter import OrcFilter
-from parquet_bloom.orc.filters.hashes import keying, keying_of, probes_of
+from parquet_bloom.orc.filters.hashes import hash_values, keying_of, probes_of
 from parquet_bloom.orc.metadata.schema import OrcLeaf, leaves_of
 from parquet_bloom.orc.metadata.stripes import BLOOM_FILTER_UTF8
 
@@ -52,7 +52,7 @@ def asked(value: Any, of: OrcLeaf, timezone: str = "UTC") -> set[int]:
 def test_many_values_at_once() -> None:
     """Each value's forms stand behind those of the value before."""
     of = leaf("DOUBLE")
-    hashes, first = keying([-1.0, 0.0, 2.0], of.column_type)
+    hashes, first = hash_values([-1.0, 0.0, 2.0], of.column_type)
     assert first.tolist() == [0, 1, 3, 4]
     assert hashes.dtype == np.uint64
     assert first.dtype == np.intp
@@ -68,9 +68,9 @@ def test_forms_belong_to_their_values(values: list[int]) -> None:
     of = leaf("TIMESTAMP").column_type
     values = sorted(values)
     values = [value for value in values if abs(value) < 1 << 70]
-    hashes, first = keying(values, of)
+    hashes, first = hash_values(values, of)
     for i, value in enumerate(values):
-        alone, _ = keying([value], of)
+        alone, _ = hash_values([value], of)
         assert sorted(hashes[first[i] : first[i + 1]].tolist()) == sorted(alone.tolist())
 
 
@@ -141,7 +141,7 @@ def test_char(stored: str) -> None:
         assert hashed in asked(stored, of)
     assert keying_of(of) is keying_of(leaf("CHAR", length=4))
     assert keying_of(of) != keying_of(leaf("CHAR", length=5))
-    assert keying_of(leaf("STRING")) is keying
+    assert keying_of(leaf("STRING")) is hash_values
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_dates_before_the_gregorian_calendar(date: dt.date) -> None:
     assert {orc_oracle.wang(day), orc_oracle.wang(other)} <= asked(date, of)
     assert filter_of(of, orc_oracle.wang(other)).check([date]).all()
     # A reader that takes the other number for a Gregorian day shows another date, which is found as well.
-    back, _ = keying([other], of.column_type)
+    back, _ = hash_values([other], of.column_type)
     assert orc_oracle.wang(day) in back.tolist()
     moment = dt.datetime.combine(date, dt.time(5))
     assert orc_oracle.wang(other * 86_400_000 + 5 * 3_600_000) in asked(moment, leaf("TIMESTAMP"))

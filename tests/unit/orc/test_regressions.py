@@ -23,7 +23,7 @@ from parquet_bloom.orc.metadata.row_positions import has_positions, needed
 from parquet_bloom.orc.metadata.schema import leaves_of
 from parquet_bloom.orc.metadata.statistics import evidence_of
 from parquet_bloom.orc.metadata.tail import Tail
-from parquet_bloom.predicate.statistics import Evidence
+from parquet_bloom.predicate.statistics import PruningStatistics
 
 DAY_NS = 86_400 * 10**9
 
@@ -61,7 +61,7 @@ def test_texts_that_are_no_utf8():
 def test_wall_clocks_that_programs_do_not_agree_on(first, last, good):
     (leaf,) = leaves_of([{"kind": 9}])
     low, high = ((day - dt.date(1970, 1, 1)).days * DAY_NS for day in (first, last))
-    known = Evidence(leaf.column_type, True, low, high)
+    known = PruningStatistics(leaf.column_type, True, low, high)
     assert (old_clock(tail("java"), leaf, "Asia/Almaty", known) is None) is good
     assert old_clock(tail("java"), leaf, "UTC", known) is None
 

@@ -23,7 +23,7 @@ from parquet_bloom.orc.metadata.compression import Compression
 from parquet_bloom.orc.metadata.schema import OrcLeaf, leaves_of
 from parquet_bloom.orc.metadata.statistics import GREGORIAN_DAY, ZONED_MS, evidence_of
 from parquet_bloom.orc.metadata.tail import Tail
-from parquet_bloom.predicate.statistics import Evidence
+from parquet_bloom.predicate.statistics import PruningStatistics
 
 KINDS = {"BYTE": 1, "SHORT": 2, "INT": 3, "LONG": 4, "FLOAT": 5, "DOUBLE": 6, "STRING": 7, "BINARY": 8, "TIMESTAMP": 9}
 KINDS |= {"DECIMAL": 14, "DATE": 15, "VARCHAR": 16, "CHAR": 17, "TIMESTAMP_INSTANT": 18, "BOOLEAN": 0}
@@ -54,7 +54,7 @@ def said(
     count: int = 5,
     by: Tail | None = None,
     rows: int = ANY_ROWS,
-) -> Evidence:
+) -> PruningStatistics:
     """The evidence of statistics with some values, and some nulls."""
     message = message_of([(1, 0, count), (field, 2, message_of(inner)), (10, 0, int(count < rows))])
     return evidence_of(b"?" + message + b"?", 1, 1 + len(message), of, by or tail(), rows)
@@ -89,7 +89,7 @@ def _domain(value: Any, kind: str, scale: int) -> Any:
     return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
 
 
-def _assert_true(one: Evidence, domain: list[Any], kind: str) -> None:
+def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
     known = [value for value in domain if value is not None]
     assert one.doubt is None
     assert one.has_values

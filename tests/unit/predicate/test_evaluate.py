@@ -19,7 +19,7 @@ from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import And, Connective, Equal, In, Leaf, Node, Or, fold
 
 D = decimal.Decimal
@@ -29,7 +29,7 @@ NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def selected(column: pa.Array | pa.ChunkedArray, node: Node, **options: Any) -> list[bool | None]:
-    return mask(pa.table({"x": column}), node, **options).to_pylist()
+    return row_mask(pa.table({"x": column}), node, **options).to_pylist()
 
 
 # ----------------------------------------------------------------------------- every type, against a row at a time
@@ -299,14 +299,14 @@ def test_a_column_of_nulls():
 def test_nothing_to_filter():
     for column in (pa.array([], pa.int64()), pa.chunked_array([], pa.int64()), pa.array([], pa.string_view())):
         literal = 1 if pa.types.is_integer(column.type) else "a"
-        found = mask(pa.table({"x": column}), Or((Equal("x", literal), Equal("y", 2))))
+        found = row_mask(pa.table({"x": column}), Or((Equal("x", literal), Equal("y", 2))))
         assert found.type == pa.bool_()
         assert len(found) == 0
 
 
 def test_the_mask_filters_a_table():
     table = pa.table({"x": [1, 2, None], "y": ["a", "b", "c"]})
-    assert table.filter(mask(table, parse("x = 2 OR y = 'c'")))["y"].to_pylist() == ["b", "c"]
+    assert table.filter(row_mask(table, parse("x = 2 OR y = 'c'")))["y"].to_pylist() == ["b", "c"]
 
 
 # ------------------------------------------------------------------------------------------------ columns and names
@@ -314,11 +314,11 @@ def test_the_mask_filters_a_table():
 
 def test_a_missing_column_is_null():
     table = pa.table({"x": [1, 2]})
-    assert mask(table, Equal("y", 1)).to_pylist() == [None, None]
-    assert mask(table, Equal("x.y", 1)).to_pylist() == [None, None]
-    assert mask(table, In("y", ())).to_pylist() == [False, False]
-    assert mask(table, Or((Equal("y", 1), Equal("x", 2)))).to_pylist() == [None, True]
-    assert mask(table, And((Equal("y", 1), Equal("x", 2)))).to_pylist() == [False, None]
+    assert row_mask(table, Equal("y", 1)).to_pylist() == [None, None]
+    assert row_mask(table, Equal("x.y", 1)).to_pylist() == [None, None]
+    assert row_mask(table, In("y", ())).to_pylist() == [False, False]
+    assert row_mask(table, Or((Equal("y", 1), Equal("x", 2)))).to_pylist() == [None, True]
+    assert row_mask(table, And((Equal("y", 1), Equal("x", 2)))).to_pylist() == [False, None]
 
 
 def test_struct_leaves_are_null_where_a_parent_is():
@@ -326,20 +326,20 @@ def test_struct_leaves_are_null_where_a_parent_is():
     inner = pa.StructArray.from_arrays([child], ["c"], mask=pa.array([False, True, False, False, False]))
     outer = pa.StructArray.from_arrays([inner], ["b"], mask=pa.array([False, False, True, False, True]))
     table = pa.table({"a": pa.chunked_array([outer[:2], outer[2:]])})
-    assert mask(table, In("a.b.c", (1, 2, 3))).to_pylist() == [True, None, None, None, None]
-    assert mask(table, In("a.b.c", ())).to_pylist() == [False] * 5
-    assert mask(table, Equal("a.b.missing", 1)).to_pylist() == [None] * 5
+    assert row_mask(table, In("a.b.c", (1, 2, 3))).to_pylist() == [True, None, None, None, None]
+    assert row_mask(table, In("a.b.c", ())).to_pylist() == [False] * 5
+    assert row_mask(table, Equal("a.b.missing", 1)).to_pylist() == [None] * 5
 
 
 def test_names_with_dots():
     one = pa.array([1, 2])
-    assert mask(pa.table({"a.b": one}), Equal("a.b", 1)).to_pylist() == [True, False]
+    assert row_mask(pa.table({"a.b": one}), Equal("a.b", 1)).to_pylist() == [True, False]
     nested = pa.StructArray.from_arrays([one], ["b.c"])
-    assert mask(pa.table({"a": nested}), Equal("a.b.c", 2)).to_pylist() == [False, True]
+    assert row_mask(pa.table({"a": nested}), Equal("a.b.c", 2)).to_pylist() == [False, True]
     dotted = pa.StructArray.from_arrays([one], ["c"])
-    assert mask(pa.table({"a.b": dotted}), Equal("a.b.c", 2)).to_pylist() == [False, True]
-    assert mask(pa.table({"a": one, "a.b": one}), parse('"a.b" = 1')).to_pylist() == [True, False]
-    assert mask(pa.table({"X": one, "x": pa.array([2, 1])}), Equal("x", 1)).to_pylist() == [False, True]
+    assert row_mask(pa.table({"a.b": dotted}), Equal("a.b.c", 2)).to_pylist() == [False, True]
+    assert row_mask(pa.table({"a": one, "a.b": one}), parse('"a.b" = 1')).to_pylist() == [True, False]
+    assert row_mask(pa.table({"X": one, "x": pa.array([2, 1])}), Equal("x", 1)).to_pylist() == [False, True]
 
 
 EXTENSION = type(
@@ -376,7 +376,7 @@ EXTENSION = type(
 )
 def test_what_cannot_be_compared_exactly_is_an_error(table, node, words):
     with pytest.raises(PredicateError, match=words) as caught:
-        mask(table, node)
+        row_mask(table, node)
     assert caught.value.column == node.column
 
 
@@ -446,15 +446,15 @@ def test_predicates_against_a_row_at_a_time(rows: list[tuple[Any, ...]], node: N
         }
     )
     wanted = [row_holds(node, dict(zip(LITERALS, row, strict=True))) for row in rows]
-    assert mask(table, node).to_pylist() == wanted
+    assert row_mask(table, node).to_pylist() == wanted
 
 
 def test_long_lists_and_deep_trees():
     n = 200_000
     table = pa.table({"i": np.arange(n), "s": [f"id{i}" for i in range(n)]})
-    assert mask(table, In("i", tuple(range(0, n, 2)))).to_numpy().sum() == n / 2
-    assert mask(table, In("s", tuple(f"id{i}" for i in range(0, n, 2)))).to_numpy().sum() == n / 2
+    assert row_mask(table, In("i", tuple(range(0, n, 2)))).to_numpy().sum() == n / 2
+    assert row_mask(table, In("s", tuple(f"id{i}" for i in range(0, n, 2)))).to_numpy().sum() == n / 2
     node: Node = Equal("i", 0)
     for i in range(3_000):
         node = (And if i % 2 else Or)((Equal("i", i), node))
-    assert mask(table.slice(0, 10), node).to_pylist().count(True) in range(11)
+    assert row_mask(table.slice(0, 10), node).to_pylist().count(True) in range(11)

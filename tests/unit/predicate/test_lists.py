@@ -19,7 +19,7 @@ from support.writers.surgery import each_chunk, rewrite_footer
 import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnreadableColumnError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or, negation
 
 NAN = float("nan")
@@ -135,9 +135,9 @@ def test_every_kind_of_list(make: Any, kind: pa.DataType, pool: list[Any], other
     cut = pa.chunked_array([lists.slice(0, 7), lists.slice(7, 0), lists.slice(7)])
     for value in [*pool, *others]:
         for column in (lists, cut):
-            found = mask(pa.table({"t": column}), Contains("t", value)).to_pylist()
+            found = row_mask(pa.table({"t": column}), Contains("t", value)).to_pylist()
             assert found == twin(rows, value), value
-            opposite = mask(pa.table({"t": column}), NotContains("t", value)).to_pylist()
+            opposite = row_mask(pa.table({"t": column}), NotContains("t", value)).to_pylist()
             assert opposite == [None if one is None else not one for one in found], value
 
 
@@ -145,14 +145,14 @@ def test_lists_of_one_length_and_lists_in_structs() -> None:
     rows = [[1, 2], None, [None, 3], [2, 2], [None, None]]
     fixed = pa.array(rows, pa.list_(pa.int64(), 2))
     for start in range(len(rows)):
-        found = mask(pa.table({"t": fixed.slice(start)}), Contains("t", 2)).to_pylist()
+        found = row_mask(pa.table({"t": fixed.slice(start)}), Contains("t", 2)).to_pylist()
         assert found == twin(rows[start:], 2)
     nested = pa.array([{"t": [1]}, {"t": None}, None, {"t": [2, 1]}])
-    assert mask(pa.table({"a": nested}), Contains("a.t", 1)).to_pylist() == [True, None, None, True]
-    assert mask(pa.table({"a": nested}), Contains("a.missing", 1)).to_pylist() == [None] * 4
+    assert row_mask(pa.table({"a": nested}), Contains("a.t", 1)).to_pylist() == [True, None, None, True]
+    assert row_mask(pa.table({"a": nested}), Contains("a.missing", 1)).to_pylist() == [None] * 4
     nothing = pa.array([[None], [], None], pa.list_(pa.null()))
-    assert mask(pa.table({"t": nothing}), Contains("t", 1)).to_pylist() == [False, False, None]
-    assert mask(pa.table({"t": pa.nulls(2)}), Contains("t", 1)).to_pylist() == [None, None]
+    assert row_mask(pa.table({"t": nothing}), Contains("t", 1)).to_pylist() == [False, False, None]
+    assert row_mask(pa.table({"t": pa.nulls(2)}), Contains("t", 1)).to_pylist() == [None, None]
 
 
 def test_what_a_null_list_hides_is_not_found() -> None:
@@ -163,7 +163,7 @@ def test_what_a_null_list_hides_is_not_found() -> None:
         [validity, pa.array([0, 1, 2, 3], pa.int32()).buffers()[1]],
         children=[pa.array([1, 7, 2])],
     )
-    assert mask(pa.table({"t": hidden}), Contains("t", 7)).to_pylist() == [False, None, False]
+    assert row_mask(pa.table({"t": hidden}), Contains("t", 7)).to_pylist() == [False, None, False]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_a_null_list_hides_is_not_found() -> None:
 )
 def test_what_cannot_be_looked_into(column: pa.Array, value: Any, words: str) -> None:
     with pytest.raises(PredicateError, match=words) as caught:
-        mask(pa.table({"t": column}), Contains("t", value))
+        row_mask(pa.table({"t": column}), Contains("t", value))
     assert caught.value.column == "t"
 
 

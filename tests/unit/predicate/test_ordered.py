@@ -16,7 +16,7 @@ from support.cases import each_case
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import (
     And,
     Compare,
@@ -69,7 +69,7 @@ MOMENTS = [
 
 
 def selected(array: pa.Array, node) -> list[bool | None]:
-    return mask(pa.table({"x": array}), node).to_pylist()
+    return row_mask(pa.table({"x": array}), node).to_pylist()
 
 
 def exact(value):
@@ -166,11 +166,11 @@ def test_rows_below_a_decimal_beyond_all_doubles_are_kept(tmp_path):
 def test_literals_are_prepared_once():
     probes, node = {}, NotIn("x", tuple(range(5000)))
     for _ in range(2):
-        assert mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [False, True, None]
+        assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [False, True, None]
     [(number, arrow)] = probes
     assert (number, arrow) == (id(node), pa.int64())
     probes[number, arrow] = pa.array([5000]), False
-    assert mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [True, False, None]
+    assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [True, False, None]
 
 
 def test_null_in_every_place():
@@ -259,4 +259,4 @@ def test_row_groups(path, where, groups):
     assert report.selected[str(path)] == groups
     found = parquet_bloom.read_table(path, where)
     table = pq.read_table(path)
-    assert found.equals(table.filter(mask(table, parse(where))))
+    assert found.equals(table.filter(row_mask(table, parse(where))))

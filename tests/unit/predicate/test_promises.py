@@ -14,7 +14,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.hashing.column_type import ColumnType, from_parquet
-from parquet_bloom.predicate.pruning import Decider, Evidence
+from parquet_bloom.predicate.pruning import PruningPredicate, PruningStatistics
 from parquet_bloom.predicate.tree import In
 
 NAN = float("nan")
@@ -133,9 +133,9 @@ def prepared(leaf: In, column_type: ColumnType) -> float:
     """Seconds that it takes to prepare a leaf for a column of some type."""
     times = []
     for _ in range(3):
-        decider = Decider(leaf)
+        decider = PruningPredicate(leaf)
         begin = time.perf_counter()
-        decider.decide({"a": Evidence(column_type)})
+        decider.decide({"a": PruningStatistics(column_type)})
         times.append(time.perf_counter() - begin)
     return min(times)
 

@@ -19,7 +19,7 @@ from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
-from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import (
     And,
     Compare,
@@ -574,5 +574,5 @@ def connection():
 @given(conditions)
 def test_a_condition_selects_the_rows_that_duckdb_selects(connection, text: str):
     rows = [row[0] for row in connection.execute(f"SELECT n FROM t WHERE {text} ORDER BY n").fetchall()]
-    ours = mask(TABLE, parse_sql(text)).to_pylist()
+    ours = row_mask(TABLE, parse_sql(text)).to_pylist()
     assert [n for n, selected in enumerate(ours) if selected] == rows

@@ -25,7 +25,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.scan.engines import polars_predicate
-from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 FILES, GROUPS, ROWS = 3, 4, 50  # row groups a file, rows a row group
@@ -569,20 +569,20 @@ def test_tables_become_frames_by_way_of_arrow(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 
-def decision(number: int, **options: Any) -> RowGroupDecision:
-    return RowGroupDecision(number, **{"read": True, "num_rows": 10} | options)
+def decision(number: int, **options: Any) -> RowGroupPlan:
+    return RowGroupPlan(number, **{"read": True, "num_rows": 10} | options)
 
 
-def skipped(number: int, by: str = "filter") -> RowGroupDecision:
+def skipped(number: int, by: str = "filter") -> RowGroupPlan:
     return decision(number, read=False, by=frozenset({by}), reason=f"'a' by its {by}")
 
 
 REPORT = PruneReport(
     "a = 1",
     [
-        FileDecision("x.parquet", (skipped(0), skipped(1), skipped(2, "range"))),
-        FileDecision("y.parquet", (skipped(0), decision(1, doubts=("'a': broken",)), decision(2))),
-        FileDecision("z.parquet", (decision(0, num_rows=1),)),
+        FilePlan("x.parquet", (skipped(0), skipped(1), skipped(2, "range"))),
+        FilePlan("y.parquet", (skipped(0), decision(1, doubts=("'a': broken",)), decision(2))),
+        FilePlan("z.parquet", (decision(0, num_rows=1),)),
     ],
 )
 
@@ -611,10 +611,8 @@ def test_the_explanation_names_each_row_group() -> None:
 
 @pytest.mark.ci
 def test_the_explanation_is_bounded() -> None:
-    files = [
-        FileDecision(f"{n}", tuple(skipped(g, ("filter", "range")[g % 2]) for g in range(99))) for n in range(5000)
-    ]
-    files.append(FileDecision("last", (decision(0),)))
+    files = [FilePlan(f"{n}", tuple(skipped(g, ("filter", "range")[g % 2]) for g in range(99))) for n in range(5000)]
+    files.append(FilePlan("last", (decision(0),)))
     text = PruneReport("a = 1", files).explain(max_files=3, max_lines=5)
     assert len(text.splitlines()) < 30
     assert text.index("last: 1 of 1 row group read") < text.index("0: 0 of 99")
@@ -635,9 +633,7 @@ PICTURE = {"div", "style", "p", "span", "b", "ul", "li", "svg", "g", "rect", "te
 
 def test_hostile_names_stay_text() -> None:
     evil = "<img src=x onerror='alert(1)'>&\"\n\x1b[31m"
-    files = [
-        FileDecision(evil, (decision(0, doubts=(evil,)), decision(1, read=False, by=frozenset({evil}), reason=evil)))
-    ]
+    files = [FilePlan(evil, (decision(0, doubts=(evil,)), decision(1, read=False, by=frozenset({evil}), reason=evil)))]
     report = PruneReport(evil, files)
     page = report._repr_html_()
     tags = set(re.findall(r"</?([^\s>/]*)", page))

@@ -22,7 +22,7 @@ from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageErr
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.evaluate.planner import prune_entries
 from parquet_bloom.scan.html.states import state_of
-from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
 from parquet_bloom.scan.read.reader import iter_selected
 
 FILES, ROWS = 6, 60
@@ -487,12 +487,12 @@ def test_a_local_index_of_a_lake_in_an_object_store(s3: Any, tmp_path: Path, lak
 
 
 def test_the_picture_tells_the_index_from_folders() -> None:
-    skipped = RowGroupDecision(0, False, frozenset({"index"}), "the index says: no row of it matches", num_rows=5)
+    skipped = RowGroupPlan(0, False, frozenset({"index"}), "the index says: no row of it matches", num_rows=5)
     assert state_of(skipped).key == "index"
     files = [
-        FileDecision("a", (skipped, RowGroupDecision(1, True, num_rows=5))),
-        FileDecision("b", (), "its folder says k is 1"),
-        FileDecision("c", (), "the index says: 'id' is absent", unopened_by="index"),
+        FilePlan("a", (skipped, RowGroupPlan(1, True, num_rows=5))),
+        FilePlan("b", (), "its folder says k is 1"),
+        FilePlan("c", (), "the index says: 'id' is absent", unopened_by="index"),
     ]
     report = PruneReport("id = 1", files, index_doubts=["x: damaged"])
     assert report.unopened_by == {"partition": 1, "index": 1}

@@ -25,7 +25,7 @@ from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import local_batch as known
 from parquet_bloom.scan.evaluate import planner as plan
-from parquet_bloom.storage import FileIdentity, KnownFiles, open_source
+from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch_read as visits
 
 # ---------------------------------------------------------------------------------------------------------- a visit
@@ -36,7 +36,7 @@ def identity(path: Path) -> FileIdentity:
 
 
 def visit(paths: list[str], identities: list[FileIdentity], first: np.ndarray, offsets: Any, length: int) -> Any:
-    return KnownFiles(paths, identities).visit(0, len(paths), first, offsets, length)
+    return LocalFileBatch(paths, identities).visit(0, len(paths), first, offsets, length)
 
 
 def counted(*numbers: int) -> np.ndarray:

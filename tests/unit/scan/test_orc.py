@@ -23,7 +23,7 @@ import parquet_bloom
 import parquet_bloom.orc
 from parquet_bloom import LakeIndex, errors
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.row_filter import mask
+from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.scan.evaluate.planner import prune_entries
 from parquet_bloom.scan.model.decision import ORC, PARQUET
 from parquet_bloom.scan.model.partitions import Partitions
@@ -62,7 +62,7 @@ def whole(path: Path) -> pa.Table:
 
 def expected(paths: list[Path], where: Any, timezone: str = "UTC") -> pa.Table:
     tables = [whole(path) for path in paths]
-    return pa.concat_tables([table.filter(mask(table, parse(where), timezone=timezone)) for table in tables])
+    return pa.concat_tables([table.filter(row_mask(table, parse(where), timezone=timezone)) for table in tables])
 
 
 def same(found: pa.Table, wanted: pa.Table) -> None:
@@ -315,7 +315,7 @@ def test_a_dataset_holds_whole_orc_tables(lake):
     report = parquet_bloom.prune(lake, WHERES[1])
     dataset = report.to_dataset()
     wanted = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[1])
-    found = dataset.to_table().filter(mask(dataset.to_table(), parse(WHERES[1])))
+    found = dataset.to_table().filter(row_mask(dataset.to_table(), parse(WHERES[1])))
     same(found, wanted)
     assert dataset.count_rows() >= 2 * ROWS
     alone = parquet_bloom.prune(lake / "a.orc", WHERES[0]).to_dataset()

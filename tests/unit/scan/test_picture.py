@@ -20,7 +20,7 @@ from parquet_bloom import errors
 from parquet_bloom.scan.html.details import look
 from parquet_bloom.scan.html.document import document
 from parquet_bloom.scan.html.states import state_of
-from parquet_bloom.scan.model.decision import FileDecision, RowGroupDecision
+from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -150,7 +150,7 @@ def test_nothing_gets_out_of_its_text(tmp_path: Path) -> None:
     path = tmp_path / ("<b onclick=alert(1)>&\"' \x1b[31m日本" + "x" * 100)
     pq.write_table(pa.table({"<script>alert(1)</script>": ["a", "b"]}), path)
     plain = parquet_bloom.prune(tmp_path, [("<script>alert(1)</script>", "=", "a")])
-    hostile = PruneReport(EVIL, [FileDecision(EVIL, (RowGroupDecision(0, True, doubts=(EVIL,) * 9),), EVIL)])
+    hostile = PruneReport(EVIL, [FilePlan(EVIL, (RowGroupPlan(0, True, doubts=(EVIL,) * 9),), EVIL)])
     for report in (plain, hostile):
         texts = [report._repr_html_()] + (
             [report.to_html(check=True), document(report, look(report))] if report is plain else []
@@ -198,51 +198,51 @@ def test_a_file_that_went_away_is_drawn_without_details(tmp_path: Path) -> None:
 
 def many_files(count: int, groups: int) -> PruneReport:
     skipped = tuple(
-        RowGroupDecision(i, False, frozenset({"filter"}), "'id' is absent by its filter", num_rows=10)
+        RowGroupPlan(i, False, frozenset({"filter"}), "'id' is absent by its filter", num_rows=10)
         for i in range(groups)
     )
-    files = [FileDecision(f"s3://lake/day={i % 30}/part-{i:05}.parquet", skipped) for i in range(count)]
-    needle = (*skipped[:3], RowGroupDecision(3, True, num_rows=10), *skipped[4:])
-    files[count // 2] = FileDecision("s3://lake/day=5/needle.parquet", needle)
+    files = [FilePlan(f"s3://lake/day={i % 30}/part-{i:05}.parquet", skipped) for i in range(count)]
+    needle = (*skipped[:3], RowGroupPlan(3, True, num_rows=10), *skipped[4:])
+    files[count // 2] = FilePlan("s3://lake/day=5/needle.parquet", needle)
     report = PruneReport("id = 1", files)
     report.requests = count
     return report
 
 
 def test_many_files_make_a_bounded_page_in_which_the_needle_is_seen() -> None:
-    from parquet_bloom.scan.html.details import Look
+    from parquet_bloom.scan.html.details import PlanDetails
     from parquet_bloom.scan.html.page import page
 
-    text = page(many_files(10_000, 10), Look())
+    text = page(many_files(10_000, 10), PlanDetails())
     drawn = Page(text)
     assert len(text) < 2_000_000
     assert len(drawn.rows) == 64
     (cell,) = [cell for cell in drawn.cells if cell["data-state"] == "read"]
     assert "1 read (day=5/needle.parquet 3)" in cell["aria-label"]
     assert "99,999" in text
-    wide = page(many_files(100, 1000), Look())
+    wide = page(many_files(100, 1000), PlanDetails())
     assert len(wide) < 2_000_000
     assert len(Page(many_files(10_000, 10)._repr_html_()).cells) < 800
-    assert Page(page(PruneReport("a = 1"), Look())).states == []
+    assert Page(page(PruneReport("a = 1"), PlanDetails())).states == []
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("count", "groups"), [(64, 36), (10_000, 10), (70, 1000)])
 def test_the_worst_page_is_bounded(count: int, groups: int) -> None:
-    from parquet_bloom.scan.html.details import Look
+    from parquet_bloom.scan.html.details import PlanDetails
     from parquet_bloom.scan.html.page import page
 
     long = "&" * 50 + "x" * 400
     fates = [
-        RowGroupDecision(0, True, num_rows=10),
-        RowGroupDecision(0, True, doubts=(long + "1", long + "2", long + "3", long + "4")),
-        RowGroupDecision(0, False, frozenset({"filter"}), long),
-        RowGroupDecision(0, False, frozenset({"range"}), long),
-        RowGroupDecision(0, False, frozenset({"nulls"}), long),
+        RowGroupPlan(0, True, num_rows=10),
+        RowGroupPlan(0, True, doubts=(long + "1", long + "2", long + "3", long + "4")),
+        RowGroupPlan(0, False, frozenset({"filter"}), long),
+        RowGroupPlan(0, False, frozenset({"range"}), long),
+        RowGroupPlan(0, False, frozenset({"nulls"}), long),
     ]
     decisions = [tuple(replace(fates[(i * 7 + j) % 5], row_group=i) for i in range(groups)) for j in range(5)]
-    report = PruneReport(long, [FileDecision(f"{i}/{long}", decisions[i % 5]) for i in range(count)])
-    assert len(page(report, Look())) < 2_500_000
+    report = PruneReport(long, [FilePlan(f"{i}/{long}", decisions[i % 5]) for i in range(count)])
+    assert len(page(report, PlanDetails())) < 2_500_000
     assert len(report._repr_html_()) < 1_000_000
 
 
@@ -260,18 +260,18 @@ def test_two_in_a_notebook_do_not_meet(report: PruneReport, lake: Path) -> None:
 @pytest.mark.parametrize(
     ("decision", "known", "expected"),
     [
-        (RowGroupDecision(0, False, frozenset({"filter", "range"})), (), "filter"),
-        (RowGroupDecision(0, False, frozenset({"range"})), (), "range"),
-        (RowGroupDecision(0, False, frozenset({"empty"})), (), "other"),
-        (RowGroupDecision(0, True), (), "read"),
-        (RowGroupDecision(0, True), (False, None), "unfiltered"),
-        (RowGroupDecision(0, True), (False, 0), "vain-unfiltered"),
-        (RowGroupDecision(0, True), (True, 0), "vain"),
-        (RowGroupDecision(0, True, doubts=("broken",)), (True, 0), "doubtful"),
-        (RowGroupDecision(0, True, doubts=("broken",)), (True, 2), "matched"),
+        (RowGroupPlan(0, False, frozenset({"filter", "range"})), (), "filter"),
+        (RowGroupPlan(0, False, frozenset({"range"})), (), "range"),
+        (RowGroupPlan(0, False, frozenset({"empty"})), (), "other"),
+        (RowGroupPlan(0, True), (), "read"),
+        (RowGroupPlan(0, True), (False, None), "unfiltered"),
+        (RowGroupPlan(0, True), (False, 0), "vain-unfiltered"),
+        (RowGroupPlan(0, True), (True, 0), "vain"),
+        (RowGroupPlan(0, True, doubts=("broken",)), (True, 0), "doubtful"),
+        (RowGroupPlan(0, True, doubts=("broken",)), (True, 2), "matched"),
     ],
 )
-def test_fates(decision: RowGroupDecision, known: tuple, expected: str) -> None:
+def test_fates(decision: RowGroupPlan, known: tuple, expected: str) -> None:
     assert state_of(decision, *known).key == expected
 
 

@@ -23,10 +23,10 @@ from parquet_bloom.file import probe as probing
 from parquet_bloom.file.cache import memory
 from parquet_bloom.file.probe import probe_hashes
 from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.file.statistics import facts_of
+from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.pruning import Answer, Decider, Question, Verdict
+from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
 from parquet_bloom.scan.evaluate import parquet as evidence
 from parquet_bloom.scan.evaluate import planner as plan
 
@@ -168,17 +168,17 @@ PREDICATES = [
 ]
 
 
-def one_by_one(decider: Decider, file: BloomFile, row_group: int) -> Verdict:
+def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Verdict:
     """The verdict on one row group, each filter asked by itself."""
-    facts = facts_of(file, decider.columns)
+    facts = file_statistics(file, decider.columns)
 
-    def ask(questions: list[Question]) -> list[Answer]:
+    def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
         answers = []
         for question in questions:
             found, problems = probe_hashes(
                 evidence.filters_of(file, facts, question.column, np.array([row_group])), question.hashes
             )
-            answers.append(Answer(found.any(axis=1), problems))
+            answers.append(ProbeResult(found.any(axis=1), problems))
         return answers
 
     columns = {
@@ -205,11 +205,11 @@ def test_asked_together_or_one_by_one_filters_say_the_same(
     data[header : header + 4] = b"\xff" * 4
     broken.write_bytes(data)
     for path in (big, broken):
-        decider = Decider(parse(where))
+        decider = PruningPredicate(parse(where))
         with parquet_bloom.open(path) as file:
             alone = {number: one_by_one(decider, file, number) for number in file.row_groups}
         with parquet_bloom.open(path) as file:
-            facts = facts_of(file, decider.columns)
+            facts = file_statistics(file, decider.columns)
             numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts)).tolist()
         together = dict(enumerate(map(decider.verdict, numbers)))
         assert together == alone
@@ -424,13 +424,13 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
 def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
     """A list's values are the same ones for all threads, so that what was gathered is what is asked."""
     path = surgery.with_bitsets(tmp_path / "a", [np.random.default_rng(3).bytes(1 << 17)] * 2, statistics=False)
-    decider = Decider(parse([("key", "in", list(range(2000)))]))
+    decider = PruningPredicate(parse([("key", "in", list(range(2000)))]))
     barrier = threading.Barrier(4)
     verdicts: list[Any] = []
 
     def judge() -> None:
         with parquet_bloom.open(path) as file:
-            facts = facts_of(file, decider.columns)
+            facts = file_statistics(file, decider.columns)
             barrier.wait(20)
             numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts))
             verdicts.append([decider.verdict(number) for number in numbers.tolist()])

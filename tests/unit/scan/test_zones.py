@@ -24,12 +24,12 @@ from support.oracle.exact_zones import ExactZones, every
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
-from parquet_bloom.file.identity import NONE, still_same
+from parquet_bloom.file.identity import NO_TOKEN, still_same
 from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.evaluate import zones as zoned
 from parquet_bloom.scan.evaluate.planner import prune_entries
-from parquet_bloom.scan.evaluate.zones import zones_at_hand
+from parquet_bloom.scan.evaluate.zones import open_zone_indexes
 from parquet_bloom.scan.html.states import state_of
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.read import row_group
@@ -461,7 +461,7 @@ def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: p
 
     def unsettled(entry: Any, *others: Any) -> tuple[bool, bytes]:
         calls.append(entry.path)
-        return still_same(entry, *others)[0], NONE
+        return still_same(entry, *others)[0], NO_TOKEN
 
     monkeypatch.setattr(zoned, "still_same", unsettled)
     with zones.open(build(file)) as given:
@@ -695,7 +695,7 @@ def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> Non
             return {"id": "it is read as something else"}
 
     given = ExactZones("id", {file: every(GROUP, ZONE, range(4))})
-    with zones_at_hand(given) as view:
+    with open_zone_indexes(given) as view:
         report = prune_entries(
             [Entry(str(file))],
             parse(f"id = {IDS[7]}"),

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from parquet_bloom.spark.partitions.layout import find_layout
-from parquet_bloom.spark.session.fallback import Doubt
+from parquet_bloom.spark.session.fallback import CannotPush
 from parquet_bloom.spark.session.paths import file_uri, normal_path
 from parquet_bloom.spark.session.storage import storage_for
 
@@ -50,7 +50,7 @@ def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) ->
 )
 def test_doubts(uris: list[str], options: Any, doubt: str) -> None:
     session: Any = _NoJvm()
-    with pytest.raises(Doubt, match=doubt):
+    with pytest.raises(CannotPush, match=doubt):
         storage_for(session, uris, options)
 
 
@@ -89,9 +89,9 @@ def test_a_bucket_is_a_folder() -> None:
 
 
 def test_a_folder_elsewhere_is_doubted() -> None:
-    with pytest.raises(Doubt, match="below none of the paths"):
+    with pytest.raises(CannotPush, match="below none of the paths"):
         find_layout(["hdfs://nn/t/f.parquet"], ["relative/t"], {}, SCHEMA, True)
-    with pytest.raises(Doubt, match="given twice"):
+    with pytest.raises(CannotPush, match="given twice"):
         find_layout(["hdfs://nn/t/f.parquet"], ["hdfs:///t", "hdfs://nn/t/f.parquet"], {}, SCHEMA, True)
 
 

@@ -15,9 +15,9 @@ from parquet_bloom.predicate.parse.sql.tokens import Builder
 from parquet_bloom.predicate.tree import And, Equal, Node, Or
 from parquet_bloom.spark.condition.from_sql import foldable_comparison
 from parquet_bloom.spark.condition.terms import (
+    Fragment,
     Joined,
     Negated,
-    Piece,
     Reading,
     Term,
     join,
@@ -39,7 +39,7 @@ def opposite(value: Truth) -> Truth:
 
 def truth(term: Any, values: dict[str, Truth]) -> Truth:
     """A term by SQL's three-valued logic."""
-    if isinstance(term, Piece):
+    if isinstance(term, Fragment):
         return values[term.text]
     if isinstance(term, Negated):
         return opposite(truth(term.child, values))
@@ -68,7 +68,7 @@ def a_term(rng: random.Random, depth: int, names: list[str]) -> Term:
         return Joined(And if kind == "and" else Or, children)
     names.append(f"c{len(names)}")
     name = names[-1]
-    piece = Piece(name, name)
+    piece = Fragment(name, name)
     if rng.random() < 0.6:
         node = Equal(name, 1)
         piece.readings.append(Reading(name, lambda negated: tree.negation(node) if negated else node))
@@ -109,7 +109,7 @@ def test_everything_is_known_where_all_is_understood() -> None:
 
 def test_a_text_is_split_whatever_stands_in_it() -> None:
     def piece(text: str, read: Any) -> Term:
-        return Piece(text, text)
+        return Fragment(text, text)
 
     builder: Builder[Term] = Builder(piece, Negated, lambda items: joined(And, items), lambda items: joined(Or, items))
     for text, expected in {

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from parquet_bloom.errors import StorageError
-from parquet_bloom.storage.spill import Run, Scratch
+from parquet_bloom.storage.spill import SpillFile, SpillRun
 
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
@@ -38,8 +38,8 @@ def random_array(rng: np.random.Generator, dtype: Any, length: int) -> Any:
 def test_numbers_come_back(tmp_path: Path, dtype: Any) -> None:
     """Runs of many sizes, put in any order of arrays, against a list of lists."""
     rng = np.random.default_rng(1)
-    put: list[tuple[Run, list[Any]]] = []
-    with Scratch(tmp_path) as scratch:
+    put: list[tuple[SpillRun, list[Any]]] = []
+    with SpillFile(tmp_path) as scratch:
         for lengths in ([3], [0], [1, 0, 2], [5000, 1], [0, 0], [7] * 30):
             arrays = [random_array(rng, dtype, length) for length in lengths]
             put.append((scratch.put(arrays), [value for array in arrays for value in array.tolist()]))
@@ -60,7 +60,7 @@ def test_numbers_come_back(tmp_path: Path, dtype: Any) -> None:
 
 def test_arrays_that_lie_otherwise_in_memory() -> None:
     table = np.arange(24, dtype=np.uint64).reshape(4, 6)
-    with Scratch() as scratch:
+    with SpillFile() as scratch:
         for array in (table[:, 2], table[0, ::-1], table[1:3], table.T, table[:0]):
             assert scratch.get(scratch.put([array])).tolist() == array.ravel().tolist()
         assert scratch.get(scratch.put([])).tolist() == []
@@ -68,7 +68,7 @@ def test_arrays_that_lie_otherwise_in_memory() -> None:
 
 def test_what_is_got_is_ones_own() -> None:
     """It may be written to, and does not change what is there."""
-    with Scratch() as scratch:
+    with SpillFile() as scratch:
         run = scratch.put([np.arange(10)])
         scratch.get(run)[:] = 0
         assert scratch.get(run).tolist() == list(range(10))
@@ -80,7 +80,7 @@ def test_pieces_of_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "preadv", lambda file, views, at: preadv(file, [views[0][:1000]], at))
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:777], at))
     numbers = np.random.default_rng(2).integers(0, 1 << 60, 10_000)
-    with Scratch() as scratch:
+    with SpillFile() as scratch:
         run = scratch.put([numbers[:3000], numbers[3000:]])
         assert scratch.get(run).tolist() == numbers.tolist()
 
@@ -88,7 +88,7 @@ def test_pieces_of_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_threads(tmp_path: Path) -> None:
     """Each puts and gets its own and others' runs at the same time."""
     num_threads, rounds = 8, 30
-    done: list[tuple[Run, int, int]] = []
+    done: list[tuple[SpillRun, int, int]] = []
     problems: list[str] = []
     barrier = threading.Barrier(num_threads)
 
@@ -107,7 +107,7 @@ def test_many_threads(tmp_path: Path) -> None:
             if not np.array_equal(scratch.get(run, first), numbers(other, size)[first:]):
                 problems.append(f"run {other} read by {thread}")
 
-    with Scratch(tmp_path) as scratch:
+    with SpillFile(tmp_path) as scratch:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(num_threads)]
         for thread in threads:
             thread.start()
@@ -125,30 +125,30 @@ def test_many_threads(tmp_path: Path) -> None:
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in (tmp_path / "missing", str(tmp_path / "missing")):
         with pytest.raises(StorageError, match="missing: cannot make a temporary file there: No such file") as caught:
-            Scratch(folder)
+            SpillFile(folder)
         assert caught.value.errno == errno.ENOENT
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="cannot make a temporary file there"):
-        Scratch(tmp_path / "file")
+        SpillFile(tmp_path / "file")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
     with pytest.raises(StorageError, match="elsewhere: cannot make a temporary file there"):
-        Scratch()
+        SpillFile()
 
 
 def test_closing(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    scratch = Scratch(tmp_path)
+    scratch = SpillFile(tmp_path)
     scratch.put([np.zeros(1000)])
     scratch.close()
     scratch.close()
-    with pytest.raises(KeyError), Scratch(tmp_path):
+    with pytest.raises(KeyError), SpillFile(tmp_path):
         raise KeyError
     assert len(os.listdir("/proc/self/fd")) == before
     assert os.listdir(tmp_path) == []
 
 
 def test_a_file_that_was_cut(tmp_path: Path) -> None:
-    with Scratch(tmp_path) as scratch:
+    with SpillFile(tmp_path) as scratch:
         run = scratch.put([np.arange(1000)])
         os.ftruncate(scratch._file.fileno(), 4000)
         assert scratch.get(run, 0, 500).tolist() == list(range(500))
@@ -161,7 +161,7 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*arguments: Any) -> Any:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    with Scratch(tmp_path) as scratch:
+    with SpillFile(tmp_path) as scratch:
         run = scratch.put([np.arange(10)])
         calls: list[tuple[str, Callable[[], object], str]] = [
             ("pwrite", lambda: scratch.put([np.arange(10)]), "cannot write temporary files there: Input/output error"),
@@ -185,7 +185,7 @@ def free(disk: Path) -> int:
 def test_a_full_disk(disk: Path) -> None:
     """Said by name; what was put before is still there, and all room is given back."""
     room = free(disk)
-    with Scratch(disk) as scratch:
+    with SpillFile(disk) as scratch:
         first = scratch.put([np.arange(60_000)])
         with pytest.raises(StorageError, match=f"{disk}: cannot write temporary files there: No space left") as caught:
             scratch.put([np.ones(50_000), np.ones(50_000)])

@@ -146,7 +146,7 @@ def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Pa
     target = tmp_path / "ids.zones.arrow"
     zones.build([file, tmp_path / "b.parquet"], "id", target)
     before = target.read_bytes()
-    genuine, calls = scratch.Scratch.put, []
+    genuine, calls = scratch.SpillFile.put, []
 
     def put(self, arrays):
         calls.append(arrays)
@@ -154,7 +154,7 @@ def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Pa
             raise StorageError("cannot write temporary files there", path="scratch", errno=errno.ENOSPC)
         return genuine(self, arrays)
 
-    monkeypatch.setattr(scratch.Scratch, "put", put)
+    monkeypatch.setattr(scratch.SpillFile, "put", put)
     with pytest.raises(StorageError, match="cannot write temporary files there"):
         zones.build([file, tmp_path / "b.parquet"], "id", target)
     assert target.read_bytes() == before

@@ -51,7 +51,7 @@ class SeedPartition(NamedTuple):
     num_values: int | None
 
 
-class SeedIndex:
+class PartitionIndexFile:
     """An index that the program wrote, opened for reading. Nothing of it is changed.
 
     Parameters

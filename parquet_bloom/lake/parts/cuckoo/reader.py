@@ -20,7 +20,7 @@ from ....core.index.cuckoo_rows import RowScan, scan_rows, unpack
 from ....errors import BrokenIndexError, ParquetBloomError
 from ....storage import Entry
 from ....storage.local.source import LocalSource
-from ..part import END_BYTES, Found, PartReader, Sections
+from ..part import END_BYTES, PartMatches, PartReader, Sections
 from ..sorted_runs import sort_once
 from .writer import KIND, ROWS, SLOTS
 
@@ -101,8 +101,8 @@ class CuckooReader(PartReader):
         self.first_slots: NDArray[Any] = np.zeros(self.num_units + 1, dtype)
         np.cumsum(self.slots, out=self.first_slots[1:])
 
-    def find(self, hashes: NDArray[np.uint64]) -> Found:
-        """The units that may hold each of some hashes; see `Found`.
+    def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
+        """The units that may hold each of some hashes; see `PartMatches`.
 
         Local rows are read piece by piece and searched while the pieces are in the near caches, long ones by two
         threads; others are fetched whole, side by side. Each row is read once, however many of the hashes need it.
@@ -118,7 +118,7 @@ class CuckooReader(PartReader):
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         bounds = np.append(starts, len(rows))
         slots, numbers, problems, num_read = self._search(rows[starts], bounds, wanted.astype(np.uint32))
-        found = Found(np.empty(0, np.intp), np.empty(0, np.uint32), {}, num_read, num_read * self._row_bytes)
+        found = PartMatches(np.empty(0, np.intp), np.empty(0, np.uint32), {}, num_read, num_read * self._row_bytes)
         if problems:
             row_of = np.searchsorted(bounds, which, "right") - 1
             for number, problem in problems.items():

@@ -28,7 +28,7 @@ _MOST_FULL = 0.998
 
 
 @dataclass(frozen=True)
-class Choice:
+class SizingOption:
     """A number of buckets and a width of fingerprints, and what they come to.
 
     Attributes
@@ -67,8 +67,8 @@ class CuckooAdvice:
 
     num_units: int
     num_values: int
-    best: Choice
-    choices: Sequence[Choice] = field(repr=False)
+    best: SizingOption
+    choices: Sequence[SizingOption] = field(repr=False)
 
     def size_against_bytes(self, fingerprint_bits: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """For a plot: fingerprints in a row, and bytes that a lookup reads."""
@@ -80,7 +80,7 @@ class CuckooAdvice:
         some = self._of(fingerprint_bits)
         return np.array([choice.num_buckets for choice in some]), np.array([choice.occupancy for choice in some])
 
-    def _of(self, fingerprint_bits: int) -> list[Choice]:
+    def _of(self, fingerprint_bits: int) -> list[SizingOption]:
         return [choice for choice in self.choices if choice.fingerprint_bits == fingerprint_bits]
 
     def __str__(self) -> str:
@@ -115,8 +115,8 @@ def advise(
 ) -> CuckooAdvice:
     """Look for the number of buckets and the width of fingerprints that make lookups cheap.
 
-    Advised is what costs a lookup least (see `Choice.cost`) among choices that need little more room than the smallest
-    of their width does.
+    The advice is the option with the cheapest lookups (see `SizingOption.cost`) among those that need little more room
+    than the smallest option of their width.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _candidates(counts: NDArray[np.float64]) -> list[int]:
     return sorted({int(number) for number in numbers})
 
 
-def _choice(counts: NDArray[np.float64], weights: NDArray[np.float64], num_buckets: int, bits: int) -> Choice:
+def _choice(counts: NDArray[np.float64], weights: NDArray[np.float64], num_buckets: int, bits: int) -> SizingOption:
     kinds = 0.5 * (2**bits - 1) * num_buckets
     stored = kinds * -np.expm1(-counts / kinds)  # values that share fingerprint and buckets are one
     slots = expected_slots(stored, num_buckets)
@@ -212,7 +212,7 @@ def _choice(counts: NDArray[np.float64], weights: NDArray[np.float64], num_bucke
     compared = (2 - 1 / num_buckets) * stored / num_buckets
     false_units = float((weights * -np.expm1(compared * math.log1p(-1 / (2**bits - 1)))).sum())
     in_use = float((stored * weights).sum())
-    return Choice(
+    return SizingOption(
         num_buckets,
         bits,
         row_slots,

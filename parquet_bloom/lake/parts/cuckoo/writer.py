@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....core.index.cuckoo import Group, Layout
 from ....core.index.cuckoo_rows import pack
-from ....storage.spill import Run, Scratch
+from ....storage.spill import SpillFile, SpillRun
 from ..part import PartInfo, PartWriter, SectionWriter
 
 KIND = "cuckoo"
@@ -56,7 +56,7 @@ class CuckooWriter(PartWriter):
         self._unit = -1
         self._slots: list[NDArray[np.uint32]] = []
         self._slots_here: list[tuple[int, int]] = []  # of units since the last array of them
-        self._scratch: Scratch | None = None
+        self._scratch: SpillFile | None = None
         self._spilled: list[_Spilled] = []
         self._num_entries = 0
 
@@ -108,7 +108,7 @@ class CuckooWriter(PartWriter):
     def _spill(self) -> None:
         """Put the rows of the units at hand aside."""
         if self._scratch is None:
-            self._scratch = Scratch(self._folder)
+            self._scratch = SpillFile(self._folder)
         width = self._group.num_slots * self._layout.dtype.itemsize
         step = max(1, self._piece_bytes // max(1, width))
         self._spilled.append(_Spilled(self._scratch, self._group.num_slots, step))
@@ -132,11 +132,11 @@ class CuckooWriter(PartWriter):
 class _Spilled:
     """Rows of some units that were put aside."""
 
-    def __init__(self, scratch: Scratch, num_slots: int, step: int):
+    def __init__(self, scratch: SpillFile, num_slots: int, step: int):
         self._scratch = scratch
         self.num_slots = num_slots
         self._step = step  # rows in a run
-        self.runs: list[Run] = []
+        self.runs: list[SpillRun] = []
 
     def rows(self, first: int, count: int) -> NDArray[Any]:
         pieces = []

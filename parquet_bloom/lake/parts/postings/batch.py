@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..part import Found
+from ..part import PartMatches
 
 _NO_QUERIES = np.empty(0, np.intp)
 _NO_UNITS = np.empty(0, np.uint32)
@@ -46,9 +46,9 @@ class Batch:
             self._queries.append(np.full(len(units), query, np.intp))
             self._units.append(units)
 
-    def found(self, requests: int, bytes_read: int) -> Found:
+    def found(self, requests: int, bytes_read: int) -> PartMatches:
         if not self._queries:
-            return Found(_NO_QUERIES, _NO_UNITS, self._unknown, requests, bytes_read)
+            return PartMatches(_NO_QUERIES, _NO_UNITS, self._unknown, requests, bytes_read)
         queries, units = self._order[np.concatenate(self._queries)], np.concatenate(self._units)
         by_query = np.argsort(queries, kind="stable")
-        return Found(queries[by_query], units[by_query], self._unknown, requests, bytes_read)
+        return PartMatches(queries[by_query], units[by_query], self._unknown, requests, bytes_read)

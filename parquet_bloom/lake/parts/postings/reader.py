@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ....core.index.postings import REASONS, Layout, find, find_one, unpack
 from ....errors import BrokenIndexError, ParquetBloomError
 from ....storage import Entry
-from ..part import END_BYTES, Found, PartInfo, PartReader, Sections
+from ..part import END_BYTES, PartInfo, PartMatches, PartReader, Sections
 from . import directory as block_directory
 from .batch import Batch
 from .bitmaps import unpack_units
@@ -101,18 +101,18 @@ class PostingsReader(PartReader):
 
     # One hash ------------------------------------------------------------------------------------------------------
 
-    def find(self, hashes: NDArray[np.uint64]) -> Found:
+    def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
         """The units that may hold each of some hashes; none for hashes that the part does not cover.
 
-        Never raises for what is wrong with the file: see `Found`.
+        Never raises for what is wrong with the file: see `PartMatches`.
         """
         if len(hashes) == 1:
             return self.find_one(int(hashes[0]))
         return self._find_many(np.ascontiguousarray(hashes, np.uint64))
 
-    def find_one(self, h: int) -> Found:
+    def find_one(self, h: int) -> PartMatches:
         if not self._first <= h <= self._last:
-            return Found(_NO_QUERIES, _NO_UNITS)
+            return PartMatches(_NO_QUERIES, _NO_UNITS)
         source = self._source
         requests, bytes_read = source.requests, source.bytes_read
         block = (h >> self._shift) - self._first_block
@@ -129,7 +129,7 @@ class PostingsReader(PartReader):
         except ParquetBloomError as error:
             units, unknown[0] = _NO_UNITS, str(error)
         queries = _FIRST_QUERY if len(units) == 1 else np.zeros(len(units), np.intp)
-        return Found(queries, units, unknown, source.requests - requests, source.bytes_read - bytes_read)
+        return PartMatches(queries, units, unknown, source.requests - requests, source.bytes_read - bytes_read)
 
     def _damaged(self, block: int, status: int) -> str:
         return str(BrokenIndexError(f"block {block}: {REASONS[status]}", path=self._source.name))
@@ -153,7 +153,7 @@ class PostingsReader(PartReader):
 
     # Many ----------------------------------------------------------------------------------------------------------
 
-    def _find_many(self, hashes: NDArray[np.uint64]) -> Found:
+    def _find_many(self, hashes: NDArray[np.uint64]) -> PartMatches:
         source = self._source
         requests, bytes_read = source.requests, source.bytes_read
         covered = (hashes >= np.uint64(self._first)) & (hashes <= np.uint64(self._last))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....core.index.postings import Layout, hot_runs, pack
 from ....errors import ParquetBloomError
-from ....storage.spill import Run, Scratch
+from ....storage.spill import SpillFile, SpillRun
 from ..part import PartInfo, PartWriter, SectionWriter
 from ..sorted_runs import SortedRuns
 from .bitmaps import pack_units
@@ -66,8 +66,8 @@ class _HotLists:
         self._folder = folder
         self._pieces: list[bytes] = []
         self._waiting = 0
-        self._runs: list[Run] = []
-        self._scratch: Scratch | None = None
+        self._runs: list[SpillRun] = []
+        self._scratch: SpillFile | None = None
         self._num_bytes = 0
 
     def put(self, units: NDArray[np.uint64]) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class _HotLists:
         self._waiting += len(data)
         if self._waiting > _LISTS_IN_MEMORY:
             if self._scratch is None:
-                self._scratch = Scratch(self._folder)
+                self._scratch = SpillFile(self._folder)
             self._runs.append(self._scratch.put([np.frombuffer(b"".join(self._pieces), np.uint8)]))
             self._pieces, self._waiting = [], 0
         return place
@@ -181,7 +181,7 @@ def write_sorted(
     num_units : how many units there are.
     first, last : the hashes that the part covers, both included. Where neighbouring parts meet may be anywhere.
     num_entries : how many keys will come, about; it decides how large blocks are, no more.
-    scratch_folder : see `Scratch`; it is used where there are many long lists of units.
+    scratch_folder : see `SpillFile`; it is used where there are many long lists of units.
 
     Raises
     ------
@@ -224,7 +224,7 @@ class PostingsWriter(PartWriter):
     path, filesystem : the part's file.
     prefix_bits : bits kept of a hash, 1 to 40.
     memory_limit : bytes that keys and what is made of them may take; a few MiB are needed beside them.
-    scratch_folder : where what does not fit in memory is put, see `Scratch`.
+    scratch_folder : where what does not fit in memory is put, see `SpillFile`.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ Tags = frozenset[tuple[str, str]]
 _UNKNOWN = (405, 501)  # a store that does not know the question
 
 
-class Look(NamedTuple):
+class ObjectHead(NamedTuple):
     """An object at one moment.
 
     Attributes
@@ -31,7 +31,7 @@ class Look(NamedTuple):
     tags: Tags | None
     access: Access | None
 
-    def require(self, first: Look, path: str) -> None:
+    def require(self, first: ObjectHead, path: str) -> None:
         """Raise ConcurrentChangeError if the object is not as it was at a first look."""
         changed = "another writer changed"
         if not same(self.head.get("ETag"), first.head.get("ETag")):
@@ -44,7 +44,7 @@ class Look(NamedTuple):
             raise ConcurrentChangeError(f"{changed} its access control list meanwhile", path=path)
 
 
-def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -> Look:
+def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -> ObjectHead:
     """Look at an object: three requests, side by side.
 
     Raises
@@ -84,7 +84,7 @@ def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -
         return found
 
     head = lambda: ask(client.head_object, "cannot look at it")  # noqa: E731
-    return Look(*requests.together([head, tags, access]))
+    return ObjectHead(*requests.together([head, tags, access]))
 
 
 def tags_of(answer: Mapping[str, Any]) -> Tags | None:

@@ -13,17 +13,17 @@ from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError, T
 from ...rewrite import Rewrite
 from ...source import Source
 from ..limits import RequestLimits
-from ..location import ObjectPlace
+from ..location import ObjectLocation
 from ..source import ObjectSource
 from .attributes import RUN, attributes, run_of
 from .client import code, connect, failures, problem, status
 from .conditions import Setting, prove_no_tags, prove_put, prove_upload
 from .etags import quoted, same
-from .look import Look, asked_in_vain, look
+from .look import ObjectHead, asked_in_vain, look
 from .proof import Proven
 from .requests import Requests
 from .upload import Upload, add_to, digest
-from .written import Piece, Stored, Written, end_piece, sample_places
+from .written import Stored, Written, WrittenPart, end_piece, sample_places
 
 MIN_PART = 5 << 20
 """Every part of a multipart upload but the last must have so many bytes."""
@@ -46,7 +46,7 @@ def in_place(source: ObjectSource) -> S3Rewrite:
     return S3Rewrite(source, source.place)
 
 
-def elsewhere(source: Source, target: ObjectPlace) -> S3Rewrite | None:
+def elsewhere(source: Source, target: ObjectLocation) -> S3Rewrite | None:
     """Write another object of the same bucket; None if its store cannot copy, which then is done the plain way."""
     if not isinstance(source, ObjectSource) or target.store is not source.store:
         return None
@@ -91,7 +91,7 @@ class S3Rewrite(Rewrite):
     is as it was, but parts cost storage until a lifecycle rule (AbortIncompleteMultipartUpload) removes them.
     """
 
-    def __init__(self, source: ObjectSource, target: ObjectPlace) -> None:
+    def __init__(self, source: ObjectSource, target: ObjectLocation) -> None:
         super().__init__(source, target.name)
         store = source.store
         bucket = store.config["bucket"]
@@ -103,10 +103,10 @@ class S3Rewrite(Rewrite):
         self._etag, self._read_from = str(_pin(source)), source.name
         self._run = uuid.uuid4().hex
         self._attributes: dict[str, Any] = {"Metadata": {RUN: self._run}}
-        self._first: Look | None = None
+        self._first: ObjectHead | None = None
         self._proven: Proven | None = None
         self._upload = Upload(self._client, self._requests, self._new, self.path, self._read_from)
-        self._pieces: list[Piece] = []
+        self._pieces: list[WrittenPart] = []
         self._copied = 0
         self._tail = bytearray()
 
@@ -122,7 +122,7 @@ class S3Rewrite(Rewrite):
         self._attributes |= first.access.headers(self.path) if first.access is not None else {}
         self._first = first
 
-    def _require_no_tags(self, first: Look) -> None:
+    def _require_no_tags(self, first: ObjectHead) -> None:
         """Some stores say nothing of tags where there are none; so may a server between, which must not be believed."""
         if first.head.get("TagCount"):
             problem = "cannot read its tags, which a new object would lose: the answer has no TagSet"
@@ -163,7 +163,7 @@ class S3Rewrite(Rewrite):
             self._require_unchanged()  # so that it is the store's way, and not another writer's deed
             self._upload_front(old, length)
             return
-        self._pieces = [Piece(offset, data) for (offset, _), data in zip(places, answers, strict=True)]
+        self._pieces = [WrittenPart(offset, data) for (offset, _), data in zip(places, answers, strict=True)]
         self._copied = length
 
     def _upload_front(self, old: Stored, length: int) -> None:

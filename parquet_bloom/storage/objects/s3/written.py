@@ -11,7 +11,7 @@ from .access import access_of
 from .attributes import not_kept, run_of
 from .client import failures, problem, status
 from .etags import same
-from .look import Look, asked_in_vain, tags_of
+from .look import ObjectHead, asked_in_vain, tags_of
 from .requests import Requests
 
 _SAMPLE = 1024  # bytes at each place of the copied range
@@ -21,7 +21,7 @@ _TAIL = 64 << 10  # bytes of what was uploaded
 _RANDOM = random.SystemRandom()
 
 
-class Piece(NamedTuple):
+class WrittenPart(NamedTuple):
     """Bytes that the new object must have."""
 
     offset: int
@@ -94,10 +94,10 @@ def sample_places(length: int) -> list[tuple[int, int]]:
     return [(offset, min(_SAMPLE, length - offset)) for offset in sorted(offsets)]
 
 
-def end_piece(size: int, tail: bytes) -> Piece:
+def end_piece(size: int, tail: bytes) -> WrittenPart:
     """The last bytes of an object of this size, which ends so."""
     kept = tail[-_TAIL:]
-    return Piece(size - len(kept), kept)
+    return WrittenPart(size - len(kept), kept)
 
 
 class Written(NamedTuple):
@@ -115,8 +115,8 @@ class Written(NamedTuple):
     etag: str
     run: str
     given: Mapping[str, Any] | None
-    first: Look | None
-    pieces: list[Piece]
+    first: ObjectHead | None
+    pieces: list[WrittenPart]
     path: str
 
     def check(self, stored: Stored, requests: Requests) -> None:
@@ -143,7 +143,7 @@ class Written(NamedTuple):
     def _look(self, stored: Stored, requests: Requests) -> ParquetBloomError | None:
         """What is wrong with it, if anything is."""
 
-        def read(piece: Piece) -> Callable[[], Any]:
+        def read(piece: WrittenPart) -> Callable[[], Any]:
             return lambda: stored.get(piece.offset, len(piece.data))
 
         given = self.given or {}

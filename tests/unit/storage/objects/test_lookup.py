@@ -126,7 +126,7 @@ def test_an_object_that_is_known_by_its_url_may_be_another_one(
 
 
 def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
-    place = storage.file_system(None, s3.storage_options)
+    place = storage.resolve_filesystem(None, s3.storage_options)
     entry = storage.list_entries(lake, place)[0]
     s3.clear_log()
     with storage.open_source(entry.path, place, entry) as source:
@@ -220,7 +220,7 @@ def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str
 def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[str, Any]) -> None:
     from pyarrow.fs import FileSelector, FileType
 
-    filesystem = storage.arrow_filesystem(storage.file_system(None, s3.storage_options), [lake])
+    filesystem = storage.arrow_filesystem(storage.resolve_filesystem(None, s3.storage_options), [lake])
     url = s3.url("lake/part=2/05.parquet")
     info, missing = filesystem.get_file_info([url, s3.url("lake/none.parquet")])
     assert (info.type, info.size, missing.type) == (
