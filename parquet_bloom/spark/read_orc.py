@@ -12,15 +12,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from .condition.condition import Condition, read_condition
-from .condition.for_orc import stored_condition
+from .condition.for_orc import adapt_to_orc
 from .partitions.layout import Layout
-from .plan.open import chosen_names, opened, refuse_table
+from .plan.open import open_paths, refuse_table, resolve_names
 from .plan.reread import Reread
 from .scan.orc_columns import OrcTrust, names_by_place, refuse_settings
 from .scan.parquet_columns import Rules
 from .scan.planner import ProbeOn, ScanPlanner
 from .session.fallback import CannotPush, log
-from .session.fields import Field, only
+from .session.fields import Field, select_columns
 from .session.paths import path_list
 from .session.settings import ignores_case
 
@@ -80,17 +80,17 @@ def read_orc(
         options["basePath"] = os.fsdecode(base_path)
     for one in paths:
         refuse_table(spark, one, storage_options)
-    frame = opened(spark, "orc", paths, schema, options)
-    names = chosen_names(frame, columns)
+    frame = open_paths(spark, "orc", paths, schema, options)
+    names = resolve_names(frame, columns)
     if where is None:
-        return only(frame, names)
-    asked = stored_condition(read_condition(frame, where))
+        return select_columns(frame, names)
+    asked = adapt_to_orc(read_condition(frame, where))
     try:
         found = _OrcReread(frame, paths, options, misleads=asked.misleads).narrowed(asked.condition, probing, names)
     except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = _unskipped(frame) if asked.misleads else frame
-    return only(found.where(asked.condition.where), names)
+    return select_columns(found.where(asked.condition.where), names)
 
 
 @dataclass

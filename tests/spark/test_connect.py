@@ -290,7 +290,7 @@ def test_a_column_of_a_classic_session(spark: Any, lake: str, connect: Any) -> N
 
 # ------------------------------------------------------------------------------------------ what a DataFrame reads
 
-SOURCE = "from parquet_bloom.spark.plan.connect import connect_source, over; df = spark.read.parquet(path); "
+SOURCE = "from parquet_bloom.spark.plan.connect import find_source, replace_source; df = spark.read.parquet(path); "
 
 
 def test_columns_of_a_dataframe(lake: str, connect: Any) -> None:
@@ -313,7 +313,7 @@ def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
         "spark.read.schema('id BIGINT, s STRING').parquet(path)",
         "df.where('id IN (SELECT 5)')",
     ]:
-        code = f"{SOURCE} source = connect_source({frame}); "
+        code = f"{SOURCE} source = find_source({frame}); "
         code += "answer = [source.paths, source.frame.count(), len(source.conditions)]"
         paths, count, conditions = connect.run(code, path=lake)
         assert (paths, count, conditions) == ([lake], 6000, frame.count("where(") + frame.count("filter("))
@@ -338,8 +338,8 @@ def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
     ],
 )
 def test_dataframes_that_are_no_plain_reads(frame: str, doubt: str, lake: str, connect: Any) -> None:
-    with pytest.raises(RuntimeError, match=f"Doubt: .*{doubt}"):
-        connect.run(f"{SOURCE} connect_source({frame})", path=lake)
+    with pytest.raises(RuntimeError, match=f"CannotPush: .*{doubt}"):
+        connect.run(f"{SOURCE} find_source({frame})", path=lake)
 
 
 def test_the_same_dataframe_over_fewer_files(lake: str, connect: Any) -> None:

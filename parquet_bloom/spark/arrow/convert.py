@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..session.fields import CHAR, DEFAULT, folded, types_of
+from ..session.fields import CHAR, DEFAULT, fold_case, types_of
 
 _PLAIN: dict[type[DataType], pa.DataType] = {
     BooleanType: pa.bool_(),
@@ -65,14 +65,14 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
 }
 
 
-def unknown_type(data_type: DataType) -> DataType | None:
+def find_unknown_type(data_type: DataType) -> DataType | None:
     """The first type within a type that `arrow_type` does not know, or None."""
     known = (*_PLAIN, DecimalType, ArrayType, MapType, StructType)
     return next((kind for kind in types_of(data_type) if type(kind) not in known), None)
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a Spark type that `why_not` knows."""
+    """The Arrow type of a Spark type that `find_problem` knows."""
     if isinstance(data_type, DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     if isinstance(data_type, ArrayType):
@@ -90,7 +90,7 @@ def arrow_field(field: StructField) -> pa.Field:
     return pa.field(field.name, arrow_type(field.dataType), field.nullable)
 
 
-def why_not(fields: Sequence[StructField], stored: pa.Schema | pa.StructType, ignore_case: bool) -> str | None:
+def find_problem(fields: Sequence[StructField], stored: pa.Schema | pa.StructType, ignore_case: bool) -> str | None:
     """Why columns of a file cannot be turned into Spark's value by value, or None when they can.
 
     Parameters
@@ -117,8 +117,8 @@ def why_not(fields: Sequence[StructField], stored: pa.Schema | pa.StructType, ig
 
 
 def _named(stored: pa.Schema | pa.StructType, name: str, ignore_case: bool) -> list[int]:
-    wanted = folded(name, ignore_case)
-    return [index for index, field in enumerate(stored) if folded(field.name, ignore_case) == wanted]
+    wanted = fold_case(name, ignore_case)
+    return [index for index, field in enumerate(stored) if fold_case(field.name, ignore_case) == wanted]
 
 
 def _type_problem(data_type: DataType, stored: pa.DataType | None, ignore_case: bool) -> str | None:
@@ -133,7 +133,7 @@ def _type_problem(data_type: DataType, stored: pa.DataType | None, ignore_case: 
         elif types.is_struct(stored):
             if not any(_named(stored, field.name, ignore_case) for field in data_type.fields):
                 return "the file's struct has none of its fields"
-            return why_not(data_type.fields, stored, ignore_case)
+            return find_problem(data_type.fields, stored, ignore_case)
     elif isinstance(data_type, ArrayType):
         known = stored is None or types.is_list(stored) or types.is_large_list(stored)
         parts = [(data_type.elementType, stored.value_type if known and stored is not None else None)]

@@ -18,8 +18,8 @@ from ...scan.model.schemas import schema_in
 from ...storage import FileIdentity, RemoteIdentity, Source, open_source
 from ..scan.parquet_columns import Rules
 from ..session.fallback import CannotPush
-from ..session.fields import folded, quoted, types_of
-from .convert import arrow_field, conform, why_not
+from ..session.fields import fold_case, quoted, types_of
+from .convert import arrow_field, conform, find_problem
 
 CHANGED = "it was changed since the DataFrame was made; call read_parquet, or pruned, again"
 
@@ -60,7 +60,7 @@ def plan_pieces(
     for path, row_groups in files.items():
         try:
             with open(path) as file:
-                problem = reading_problem(file, fields, rules)
+                problem = find_reading_problem(file, fields, rules)
                 state = file_state(file.source)
         except (ParquetBloomError, pa.ArrowException, OSError) as error:
             raise CannotPush(first_line(error)) from error
@@ -70,13 +70,13 @@ def plan_pieces(
     return pieces
 
 
-def reading_problem(file: BloomFile, fields: Sequence[StructField], rules: Rules) -> str | None:
+def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: Rules) -> str | None:
     """Why pyarrow does not read columns of a file as Spark does, or None when it does."""
     has_moments = any(kind.typeName() in ("date", "timestamp") for f in fields for kind in types_of(f.dataType))
     problem = rules.legacy_calendar(file) if has_moments else None
     if rules.shifts_int96 and not (file.footer.created_by or "").startswith("parquet-mr"):
         problem = "its INT96 timestamps are shifted to the session's zone"
-    return problem or why_not(fields, schema_in(file), rules.ignore_case)
+    return problem or find_problem(fields, schema_in(file), rules.ignore_case)
 
 
 def file_state(source: Source) -> tuple[int, int | bytes | None]:
@@ -151,8 +151,8 @@ class _Reader:
                 raise UnreadableColumnError(problem, path=piece.path, row_group=piece.row_group) from error
 
     def _batches(self, source: Source, row_group: int, schema: pa.Schema) -> Iterator[Any]:
-        wanted = {folded(name, self.ignore_case) for name in schema.names}
+        wanted = {fold_case(name, self.ignore_case) for name in schema.names}
         with source.arrow_file() as data:
             file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us", pre_buffer=False)
-            columns = [name for name in file.schema_arrow.names if folded(name, self.ignore_case) in wanted]
+            columns = [name for name in file.schema_arrow.names if fold_case(name, self.ignore_case) in wanted]
             yield from file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=columns, use_threads=False)

@@ -35,7 +35,7 @@ from ..session.fields import Field, find_field, types_of
 from ..session.settings import ignores_case, is_set
 from .comparison import Comparison, resolve
 from .literals import Zone, exact_values, typed_values
-from .terms import Fragment, Reading, Spelling, Term, as_column, join, known, pieces, spelled
+from .terms import Fragment, Reading, Spelling, Term, as_column, derive_predicate, join_spellings, pieces, spell_term
 from .to_spark import spell, spellings
 
 
@@ -88,7 +88,7 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
     """
     if not isinstance(where, str | Column):
         return _from_tree(frame, parse(where))
-    filtered = under(frame, where)
+    filtered = filter_frame(frame, where)
     try:
         return _Reader(frame).read(filtered, where)
     except _Chance as doubt:
@@ -99,7 +99,7 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
         return Condition(where, doubt="the condition nests too deeply")
 
 
-def under(frame: DataFrame, where: str | Column) -> DataFrame:
+def filter_frame(frame: DataFrame, where: str | Column) -> DataFrame:
     """The DataFrame under a condition that Spark has read.
 
     Raises
@@ -226,7 +226,7 @@ class _Reader:
                 unknown.append(f"{piece.text}: {doubt}")
             return None
 
-        return _condition(self.frame, where, known(term, exact), self.fields, unknown)
+        return _condition(self.frame, where, derive_predicate(term, exact), self.fields, unknown)
 
     def _terms(self, filtered: DataFrame, where: str | Column) -> Term:
         from .from_sql import sql_terms
@@ -280,17 +280,17 @@ class _Reader:
         Doubt
             Comparisons are joined in another way than we think.
         """
-        if self._is_same(filtered, spelled(term)):
+        if self._is_same(filtered, spell_term(term)):
             return
         self._prove_some([piece for piece in pieces(term) if piece.readings])
-        if not any(piece.readings for piece in pieces(term)) or not self._is_same(filtered, spelled(term)):
+        if not any(piece.readings for piece in pieces(term)) or not self._is_same(filtered, spell_term(term)):
             raise CannotPush("Spark reads the condition in a way of its own")
 
     def _prove_some(self, some: Sequence[Fragment]) -> None:
         while some:
             if self._is_same(
-                self.frame.where(as_column(join([piece.raw for piece in some]))),
-                join([piece.spelling for piece in some]),
+                self.frame.where(as_column(join_spellings([piece.raw for piece in some]))),
+                join_spellings([piece.spelling for piece in some]),
             ):
                 return
             if len(some) > 1:
@@ -313,7 +313,7 @@ class _Reader:
         if not raws:
             return
         try:
-            analysed(self.frame.join(self.spark.sql("SELECT 1 AS `another side`"), as_column(join(raws))))
+            analysed(self.frame.join(self.spark.sql("SELECT 1 AS `another side`"), as_column(join_spellings(raws))))
         except PySparkException as error:
             raise _Chance(f"a part of it is no plain function of a row: {first_line(error)}") from without_secrets(
                 error

@@ -35,7 +35,7 @@ class OrcCondition:
     misleads: bool
 
 
-def stored_condition(condition: Condition) -> OrcCondition:
+def adapt_to_orc(condition: Condition) -> OrcCondition:
     """A condition over a DataFrame's values as one over those that its ORC files store.
 
     ORC timestamps are wall clocks, which Spark shows as instants by the zone of each task's JVM: a day around them is

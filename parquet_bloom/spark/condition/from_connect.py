@@ -30,7 +30,7 @@ from ...predicate.tree import And, Or
 from .comparison import Comparison, Literal
 from .from_sql import OfComparison, OfNode, dotted, sql_terms
 from .literals import is_usual
-from .terms import Fragment, Negated, Term, joined
+from .terms import Fragment, Negation, Term, join_terms
 from .to_spark import literal_sql
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -91,9 +91,9 @@ class _Walk:
             call = message.unresolved_function
             name, arguments = call.function_name.lower(), call.arguments
             if name in ("and", "or") and len(arguments) == 2:
-                return joined(And if name == "and" else Or, list(self._flat(message, name)))
+                return join_terms(And if name == "and" else Or, list(self._flat(message, name)))
             if name in ("not", "!") and len(arguments) == 1:
-                return Negated(self.term(arguments[0]))
+                return Negation(self.term(arguments[0]))
         found = Fragment(column_of(message), _text(message), problem="not understood")
         comparison = _comparison(message)
         if comparison is not None:

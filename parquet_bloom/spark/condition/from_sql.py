@@ -10,7 +10,7 @@ from ...predicate.parse.sql.parser import fold_sql
 from ...predicate.parse.sql.tokens import Builder
 from ...predicate.tree import And, Node, Or
 from .comparison import Comparison, Literal
-from .terms import Fragment, Negated, Reading, Term, joined
+from .terms import Fragment, Negation, Reading, Term, join_terms
 
 # Readings of a comparison that was understood, and of one whose literals only Spark can tell.
 OfNode = Callable[[Node], Iterator[Reading]]
@@ -55,16 +55,18 @@ def sql_terms(text: str, of_node: OfNode, of_comparison: OfComparison) -> Term:
             found.readings += of_node(read())
         except PredicateError as error:
             found.problem = error.problem.partition("; supported are")[0]
-        comparison = foldable_comparison(source)
+        comparison = parse_comparison(source)
         if comparison is not None:
             found.readings += of_comparison(comparison)
         return found
 
-    builder: Builder[Term] = Builder(piece, Negated, lambda terms: joined(And, terms), lambda terms: joined(Or, terms))
+    builder: Builder[Term] = Builder(
+        piece, Negation, lambda terms: join_terms(And, terms), lambda terms: join_terms(Or, terms)
+    )
     return fold_sql(text, "spark", builder)
 
 
-def foldable_comparison(text: str) -> Comparison | None:
+def parse_comparison(text: str) -> Comparison | None:
     """A column against literals or casts of literals, as SQL text; None if it is anything else."""
     for form in _FORMS:
         found = form.fullmatch(text.strip())

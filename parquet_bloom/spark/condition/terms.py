@@ -58,7 +58,7 @@ class Fragment:
 
 
 @dataclass(eq=False)
-class Joined:
+class Junction:
     """Terms joined by AND or OR."""
 
     kind: type[And] | type[Or]
@@ -66,37 +66,37 @@ class Joined:
 
 
 @dataclass(eq=False)
-class Negated:
+class Negation:
     """NOT of a term."""
 
     child: Term
 
 
-Term = Fragment | Joined | Negated
+Term = Fragment | Junction | Negation
 
 
-def joined(kind: type[And] | type[Or], children: Sequence[Term]) -> Term:
+def join_terms(kind: type[And] | type[Or], children: Sequence[Term]) -> Term:
     """Terms joined by AND or OR; a single one stays as it is."""
-    return children[0] if len(children) == 1 else Joined(kind, list(children))
+    return children[0] if len(children) == 1 else Junction(kind, list(children))
 
 
 def pieces(term: Term) -> Iterator[Fragment]:
     """The comparisons of a condition, from left to right."""
-    if isinstance(term, Joined):
+    if isinstance(term, Junction):
         for child in term.children:
             yield from pieces(child)
-    elif isinstance(term, Negated):
+    elif isinstance(term, Negation):
         yield from pieces(term.child)
     else:
         yield term
 
 
-def spelled(term: Term) -> Spelling:
+def spell_term(term: Term) -> Spelling:
     """The condition with each comparison as it is understood, or as the caller wrote it where it is not."""
-    if isinstance(term, Negated):
-        return negated(spelled(term.child))
-    if isinstance(term, Joined):
-        return join([spelled(child) for child in term.children], term.kind)
+    if isinstance(term, Negation):
+        return negated(spell_term(term.child))
+    if isinstance(term, Junction):
+        return join_spellings([spell_term(child) for child in term.children], term.kind)
     return term.spelling
 
 
@@ -110,7 +110,7 @@ def negated(spelling: Spelling) -> Spelling:
     return f"NOT ({spelling})" if isinstance(spelling, str) else ~spelling
 
 
-def join(spellings: Sequence[Spelling], kind: type[Any] = And) -> Spelling:
+def join_spellings(spellings: Sequence[Spelling], kind: type[Any] = And) -> Spelling:
     """Spellings joined by AND or OR: as text if they all are, which takes one call however many they are."""
     texts = [spelling for spelling in spellings if isinstance(spelling, str)]
     if len(spellings) == 1:
@@ -119,11 +119,11 @@ def join(spellings: Sequence[Spelling], kind: type[Any] = And) -> Spelling:
         return (" AND " if kind is And else " OR ").join(f"({text})" for text in texts)
     # No deeper than need be: a message to Spark Connect may not nest deeply.
     middle = len(spellings) // 2
-    one, other = (as_column(join(half, kind)) for half in (spellings[:middle], spellings[middle:]))
+    one, other = (as_column(join_spellings(half, kind)) for half in (spellings[:middle], spellings[middle:]))
     return operator.and_(one, other) if kind is And else operator.or_(one, other)
 
 
-def known(term: Term, exact: Callable[[Fragment, bool], Node | None], opposite: bool = False) -> Node | None:
+def derive_predicate(term: Term, exact: Callable[[Fragment, bool], Node | None], opposite: bool = False) -> Node | None:
     """What must be true of a row that matches, as far as it is known; None if nothing is.
 
     Parameters
@@ -132,9 +132,9 @@ def known(term: Term, exact: Callable[[Fragment, bool], Node | None], opposite: 
     """
     if isinstance(term, Fragment):
         return exact(term, opposite)
-    if isinstance(term, Negated):
-        return known(term.child, exact, not opposite)
-    nodes = [known(child, exact, opposite) for child in term.children]
+    if isinstance(term, Negation):
+        return derive_predicate(term.child, exact, not opposite)
+    nodes = [derive_predicate(child, exact, opposite) for child in term.children]
     found = [node for node in nodes if node is not None]
     if (term.kind is And) != opposite:
         return tree.all_of(found) if found else None

@@ -33,7 +33,7 @@ from ...predicate.tree import (
 )
 from ..session.fields import Field
 from .comparison import Comparison, Literal
-from .terms import Spelling, join, negated
+from .terms import Spelling, join_spellings, negated
 
 # Texts that mean themselves under every setting of Spark's parser: no quotes, backslashes or ${variables}.
 _PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
@@ -62,7 +62,7 @@ def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) 
         except PredicateError as error:
             raise PredicateError(error.problem, column=item.column) from None
 
-    return tree.fold(node, leaf, lambda item, parts: join(parts, And if isinstance(item, And) else Or))
+    return tree.fold(node, leaf, lambda item, parts: join_spellings(parts, And if isinstance(item, And) else Or))
 
 
 def spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Iterator[Spelling]:

@@ -18,8 +18,8 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
 from ..session.fallback import CannotPush
-from ..session.fields import Field, folded
-from ..session.paths import is_pattern, normal_path, place_of
+from ..session.fields import Field, fold_case
+from ..session.paths import is_pattern, normalize_path, place_of
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
@@ -121,11 +121,11 @@ def find_layout(
     """
     given = {name.lower(): str(value) for name, value in options.items()}
     place = place_of(files[0]) if files else ""
-    roots = [normal_path(path, place) for path in paths]
+    roots = [normalize_path(path, place) for path in paths]
     _refuse_overlap(roots, paths)
     if given.get("recursivefilelookup", "").lower() == "true":
         return Layout()
-    base_path = normal_path(given["basepath"], place) if "basepath" in given else None
+    base_path = normalize_path(given["basepath"], place) if "basepath" in given else None
     bases: set[str] = set()
     names: set[tuple[str, ...]] = set()
     values = {}
@@ -134,7 +134,7 @@ def find_layout(
         if not file.startswith(base.rstrip("/") + "/"):
             raise CannotPush(f"{file} is not below {base}")
         folders = os.path.dirname(file)[len(base.rstrip("/")) :].strip("/")
-        pairs = [partition_pair(folder) for folder in folders.split("/") if folder]
+        pairs = [parse_partition(folder) for folder in folders.split("/") if folder]
         if not all(pairs) and any(pairs):
             raise CannotPush(f"some of the folders of {file} are partitions, and some are not")
         known = [pair for pair in pairs if pair]
@@ -179,7 +179,7 @@ def _base_of(file: str, roots: Sequence[str]) -> str:
     raise CannotPush(f"{file} is below none of the paths given")
 
 
-def partition_pair(folder: str) -> tuple[str, str | None] | None:
+def parse_partition(folder: str) -> tuple[str, str | None] | None:
     """A folder's column and value as Spark reads them; None if it is no partition's."""
     name, sign, value = folder.partition("=")
     if not sign:
@@ -193,7 +193,7 @@ def _unescaped(text: str) -> str:
 
 
 def _column(name: str, schema: StructType, ignore_case: bool) -> str:
-    found = [own for own in schema.names if folded(own, ignore_case) == folded(name, ignore_case)]
+    found = [own for own in schema.names if fold_case(own, ignore_case) == fold_case(name, ignore_case)]
     if len(found) != 1:
         raise CannotPush(f"the folders' partition column '{name}' is not in the schema")
     return found[0]

@@ -42,7 +42,7 @@ _MOST_DIGITS = 38
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?(?:([+-])([01]?[0-9])(?::([0-5][0-9]))?)?")
 
 
-def inferred_type(texts: Iterable[str | None], zone: str, wall_clock: bool) -> DataType:
+def infer_type(texts: Iterable[str | None], zone: str, wall_clock: bool) -> DataType:
     """The type that Spark gives a partition column; None stands for the folder of nulls.
 
     Parameters
@@ -82,7 +82,7 @@ def _type_of(text: str, zone: str, wall_clock: bool) -> DataType:
     for data_type, form in zip(kinds, (_MOMENT, _DAY), strict=True):
         if form.fullmatch(text) and _valid(text):
             if isinstance(data_type, TimestampType):
-                zone_of(zone)
+                find_zone(zone)
             return data_type
     return StringType()
 
@@ -111,7 +111,7 @@ def _wider(one: DataType, other: DataType) -> DataType:
     return StringType()
 
 
-def value_of(text: str | None, data_type: DataType, zone: str) -> Any:
+def parse_value(text: str | None, data_type: DataType, zone: str) -> Any:
     """A partition's value, as Spark casts its text to the column's type.
 
     Raises
@@ -164,10 +164,10 @@ def _wall(text: str, data_type: DataType, zone: str) -> dt.datetime | None:
 
 def _instant(text: str, data_type: DataType, zone: str) -> dt.datetime | None:
     found = _wall(text, data_type, zone)
-    return None if found is None else found.replace(tzinfo=zone_of(zone)).astimezone(dt.UTC)
+    return None if found is None else found.replace(tzinfo=find_zone(zone)).astimezone(dt.UTC)
 
 
-def zone_of(name: str) -> dt.tzinfo:
+def find_zone(name: str) -> dt.tzinfo:
     """A time zone by the name that Spark has for it.
 
     Raises

@@ -20,7 +20,9 @@ _PARQUET = f"{DATASOURCES}.parquet.ParquetFileFormat"
 _DIRECTORY = f"{DATASOURCES}.PartitionDirectory"
 _STATUS = f"{DATASOURCES}.FileStatusWithMetadata"
 _LISTINGS = frozenset({"InMemoryFileIndex", "CatalogFileIndex"})
-OURS: WeakValueDictionary[str, Any] = WeakValueDictionary()  # our indexes by what `toString` gives; see `file_index`
+OUR_INDEXES: WeakValueDictionary[str, Any] = (
+    WeakValueDictionary()
+)  # our indexes by what `toString` gives; see `file_index`
 
 
 _LISTS = 8  # lists whose names are remembered
@@ -100,7 +102,7 @@ class Listing:
         return self._jvm.method("scala.collection.SeqOps", "size")
 
 
-def listing_of(jvm: Jvm, location: Any, directories: Any) -> Listing:
+def find_listing(jvm: Jvm, location: Any, directories: Any) -> Listing:
     """The list that a location gives; of one that was asked before, the names are known."""
     roots = location.rootPaths()
     key = roots.size(), roots.hashCode()
@@ -115,7 +117,7 @@ def listing_of(jvm: Jvm, location: Any, directories: Any) -> Listing:
     return found
 
 
-def schema_in_files(relation: Any) -> StructType:
+def read_file_schema(relation: Any) -> StructType:
     """The columns that a relation's files are read as."""
     return StructType.fromJson(json.loads(relation.dataSchema().json()))
 
@@ -128,7 +130,7 @@ def options_with(relation: Any, options: Mapping[str, str]) -> Any:
     return merged
 
 
-def relocated(node: Any, index: Any, options: Mapping[str, str] | None = None) -> Any:
+def replace_index(node: Any, index: Any, options: Mapping[str, str] | None = None) -> Any:
     """A relation of an analysed plan over the files of another index.
 
     Parameters
@@ -163,7 +165,7 @@ class ParquetScan:
     @cached_property
     def schema(self) -> StructType:
         """The columns that the files are read as."""
-        return schema_in_files(self.relation)
+        return read_file_schema(self.relation)
 
     @cached_property
     def options(self) -> dict[str, str]:
@@ -177,10 +179,10 @@ class ParquetScan:
 
     def listing(self) -> Listing:
         """The files in the partitions that are wanted."""
-        location = spark_index(self.relation)
+        location = find_spark_index(self.relation)
         has_subquery = self.jvm.package(f"{EXPRESSIONS}.SubqueryExpression").hasSubquery
         of_folders = [item for item in elements(self.physical.partitionFilters()) if not has_subquery(item)]
-        return listing_of(self.jvm, location, location.listFiles(self.jvm.seq(of_folders), self.jvm.nil))
+        return find_listing(self.jvm, location, location.listFiles(self.jvm.seq(of_folders), self.jvm.nil))
 
     def narrowed(self, listing: Listing, kept: Sequence[int], options: Mapping[str, str]) -> Any:
         """The relation of the analysed plan over some of the files.
@@ -201,7 +203,7 @@ class ParquetScan:
         found = Listing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
         if sorted(found) != sorted(listing.uris[place] for place in kept):
             raise CannotPush("Spark lists other files than those that it was given")
-        return beside_source(self.jvm, relocated(self.logical, index, options), self.logical)
+        return beside_source(self.jvm, replace_index(self.logical, index, options), self.logical)
 
     def index(self, directories: list[Any], partitioned: bool = True) -> Any:
         """Spark's own index of files, told of the files as if it had listed them.
@@ -280,7 +282,7 @@ def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
     execution = frame._jdf.queryExecution()
     if any(class_name(node) == "WithCTE" for node in nodes(execution.analyzed())):
         raise CannotPush("a table that is used in several places of the plan could not be put into each")
-    logical = parquet_relations(frame)
+    logical = find_relations(frame)
     if not logical:
         raise CannotPush("nothing in the plan reads Parquet files by a list of Spark's own")
     planned = [(class_name(node), node) for node in nodes(execution.sparkPlan())]
@@ -298,7 +300,7 @@ def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
     return found
 
 
-def replaced(jvm: Jvm, frame: DataFrame, new: Sequence[tuple[Any, Any]]) -> DataFrame:
+def replace_relations(jvm: Jvm, frame: DataFrame, new: Sequence[tuple[Any, Any]]) -> DataFrame:
     """The DataFrame with other nodes in the place of some relations: (relation, node) each."""
     instead = {_ids(jvm, old): node for old, node in new}
 
@@ -320,7 +322,7 @@ def of_plan(jvm: Jvm, plan: Any) -> DataFrame:
     return DataFrame(jvm.package("org.apache.spark.sql.classic.Dataset").ofRows(jvm.session, plan), jvm.spark)
 
 
-def parquet_relations(frame: DataFrame) -> list[Any]:
+def find_relations(frame: DataFrame) -> list[Any]:
     """The relations over Parquet files in a DataFrame's analysed plan."""
     return [node for node in nodes(frame._jdf.queryExecution().analyzed()) if is_parquet(node)]
 
@@ -332,7 +334,7 @@ def is_parquet(node: Any) -> bool:
     return class_name(relation) == "HadoopFsRelation" and relation.fileFormat().getClass().getName() == _PARQUET
 
 
-def spark_index(relation: Any) -> Any:
+def find_spark_index(relation: Any) -> Any:
     """Spark's own index of a relation's files, also where one of ours stands before it.
 
     Raises
@@ -342,7 +344,7 @@ def spark_index(relation: Any) -> Any:
     """
     location = relation.location()
     kind = class_name(location)
-    ours = OURS.get(location.toString()) if kind.startswith("$Proxy") else None
+    ours = OUR_INDEXES.get(location.toString()) if kind.startswith("$Proxy") else None
     if ours is not None:
         return ours.original
     if kind == "MetadataLogFileIndex":

@@ -26,13 +26,13 @@ from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush, log
 from ..session.fields import find_leaves
 from ..session.jvm import Jvm, class_name, nodes
-from .catalyst_plan import Listing, ParquetScan, find_scans, replaced, with_tables_inlined
+from .catalyst_plan import Listing, ParquetScan, find_scans, replace_relations, with_tables_inlined
 from .current_time import without_clock
 from .native_row_groups import row_group_scan
 
 _OF_JAVA = (Py4JError, PySparkException)  # pyspark turns the JVM's exceptions into its own
 
-WORTH_ROWS = 5_000_000
+MIN_SKIPPED_ROWS = 5_000_000
 """Rows that Spark has to be spared for exact row groups to be worth their planning, and the tasks beside the scan."""
 
 NO_FILTERS = {"parquet.filter.bloom.enabled": "false"}
@@ -97,13 +97,13 @@ class ClassicPlan:
         return scans
 
     def _doubt(self, error: Exception) -> None:
-        self.doubts.append(line(error))
+        self.doubts.append(format_error(error))
         log.warning("all files are read: %s", self.doubts[-1])
 
     def _judge(self, scan: ParquetScan) -> _Found:
-        question = asked(self._jvm, scan.filters, scan.schema)
+        question = read_predicate(self._jvm, scan.filters, scan.schema)
         listing = scan.listing()
-        return _Found(scan, question, listing, judge(self._jvm, question, listing, scan.options, self.probing))
+        return _Found(scan, question, listing, evaluate_files(self._jvm, question, listing, scan.options, self.probing))
 
     @property
     def reports(self) -> list[PruneReport]:
@@ -124,7 +124,7 @@ class ClassicPlan:
         if not new:
             return self.frame
         try:
-            return replaced(self._jvm, self._inlined, new)
+            return replace_relations(self._jvm, self._inlined, new)
         except _OF_JAVA as error:
             self._doubt(error)
             return self.frame
@@ -141,7 +141,7 @@ class ClassicPlan:
                 cache = self.probing.footers
                 return row_group_scan(found.scan, found.listing, report.files, options, report.filesystem, cache)
             except (CannotPush, *_OF_JAVA) as error:
-                log.warning("whole files are read, not row groups: %s", line(error))
+                log.warning("whole files are read, not row groups: %s", format_error(error))
         if trusted and len(kept) > self.probing.max_fraction * len(found.listing.uris):
             return None
         return found.scan.narrowed(found.listing, kept, options)
@@ -152,7 +152,7 @@ class ClassicPlan:
         if self.probing.row_groups != "auto":
             return self.probing.row_groups and left < in_files
         skipped = sum(one.num_rows for file in files for one in file.row_groups if not one.read)
-        if 2 * left > in_files or skipped < WORTH_ROWS:
+        if 2 * left > in_files or skipped < MIN_SKIPPED_ROWS:
             return False
         try:
             with open_source(files[0].path, found.judged.report.filesystem) as source:
@@ -161,7 +161,9 @@ class ClassicPlan:
             return False
 
 
-def asked(jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None) -> PushedPredicate:
+def read_predicate(
+    jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None
+) -> PushedPredicate:
     """What files are to be asked.
 
     Parameters
@@ -186,7 +188,7 @@ def asked(jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | 
     return question
 
 
-def judge(
+def evaluate_files(
     jvm: Jvm, question: PushedPredicate, listing: Listing, options: Mapping[str, str], probing: ScanPlanner
 ) -> Scan:
     """Ask the files of a scan.
@@ -220,7 +222,7 @@ def _beyond_spark(question: PushedPredicate, file: BloomFile) -> bool:
     return False
 
 
-def line(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """An error in one line: of Java's, the exception without its stack."""
     if isinstance(error, Py4JError) and getattr(error, "java_exception", None) is not None:
         return redacted(str(error.java_exception.toString())).splitlines()[0]

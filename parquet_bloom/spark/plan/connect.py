@@ -37,7 +37,7 @@ class ConnectSource:
     conditions: tuple[Any, ...] = ()
 
 
-def connect_source(frame: DataFrame) -> ConnectSource:
+def find_source(frame: DataFrame) -> ConnectSource:
     """Find the Parquet files that a Connect DataFrame reads.
 
     Raises
@@ -85,14 +85,14 @@ _NAMES = {
 }
 
 
-def over(frame: DataFrame, source: DataFrame) -> DataFrame:
+def replace_source(frame: DataFrame, source: DataFrame) -> DataFrame:
     """A Connect DataFrame with `source` in the place of the read at its bottom.
 
     Columns that were taken from the old DataFrame (`df.id`) are understood by the new one, and by what is made of it.
 
     Parameters
     ----------
-    frame : one that `connect_source` accepts.
+    frame : one that `find_source` accepts.
     source : of the same schema.
     """
     relation = _copy(_relation(frame))

@@ -15,13 +15,13 @@ from ...errors import ManagedTableError, StorageError, UnknownColumnError
 from ...storage import managed_table
 from ..condition.condition import analysed
 from ..session.fallback import CannotPush, log
-from ..session.fields import folded
+from ..session.fields import fold_case
 from ..session.paths import for_reader, local_path
 from ..session.settings import ignores_case
 from ..session.storage import storage_for
 
 
-def opened(
+def open_paths(
     spark: SparkSession,
     kind: Literal["parquet", "orc"],
     paths: Sequence[str],
@@ -74,7 +74,7 @@ def _at_store(spark: SparkSession, path: str, storage_options: Mapping[str, Any]
     return found, filesystem
 
 
-def chosen_names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
+def resolve_names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
     """The columns of the result, each as the schema spells it; None stands for all.
 
     Raises
@@ -86,7 +86,7 @@ def chosen_names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
     ignore_case = ignores_case(frame.sparkSession)
     found = []
     for name in [columns] if isinstance(columns, str) else columns:
-        same = [own for own in frame.columns if folded(own, ignore_case) == folded(name, ignore_case)]
+        same = [own for own in frame.columns if fold_case(own, ignore_case) == fold_case(name, ignore_case)]
         if len(same) != 1:
             raise UnknownColumnError("no such column" if not same else "the name stands for several", column=name)
         found += same

@@ -22,7 +22,7 @@ from ..scan.planner import ScanPlanner
 from ..scan.scan import Scan
 from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush, log
-from ..session.fields import Field, only
+from ..session.fields import Field, select_columns
 from ..session.paths import file_uri, listed_path
 from ..session.settings import ignores_case, setting
 
@@ -136,7 +136,7 @@ class Reread:
             reader = reader.option("basePath", layout.base_path)
         with _listed_by_driver(self.spark, len(files)):
             frame = reader.format(kind).load(list(map(file_uri, files)))
-            frame = only(frame, self.schema.names)
+            frame = select_columns(frame, self.schema.names)
             same = frame.schema == self.schema
         if not same:
             raise CannotPush("Spark makes another schema of some of the files than of all")

@@ -18,7 +18,7 @@ from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ..session.fallback import log
 from ..session.hadoop import HadoopFiles
-from ..session.paths import listed_path, scheme_of
+from ..session.paths import find_scheme, listed_path
 from ..session.storage import executor_storage, storage_for
 from .distributed import scan_on_executors
 from .lake_index import NOTHING, ruled_out
@@ -135,10 +135,10 @@ class ScanPlanner:
         if not uris:
             return Scan(PruneReport(str(node)))
         if self._on_executors(uris):
-            storage = executor_storage(scheme_of(uris[0]), self.storage_options)
+            storage = executor_storage(find_scheme(uris[0]), self.storage_options)
             return scan_on_executors(spark, list(map(listed_path, uris)), node, trust, storage, left)
         known = None
-        if self.fresh and states is not None and scheme_of(uris[0]) != "file":
+        if self.fresh and states is not None and find_scheme(uris[0]) != "file":
             known = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
         paths, filesystem = storage_for(spark, uris, self.storage_options, known=known, options=options)
         handler = getattr(filesystem, "handler", None)
@@ -159,7 +159,7 @@ class ScanPlanner:
     def _on_executors(self, uris: Sequence[str]) -> bool:
         if self.on != "auto":
             return self.on == "executors"
-        return scheme_of(uris[0]) == "file" and not os.path.exists(listed_path(uris[0]))
+        return find_scheme(uris[0]) == "file" and not os.path.exists(listed_path(uris[0]))
 
 
 @dataclass(frozen=True)

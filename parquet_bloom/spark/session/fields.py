@@ -45,12 +45,12 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def only(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+def select_columns(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Some columns of a DataFrame; itself if these are its own."""
     return frame if frame.columns == list(names) else frame.select(*map(quoted, names))
 
 
-def folded(name: str, ignore_case: bool) -> str:
+def fold_case(name: str, ignore_case: bool) -> str:
     """What names are compared by."""
     return name.lower() if ignore_case else name
 
@@ -63,7 +63,7 @@ def find_field(schema: StructType, name: str, ignore_case: bool) -> Field | None
     Doubt
         The name fits several, or compares in a way of its own.
     """
-    found = list(_matches(schema, folded(name, ignore_case), ignore_case))
+    found = list(_matches(schema, fold_case(name, ignore_case), ignore_case))
     if len(found) > 1:
         raise CannotPush(f"'{name}' stands for {len(found)} columns")
     if not found:
@@ -76,7 +76,7 @@ def find_field(schema: StructType, name: str, ignore_case: bool) -> Field | None
 def _matches(struct: StructType, name: str, ignore_case: bool) -> Iterator[list[StructField]]:
     """Every way to read a dotted name: a column's own name may have dots in it."""
     for field in struct.fields:
-        own = folded(field.name, ignore_case)
+        own = fold_case(field.name, ignore_case)
         if own == name:
             yield [field]
         if name.startswith(own + ".") and isinstance(field.dataType, StructType):
@@ -86,8 +86,8 @@ def _matches(struct: StructType, name: str, ignore_case: bool) -> Iterator[list[
 
 def find_leaves(leaves: list[Leaf], field: Field, ignore_case: bool) -> list[Leaf]:
     """The leaves of a file that Spark may read for a column: those of its very path, or below it."""
-    wanted = [folded(part, ignore_case) for part in field.path]
-    return [leaf for leaf in leaves if [folded(part, ignore_case) for part in leaf.path[: len(wanted)]] == wanted]
+    wanted = [fold_case(part, ignore_case) for part in field.path]
+    return [leaf for leaf in leaves if [fold_case(part, ignore_case) for part in leaf.path[: len(wanted)]] == wanted]
 
 
 def types_of(data_type: DataType) -> Iterator[Any]:

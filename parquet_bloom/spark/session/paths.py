@@ -37,7 +37,7 @@ def local_path(path: str) -> str | None:
     return decoded if os.path.lexists(decoded) and not os.path.lexists(literal) else literal
 
 
-def scheme_of(uri: str) -> str:
+def find_scheme(uri: str) -> str:
     """The scheme of a URI in a list that Spark gave, in small letters; empty if there is none."""
     found = _URL.match(uri)
     return found[1].lower() if found else ""
@@ -55,12 +55,12 @@ def listed_path(uri: str) -> str:
     if found is not None:
         return unquote(uri[found.end() :])
     place = _PLACE.match(uri)
-    if place is None or scheme_of(uri) == "file":
+    if place is None or find_scheme(uri) == "file":
         raise CannotPush(f"it is not known which file {uri} is")
     return place[0] + unquote(uri[place.end() :])
 
 
-def normal_path(path: str, place: str = "") -> str:
+def normalize_path(path: str, place: str = "") -> str:
     """A caller's path without what may stand there or not, as it begins what `listed_path` gives.
 
     Parameters

@@ -14,7 +14,7 @@ from ...storage import object_location, resolve_filesystem
 from .fallback import CannotPush
 from .hadoop import hadoop_filesystem
 from .jvm import is_classic
-from .paths import listed_path, scheme_of
+from .paths import find_scheme, listed_path
 
 OBJECTS = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")  # by Spark's names; obstore reads them
 _WASB = re.compile(r"(wasb)(s?://[^/]*)\.blob\.")
@@ -51,7 +51,7 @@ def storage_for(
         It is not known how to read them, or they are on file systems of several kinds.
     """
     uris = list(uris)
-    schemes = sorted({scheme_of(uri) for uri in uris})
+    schemes = sorted({find_scheme(uri) for uri in uris})
     if len(schemes) > 1:
         raise CannotPush(f"files of several kinds of file systems are not looked into: {', '.join(schemes)}")
     paths = list(map(listed_path, uris))
@@ -76,7 +76,7 @@ class ExecutorStorage:
 
     Attributes
     ----------
-    scheme : as `scheme_of` gives it.
+    scheme : as `find_scheme` gives it.
     options : of obstore for object stores, of fsspec for others.
     """
 

@@ -38,7 +38,7 @@ from ...predicate.tree import (
     NotIn,
 )
 from ..condition.literals import Values, Zone, exact_values
-from ..partitions.values import zone_of
+from ..partitions.values import find_zone
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field
 
@@ -143,7 +143,7 @@ class _Zone(Zone):
     def __init__(self, name: str):
         self._name = name
         try:
-            self.is_utc = zone_of(name).utcoffset(None) == dt.timedelta(0)
+            self.is_utc = find_zone(name).utcoffset(None) == dt.timedelta(0)
         except CannotPush:  # which matters to timestamps alone
             self.is_utc = False
 
@@ -154,5 +154,5 @@ class _Zone(Zone):
             clock = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
             if not self.is_utc and not _FIRST_YEAR <= clock.year <= _LAST_YEAR:
                 raise CannotPush(f"{value} lies outside of the years {_FIRST_YEAR} to {_LAST_YEAR}: write its offset")
-            found.append(clock.replace(tzinfo=zone_of(self._name)).astimezone(dt.UTC))
+            found.append(clock.replace(tzinfo=find_zone(self._name)).astimezone(dt.UTC))
         return found

@@ -9,7 +9,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from parquet_bloom.spark.partitions.layout import find_layout
 from parquet_bloom.spark.session.fallback import CannotPush
-from parquet_bloom.spark.session.paths import file_uri, normal_path
+from parquet_bloom.spark.session.paths import file_uri, normalize_path
 from parquet_bloom.spark.session.storage import storage_for
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("p", StringType())])
@@ -68,7 +68,7 @@ def test_doubts(uris: list[str], options: Any, doubt: str) -> None:
     ],
 )
 def test_callers_paths_begin_what_is_listed(path: str, expected: str) -> None:
-    assert normal_path(path, "hdfs://nn:8020") == expected
+    assert normalize_path(path, "hdfs://nn:8020") == expected
 
 
 @pytest.mark.parametrize("root", ["s3a://b/t", "hdfs:///t/", "hdfs://nn/t//", "hdfs:/t"])
