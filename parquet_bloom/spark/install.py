@@ -206,7 +206,7 @@ class BloomFileIndex:
         kept = [place for place, decision in enumerate(judged.report.files) if decision.selected]
         if len(kept) > self.probing.max_fraction * len(listing.uris):
             return directories
-        return self.jvm.seq(listing.directories_of(kept))
+        return self.jvm.seq(listing.select(kept))
 
     def rootPaths(self) -> Any:
         return self.original.rootPaths()

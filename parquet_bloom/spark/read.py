@@ -211,14 +211,14 @@ def _pruned(
 ) -> DataFrame:
     """The DataFrame under a condition; `reread` is what it reads, if that is known."""
     if is_classic(frame.sparkSession):
-        return ClassicPlan(select_columns(_filtered(frame, where), names), probing).narrowed()
+        return ClassicPlan(select_columns(_filtered(frame, where), names), probing).restrict()
     condition = read_condition(frame, where)
     try:
         if reread is None:
             source, whole = _of_connect(frame, where, condition)
-            found = replace_source(frame, source.narrowed(whole, probing, names))
+            found = replace_source(frame, source.restrict(whole, probing, names))
         else:
-            found = reread.narrowed(condition, probing, names)
+            found = reread.restrict(condition, probing, names)
     except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = frame

@@ -86,7 +86,7 @@ def read_orc(
         return select_columns(frame, names)
     asked = adapt_to_orc(read_condition(frame, where))
     try:
-        found = _OrcReread(frame, paths, options, misleads=asked.misleads).narrowed(asked.condition, probing, names)
+        found = _OrcReread(frame, paths, options, misleads=asked.misleads).restrict(asked.condition, probing, names)
     except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = _unskipped(frame) if asked.misleads else frame
@@ -111,13 +111,13 @@ class _OrcReread(Reread):
     def refuse(self) -> None:
         refuse_settings(self.spark, self.options)
 
-    def narrowed(self, condition: Condition, probing: ScanPlanner, names: Sequence[str]) -> DataFrame:
-        scan, layout = self.scan(condition, probing)
+    def restrict(self, condition: Condition, planner: ScanPlanner, names: Sequence[str]) -> DataFrame:
+        scan, layout = self.scan(condition, planner)
         report = scan.report
         if not report.selected:
             return self.frame.where(F.lit(False))
         misled = scan.untrusted or self.misleads
-        if not misled and report.selected_files > probing.max_fraction * report.total_files:
+        if not misled and report.selected_files > planner.max_fraction * report.total_files:
             return self.frame
         frame = self.read("orc", list(report.selected), layout, {})
         return _unskipped(frame) if misled else frame

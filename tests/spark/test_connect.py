@@ -284,7 +284,7 @@ def test_errors_are_one_line(lake: str, connect: Any) -> None:
 def test_a_column_of_a_classic_session(spark: Any, lake: str, connect: Any) -> None:
     from pyspark.sql.connect.functions import col
 
-    with pytest.raises(parquet_bloom.errors.PredicateError, match="is no Column of this session"):
+    with pytest.raises(parquet_bloom.errors.PredicateError, match="is not a Column of this session"):
         parquet_bloom.spark.read_parquet(spark, lake, col("id") == 5)
 
 
@@ -346,7 +346,7 @@ def test_the_same_dataframe_over_fewer_files(lake: str, connect: Any) -> None:
     """Columns of the old DataFrame are understood by the new one."""
     code = f"""{SOURCE}
 some = spark.read.schema(df.schema).option("basePath", path).parquet(path + "/p=02")
-frame = over(df.where(df.s != "u3"), some)
+frame = replace_source(df.where(df.s != "u3"), some)
 answer = [
     frame.count(),
     len(frame.inputFiles()),

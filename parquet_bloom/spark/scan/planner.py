@@ -144,7 +144,7 @@ class ScanPlanner:
         handler = getattr(filesystem, "handler", None)
         files = handler if isinstance(handler, HadoopFiles) else None
         if files is not None and known is None:
-            files.look(paths)
+            files.load_states(paths)
         of_paths = None
         if left is not None:
             of_paths = Renamed(left, dict(zip(paths, map(listed_path, uris), strict=True)))
@@ -153,7 +153,7 @@ class ScanPlanner:
             paths, node, trust, filesystem=filesystem, left=of_paths, cache=self.footers, threads=threads
         )
         if files is not None:
-            found.distrust(files.changed(file.path for file in found.report.files if not file.selected), _CHANGED)
+            found.distrust(files.find_changed(file.path for file in found.report.files if not file.selected), _CHANGED)
         return found
 
     def _on_executors(self, uris: Sequence[str]) -> bool:
