@@ -238,14 +238,14 @@ def _of_connect(frame: DataFrame, where: Any, condition: Condition | None = None
     condition = condition or read_condition(frame, where)
     several = [condition, *(read_condition(source.frame, inner) for inner in source.conditions)]
     for one in several:
-        if one.chance:
-            raise CannotPush(one.doubt)
+        if one.is_nondeterministic:
+            raise CannotPush(one.problem)
     known = [one for one in several if one.node is not None]
     if not known:
         return reread, condition
     node = all_of(one.node for one in known if one.node is not None)
     fields = {name: item for one in known for name, item in (one.fields or {}).items()}
-    unknown = tuple(text for one in several for text in (one.unknown or ((one.doubt,) if one.node is None else ())))
+    unknown = tuple(text for one in several for text in (one.unknown or ((one.problem,) if one.node is None else ())))
     return reread, replace(known[0], where=condition.where, node=node, fields=fields, unknown=unknown)
 
 

@@ -151,7 +151,7 @@ def test_one_request_a_file_where_the_listing_is_known(
     spark: Any, frame: Any, web: WebHdfsServer, folder: Path
 ) -> None:
     uris = frame.inputFiles()
-    paths, filesystem = storage_for(spark, uris, known=known_to(frame, folder))
+    paths, filesystem = storage_for(spark, uris, states=known_to(frame, folder))
     assert paths == [listed_path(uri) for uri in uris]
     report = parquet_bloom.prune(paths, "id = 4321", filesystem=filesystem, cache=None)
     assert [path for path in report.selected if path.endswith("p 1.parquet")] == list(report.selected)
@@ -170,7 +170,7 @@ def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdf
 
 
 def test_survivors_are_read_by_spark(spark: Any, frame: Any, folder: Path) -> None:
-    paths, filesystem = storage_for(spark, frame.inputFiles(), known=known_to(frame, folder))
+    paths, filesystem = storage_for(spark, frame.inputFiles(), states=known_to(frame, folder))
     survivors = parquet_bloom.prune(paths, "id IN (4321, 8)", filesystem=filesystem).selected
     few = spark.read.schema(frame.schema).parquet(*map(file_uri, survivors))
     assert len(few.inputFiles()) == len(survivors) < FILES

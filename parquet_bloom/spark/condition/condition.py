@@ -59,19 +59,19 @@ class Condition:
     node : the predicate for pruning, with exact literals; every row that matches the condition matches it too. None if
         nothing is known.
     fields : the column of each name in `node`.
-    doubt : the reason that there is no node.
+    problem : the reason that there is no node.
     unknown : the parts that are left to Spark, with the reasons.
     has_floats : whether the DataFrame has a float column.
-    chance : whether the result for a row depends on other rows, as with `rand(7)`; then all files must be read.
+    is_nondeterministic : whether results depend on other rows, as with `rand(7)`; then all files must be read.
     """
 
     where: str | Column
     node: Node | None = None
     fields: Mapping[str, Field] | None = None
-    doubt: str = ""
+    problem: str = ""
     unknown: tuple[str, ...] = ()
     has_floats: bool = False
-    chance: bool = False
+    is_nondeterministic: bool = False
 
     @property
     def meets_zero_or_nan(self) -> bool:
@@ -102,11 +102,11 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
     try:
         return _Reader(frame).read(filtered, where)
     except _NonDeterministic as error:
-        return Condition(where, doubt=str(error), chance=True)
+        return Condition(where, problem=str(error), is_nondeterministic=True)
     except (CannotPush, PredicateError) as error:
-        return Condition(where, doubt=str(error))
+        return Condition(where, problem=str(error))
     except RecursionError:
-        return Condition(where, doubt="the condition nests too deeply")
+        return Condition(where, problem="the condition nests too deeply")
 
 
 def filter_frame(frame: DataFrame, where: str | Column) -> DataFrame:
@@ -190,7 +190,7 @@ def _make_condition(
     frame: DataFrame, where: str | Column, node: Node | None, fields: Mapping[str, Field], unknown: Sequence[str]
 ) -> Condition:
     if node is None:
-        return Condition(where, doubt="; ".join(dict.fromkeys(unknown)), unknown=tuple(unknown))
+        return Condition(where, problem="; ".join(dict.fromkeys(unknown)), unknown=tuple(unknown))
     if unknown:
         log.info("left to Spark alone: %s", "; ".join(unknown))
     return Condition(where, node, fields, unknown=tuple(unknown), has_floats=_has_floats(frame))

@@ -49,11 +49,13 @@ def adapt_to_orc(condition: Condition) -> OrcCondition:
     unknown = (*condition.unknown, *translator.unknown)
     if node is not None and translator.unknown:
         log.info("left to Spark alone: %s", "; ".join(translator.unknown))
-    stored = replace(condition, node=node, doubt="; ".join(dict.fromkeys(unknown)), unknown=unknown)
+    stored = replace(condition, node=node, problem="; ".join(dict.fromkeys(unknown)), unknown=unknown)
     return OrcCondition(stored, translator.misleads or condition.meets_zero_or_nan)
 
 
 class _Translator:
+    """Converter of a condition's leaves, which collects what cannot be converted."""
+
     def __init__(self, fields: Mapping[str, Field]):
         self._fields = fields
         self.unknown: list[str] = []

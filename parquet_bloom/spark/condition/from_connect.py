@@ -65,23 +65,26 @@ def parse_connect_terms(column: Column, client: Any, read_node: ReadNode, read_c
 
     Parameters
     ----------
-    column : of a Connect session.
-    client : the session's client.
+    column : a Column of a Connect session.
+    client : the client of that session.
+    read_node, read_comparison : return the readings of a comparison.
     """
     connect_column: Any = column
-    return _TermReader(client, read_node, read_comparison).term(connect_column.to_plan(client))
+    return _TermReader(client, read_node, read_comparison).read(connect_column.to_plan(client))
 
 
 class _TermReader:
+    """Reader of the terms in a message."""
+
     def __init__(self, client: Any, read_node: ReadNode, read_comparison: ReadComparison):
         self.client = client
         self.read_node = read_node
         self.read_comparison = read_comparison
 
-    def term(self, message: Any) -> Term:
+    def read(self, message: Any) -> Term:
         kind = message.WhichOneof("expr_type")
         if kind == "alias" and len(message.alias.name) == 1:
-            return self.term(message.alias.expr)
+            return self.read(message.alias.expr)
         if kind == "expression_string":
             try:
                 return parse_sql_terms(message.expression_string.expression, self.read_node, self.read_comparison)
@@ -93,7 +96,7 @@ class _TermReader:
             if name in ("and", "or") and len(arguments) == 2:
                 return join_terms(And if name == "and" else Or, list(self._flatten(message, name)))
             if name in ("not", "!") and len(arguments) == 1:
-                return Negation(self.term(arguments[0]))
+                return Negation(self.read(arguments[0]))
         fragment = Fragment(make_column(message), _abbreviate(message), problem="not understood")
         comparison = _parse_comparison(message)
         if comparison is not None:
@@ -110,7 +113,7 @@ class _TermReader:
                 stack.extend(reversed(call.arguments))
             else:
                 parts.append(top)
-        return map(self.term, parts)
+        return map(self.read, parts)
 
 
 def _parse_comparison(message: Any) -> Comparison | None:

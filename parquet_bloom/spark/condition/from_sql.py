@@ -43,6 +43,10 @@ _OPERATORS = {"==": "=", "array_contains": "contains"}
 def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadComparison) -> Term:
     """Parse a condition in Spark's SQL into terms; what is not understood becomes a fragment without readings.
 
+    Parameters
+    ----------
+    read_node, read_comparison : return the readings of a comparison.
+
     Raises
     ------
     PredicateError

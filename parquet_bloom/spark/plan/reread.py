@@ -76,7 +76,7 @@ class Reread:
             The condition, the session or the paths do not allow pruning.
         """
         if condition.node is None or condition.fields is None:
-            raise CannotPush(condition.doubt)
+            raise CannotPush(condition.problem)
         self.refuse()
         ignore_case = ignores_case(self.spark)
         uris = self.frame.inputFiles()

@@ -140,7 +140,7 @@ class ScanPlanner:
         known = None
         if self.fresh and states is not None and find_scheme(uris[0]) != "file":
             known = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
-        paths, filesystem = storage_for(spark, uris, self.storage_options, known=known, options=options)
+        paths, filesystem = storage_for(spark, uris, self.storage_options, states=known, options=options)
         handler = getattr(filesystem, "handler", None)
         files = handler if isinstance(handler, HadoopFiles) else None
         if files is not None and known is None:

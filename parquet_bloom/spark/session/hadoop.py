@@ -125,7 +125,7 @@ class _FileStatus(NamedTuple):
 
 def hadoop_filesystem(
     spark: SparkSession,
-    known: Mapping[str, tuple[int, int]] | None = None,
+    states: Mapping[str, tuple[int, int]] | None = None,
     options: Mapping[str, Any] | None = None,
     scheme: str = "",
 ) -> PyFileSystem:
@@ -137,8 +137,8 @@ def hadoop_filesystem(
     Parameters
     ----------
     spark : a classic session.
-    known : {path: (size in bytes, time of modification in ns)} of files that were listed, whose status is not requested
-        again. Files that were replaced since are detected by `HadoopFiles.find_changed` only.
+    states : {path: (size in bytes, time of modification in ns)} of files that were listed, whose status is then not
+        requested again. Files that were replaced since are detected by `HadoopFiles.find_changed` only.
     options : options of the DataFrame, which become part of Hadoop's configuration, as in Spark's own scan.
     scheme : scheme of all paths, if they have only one. Files of HDFS are identified by their times; times of other
         systems are not precise enough (those of S3 are the second in which an upload began).
@@ -148,7 +148,7 @@ def hadoop_filesystem(
     StorageError
         The JVM cannot be used.
     """
-    return PyFileSystem(HadoopFiles(_make_java_reader(spark, options or {}), known or {}, scheme in _HDFS))
+    return PyFileSystem(HadoopFiles(_make_java_reader(spark, options or {}), states or {}, scheme in _HDFS))
 
 
 def _make_java_reader(spark: SparkSession, options: Mapping[str, Any]) -> Any:
@@ -183,10 +183,10 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
 
     own_positions = True  # several open files of one path may be read concurrently
 
-    def __init__(self, java: Any, known: Mapping[str, tuple[int, int]], of_hdfs: bool = False):
+    def __init__(self, java: Any, states: Mapping[str, tuple[int, int]], is_hdfs: bool = False):
         self._java = java
-        self._of_hdfs = of_hdfs
-        self._known = dict(known)
+        self._is_hdfs = is_hdfs
+        self._states = dict(states)
         self._as_opened: dict[str, tuple[int, int]] = {}
         self._in_parts: dict[str, bool] = {}  # of the files read so far: whether they were read in several parts
         # Callers request the status of a file right after opening it: the thread then gets the status of the opening.
@@ -198,7 +198,7 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
     __hash__ = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
-        return "hdfs" if self._of_hdfs else "hadoop"
+        return "hdfs" if self._is_hdfs else "hadoop"
 
     def normalize_path(self, path: str) -> str:
         return path
@@ -216,7 +216,7 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
         return None if file is None or file.closed else file.info
 
     def _find_listed(self, path: str) -> FileInfo | None:
-        state = self._known.get(path)
+        state = self._states.get(path)
         return None if state is None else FileInfo(path, FileType.File, size=state[0], mtime_ns=state[1])
 
     def _read_info(self, path: str) -> FileInfo:
@@ -263,7 +263,7 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
 
         Files whose state is not available are requested again when they are opened.
         """
-        self._known.update(self._read_states(paths))
+        self._states.update(self._read_states(paths))
 
     def find_changed(self, paths: Iterable[str]) -> set[str]:
         """Find the files that may have changed since they were opened.

@@ -26,7 +26,7 @@ def storage_for(
     uris: Iterable[str],
     storage_options: Mapping[str, Any] | None = None,
     *,
-    known: Mapping[str, tuple[int, int]] | None = None,
+    states: Mapping[str, tuple[int, int]] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[list[str], object | None]:
     """Return the paths and the file system by which `prune` and its siblings read files that Spark lists.
@@ -39,7 +39,7 @@ def storage_for(
     spark : the session.
     uris : URIs of the files, percent-encoded as Spark writes them.
     storage_options : as in `prune`; None to read remote files as Spark does.
-    known : {URI: (size in bytes, time of modification in ns)} from Spark's listing; saves requests.
+    states : {URI: (size in bytes, time of modification in ns)} from Spark's listing; saves requests.
     options : options of the DataFrame; see `hadoop.hadoop_filesystem`.
 
     Returns
@@ -60,7 +60,7 @@ def storage_for(
         return paths, None
     try:
         if not storage_options and is_classic(spark):
-            listed = {listed_path(uri): state for uri, state in (known or {}).items()}
+            listed = {listed_path(uri): state for uri, state in (states or {}).items()}
             return paths, hadoop_filesystem(spark, listed, options, schemes[0])
         if schemes[0] in OBJECTS:
             return list(map(object_url, paths)), resolve_filesystem(None, storage_options)
