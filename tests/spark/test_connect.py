@@ -175,7 +175,11 @@ def test_random_conditions(lake: str, connect: Any) -> None:
 
 def test_what_is_left_to_spark_is_logged(lake: str, connect: Any) -> None:
     found = connect.ask(lake, "id = 4321 AND s LIKE 'u%' AND abs(i32) > 3 AND i32 = '5'")
-    for part in ("s LIKE 'u%': LIKE is not supported", "abs(i32) > 3: the function ABS", "i32 = '5': 'i32': Spark"):
+    for part in (
+        "s LIKE 'u%': LIKE is not supported",
+        "abs(i32) > 3: the function ABS",
+        "i32 = '5': 'i32': comparisons of",
+    ):
         assert part in found.plan
 
 

@@ -113,7 +113,7 @@ def exact_values(values: Values, data_type: DataType, zone: Zone, *, stamp: str,
     exact = handler(non_null, data_type, zone, stamp, is_list)
     if exact is None:
         kinds = " and ".join(sorted({type(value).__name__ for value in non_null}))
-        raise CannotPush(f"comparisons of {data_type.simpleString()} with {kinds} are left to Spark")
+        raise CannotPush(f"comparisons of {data_type.simpleString()} with {kinds} are not supported")
     return [*exact, *([None] if len(non_null) < len(values) else [])]
 
 
@@ -248,7 +248,7 @@ def typed_values(
     )
     if not is_default and not is_alike and not _fits_types([literal_type for _, literal_type in typed], data_type):
         kinds = " and ".join(sorted({literal_type.simpleString() for _, literal_type in typed}))
-        raise CannotPush(f"comparisons of {data_type.simpleString()} with {kinds} are left to Spark")
+        raise CannotPush(f"comparisons of {data_type.simpleString()} with {kinds} are not supported")
     if is_default or type(data_type) not in _HANDLERS:
         return exact_values(values, data_type, zone, stamp="TIMESTAMP_NTZ", is_list=is_list)
     return values
