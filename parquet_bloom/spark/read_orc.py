@@ -104,11 +104,11 @@ class _OrcReread(Reread):
 
     misleads: bool = False
 
-    def trust(self, fields: Mapping[str, Field], layout: Layout) -> OrcTrust:
+    def find_compatibility(self, fields: Mapping[str, Field], layout: Layout) -> OrcTrust:
         given = OrcTrust.of(fields, Rules(ignores_case(self.spark)))
         return OrcTrust(given.fields, given.rules, names_by_place(self.schema.names, layout.columns))
 
-    def refuse(self) -> None:
+    def check_settings(self) -> None:
         refuse_settings(self.spark, self.options)
 
     def restrict(self, condition: Condition, planner: ScanPlanner, names: Sequence[str]) -> DataFrame:

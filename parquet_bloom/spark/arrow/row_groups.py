@@ -61,7 +61,7 @@ def plan_row_groups(
         try:
             with open(path) as file:
                 problem = find_reading_problem(file, fields, rules)
-                state = file_state(file.source)
+                state = read_file_state(file.source)
         except (ParquetBloomError, pa.ArrowException, OSError) as error:
             raise CannotPush(first_line(error)) from error
         if problem:
@@ -79,7 +79,7 @@ def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: 
     return problem or find_problem(fields, schema_in(file), rules.ignore_case)
 
 
-def file_state(source: Source) -> tuple[int, int | bytes | None]:
+def read_file_state(source: Source) -> tuple[int, int | bytes | None]:
     """Return a value that changes with a file and is the same on every host: its size, and an ETag or a time."""
     identity = source.identity
     if isinstance(identity, RemoteIdentity):
@@ -89,7 +89,7 @@ def file_state(source: Source) -> tuple[int, int | bytes | None]:
 
 def check_state(source: Source, state: tuple[int, int | bytes | None]) -> None:
     """Raise ConcurrentChangeError if a file has changed, as its row groups would be others."""
-    if file_state(source) != state:
+    if read_file_state(source) != state:
         raise ConcurrentChangeError(CHANGED, path=source.name)
 
 

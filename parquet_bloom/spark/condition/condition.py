@@ -34,7 +34,7 @@ from ..session.fallback import CannotPush, log
 from ..session.fields import Field, find_field, iter_types
 from ..session.settings import ignores_case, is_set
 from .comparison import Comparison, evaluate_literals
-from .literals import Zone, exact_values, typed_values
+from .literals import Zone, convert_typed_values, convert_values
 from .terms import (
     Fragment,
     Reading,
@@ -361,7 +361,7 @@ class _Coercion:
 
         def coerce(values: Sequence[Any], data_type: DataType, is_list: bool) -> Sequence[Any]:
             timestamp_type = naive or ("TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ")
-            return exact_values(values, data_type, self.zone, stamp=timestamp_type, is_list=is_list or self.as_texts)
+            return convert_values(values, data_type, self.zone, stamp=timestamp_type, is_list=is_list or self.as_texts)
 
         return coerce
 
@@ -369,7 +369,7 @@ class _Coercion:
         """Return the rule for literals of these types."""
 
         def coerce(values: Sequence[Any], data_type: DataType, is_list: bool) -> Sequence[Any]:
-            return typed_values(values, types, data_type, self.zone, is_list=is_list or self.as_texts)
+            return convert_typed_values(values, types, data_type, self.zone, is_list=is_list or self.as_texts)
 
         return coerce
 

@@ -89,7 +89,7 @@ def _format_sql(value: dt.datetime | dt.date, stamp: str) -> str:
     return f"DATE '{value.isoformat()}'"
 
 
-def exact_values(values: Values, data_type: DataType, zone: Zone, *, stamp: str, is_list: bool) -> Values:
+def convert_values(values: Values, data_type: DataType, zone: Zone, *, stamp: str, is_list: bool) -> Values:
     """Convert literals to the values that a row has if, and only if, Spark finds it equal; extra values are allowed.
 
     Parameters
@@ -221,7 +221,7 @@ _HANDLERS: dict[type[DataType], Callable[..., Values | None]] = {
 }
 
 
-def typed_values(
+def convert_typed_values(
     values: Values, types: Sequence[DataType], data_type: DataType, zone: Zone, *, is_list: bool
 ) -> Values:
     """Convert literals of types that Spark has reported, such as `CAST(5 AS SMALLINT)` or those of a Column.
@@ -229,7 +229,7 @@ def typed_values(
     Parameters
     ----------
     values, types : the literals of one comparison, and the type of each in Spark.
-    data_type, zone, is_list : as for `exact_values`.
+    data_type, zone, is_list : as for `convert_values`.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def typed_values(
         kinds = " and ".join(sorted({literal_type.simpleString() for _, literal_type in typed}))
         raise CannotPush(f"comparisons of {data_type.simpleString()} with {kinds} are not supported")
     if is_default or type(data_type) not in _HANDLERS:
-        return exact_values(values, data_type, zone, stamp="TIMESTAMP_NTZ", is_list=is_list)
+        return convert_values(values, data_type, zone, stamp="TIMESTAMP_NTZ", is_list=is_list)
     return values
 
 

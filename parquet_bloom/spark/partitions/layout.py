@@ -47,7 +47,7 @@ class Layout:
         """The base in the form of the reader's option `basePath`."""
         return self.base if self.base is None or find_authority(self.base) else f"file://{self.base}"
 
-    def evidence(self, file: str, schema: StructType) -> dict[str, PruningStatistics | None]:
+    def statistics(self, file: str, schema: StructType) -> dict[str, PruningStatistics | None]:
         """Return the statistics of a file's partition columns: the values in its path."""
         return {
             name: _make_statistics(schema[name].dataType, value)
@@ -82,7 +82,7 @@ class FolderResiduals:
     def of(self, path: str) -> Node | bool:
         values = self._layout.values.get(path, ())
         if values not in self._residuals:
-            statistics = self._layout.evidence(path, self._schema)
+            statistics = self._layout.statistics(path, self._schema)
 
             def leaf(item: Leaf) -> Node | bool:
                 column = self._columns.get(item.column)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ..session.fallback import CannotPush
-from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copy_with, elements, find_defaults, nodes
+from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copy_with, find_defaults, iter_elements, iter_nodes
 
 _PARQUET = f"{DATASOURCES}.parquet.ParquetFileFormat"
 _DIRECTORY = f"{DATASOURCES}.PartitionDirectory"
@@ -180,7 +180,7 @@ class ParquetScan:
         """List the files in the partitions that the partition filters select."""
         location = find_spark_index(self.relation)
         has_subquery = self.jvm.package(f"{EXPRESSIONS}.SubqueryExpression").hasSubquery
-        partition_filters = [item for item in elements(self.physical.partitionFilters()) if not has_subquery(item)]
+        partition_filters = [item for item in iter_elements(self.physical.partitionFilters()) if not has_subquery(item)]
         return find_listing(self.jvm, location, location.listFiles(self.jvm.seq(partition_filters), self.jvm.nil))
 
     def restrict(self, listing: Listing, selected: Sequence[int], options: Mapping[str, str]) -> Any:
@@ -216,7 +216,7 @@ class ParquetScan:
         roots, partitions = [], []
         for directory in directories:
             folders: dict[str, Any] = {}
-            for item in elements(directory.files().map(status)):
+            for item in iter_elements(directory.files().map(status)):
                 path = item.getPath()
                 folder = path.getParent()
                 folders.setdefault(folder.toString(), folder)
@@ -257,7 +257,7 @@ def inline_tables(jvm: Jvm, frame: DataFrame) -> DataFrame:
     Each use then has its own conditions, also those within subqueries.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
-    if not any(class_name(node) == "WithCTE" for node in nodes(analyzed)):
+    if not any(class_name(node) == "WithCTE" for node in iter_nodes(analyzed)):
         return frame
     name = "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
     defaults = find_defaults(jvm, name)
@@ -281,12 +281,12 @@ def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
         No scan of files can be restricted to fewer files.
     """
     execution = frame._jdf.queryExecution()
-    if any(class_name(node) == "WithCTE" for node in nodes(execution.analyzed())):
+    if any(class_name(node) == "WithCTE" for node in iter_nodes(execution.analyzed())):
         raise CannotPush("a common table expression that is used more than once could not be inlined")
     logical = find_relations(frame)
     if not logical:
         raise CannotPush("nothing in the plan reads Parquet files that Spark lists itself")
-    planned = [(class_name(node), node) for node in nodes(execution.sparkPlan())]
+    planned = [(class_name(node), node) for node in iter_nodes(execution.sparkPlan())]
     physical = [node for kind, node in planned if kind == "FileSourceScanExec"]
     parquet_scans = []
     relation_ids = [_find_ids(jvm, node) for node in logical]
@@ -308,7 +308,7 @@ def replace_relations(jvm: Jvm, frame: DataFrame, new: Sequence[tuple[Any, Any]]
     def rebuild(node: Any) -> Any:
         if is_parquet(node):
             return replacements.get(_find_ids(jvm, node), node)
-        children = list(elements(node.children()))
+        children = list(iter_elements(node.children()))
         new_children = [rebuild(child) for child in children]
         if all(child is new_child for child, new_child in zip(children, new_children, strict=True)):
             return node
@@ -325,7 +325,7 @@ def make_dataframe(jvm: Jvm, plan: Any) -> DataFrame:
 
 def find_relations(frame: DataFrame) -> list[Any]:
     """Find the relations over Parquet files in the analyzed plan of a DataFrame."""
-    return [node for node in nodes(frame._jdf.queryExecution().analyzed()) if is_parquet(node)]
+    return [node for node in iter_nodes(frame._jdf.queryExecution().analyzed()) if is_parquet(node)]
 
 
 def is_parquet(node: Any) -> bool:

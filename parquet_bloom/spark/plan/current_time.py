@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from ..session.fallback import CannotPush
-from ..session.jvm import Jvm, class_name, elements
+from ..session.jvm import Jvm, class_name, iter_elements
 from .catalyst_plan import make_dataframe
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -37,7 +37,7 @@ def drop_time_conditions(jvm: Jvm, frame: DataFrame) -> DataFrame:
 
 
 def _rebuild(jvm: Jvm, node: Any, clock: _TimeDetector) -> Any:
-    children = [_rebuild(jvm, child, clock) for child in elements(node.children())]
+    children = [_rebuild(jvm, child, clock) for child in iter_elements(node.children())]
     if class_name(node) != "Filter":
         return node.withNewChildren(jvm.seq(children)) if children else node
     (child,) = children
@@ -56,7 +56,7 @@ def _iter_conjuncts(condition: Any) -> Iterator[Any]:
     if class_name(condition) != "And":
         yield condition
         return
-    for child in elements(condition.children()):
+    for child in iter_elements(condition.children()):
         yield from _iter_conjuncts(child)
 
 
@@ -74,5 +74,5 @@ class _TimeDetector:
         """Return True if a plan, or a subquery of it, depends on the time when it runs."""
         if plan.containsPattern(self._functions):
             return True
-        plans: Sequence[Any] = [plan, *elements(plan.subqueriesAll())]
+        plans: Sequence[Any] = [plan, *iter_elements(plan.subqueriesAll())]
         return any(not self._texts.apply(item).fastEquals(item) for item in plans)

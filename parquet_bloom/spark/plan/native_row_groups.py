@@ -19,9 +19,9 @@ from ...file.reader import BloomFile
 from ...metadata.thrift_compact import read_struct
 from ...scan.model.decision import FilePlan
 from ...storage import Source, open_source
-from ..arrow.row_groups import CHANGED, file_state
+from ..arrow.row_groups import CHANGED, read_file_state
 from ..session.fallback import CannotPush
-from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, elements, find_defaults
+from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, find_defaults, iter_elements
 from .catalyst_plan import Listing, ParquetScan, merge_options, with_unread_source
 
 _MAX_UNUSED = 1000  # columns; each placeholder takes some calls
@@ -59,8 +59,8 @@ def make_row_group_scan(
     if physical.bucketedScan():
         raise CannotPush("the table is bucketed")
     # Structs with all of their fields, whose positions the plan uses: Spark's scan may read some fields only.
-    attributes = {item.exprId().id(): item for item in elements(scan.logical.output())}
-    needed = {item.exprId().id(): attributes.get(item.exprId().id()) for item in elements(physical.output())}
+    attributes = {item.exprId().id(): item for item in iter_elements(scan.logical.output())}
+    needed = {item.exprId().id(): attributes.get(item.exprId().id()) for item in iter_elements(physical.output())}
     num_columns = len(list(scan.schema)) + relation.partitionSchema().size()
     num_read = physical.requiredSchema().size() + relation.partitionSchema().size()
     if None in needed.values() or len(needed) != num_read:
@@ -82,7 +82,7 @@ def _make_placeholders(jvm: Jvm, items: list[Any]) -> Iterator[Any]:
     typed = [Column(error._jc.cast(item.dataType())) for error, item in zip(errors, items, strict=True)]
     expressions = jvm.spark.range(0).select(*typed)._jdf.queryExecution().analyzed().projectList()
     alias = jvm.package(f"{EXPRESSIONS}.Alias")
-    for item, named in zip(items, elements(expressions), strict=True):
+    for item, named in zip(items, iter_elements(expressions), strict=True):
         arguments = item.name(), item.exprId(), item.qualifier(), jvm.some(item.metadata()), jvm.nil
         yield alias(named.child(), *arguments)
 
@@ -104,7 +104,7 @@ def _make_file_ranges(
     positions = iter(selected)
     for directory in listing.select(selected):
         values = directory.values()
-        for file in elements(directory.files()):
+        for file in iter_elements(directory.files()):
             i = next(positions)
             decision = decisions[i]
             path, status = spark_path.fromFileStatus(file.fileStatus()), (file.getModificationTime(), file.getLen())
@@ -168,7 +168,7 @@ def _make_rdd(scan: ParquetScan, ranges: list[Any], options: dict[str, str]) -> 
     partitions = [
         file_partition(i, jvm.array(f"{DATASOURCES}.PartitionedFile", ranges[i::tasks])) for i in range(tasks)
     ]
-    rows = _make_struct(jvm, [*fields, *elements(relation.partitionSchema())])
+    rows = _make_struct(jvm, [*fields, *iter_elements(relation.partitionSchema())])
     defaults = find_defaults(jvm, f"{DATASOURCES}.FileScanRDD")
     file_options = jvm.package("org.apache.spark.sql.catalyst.FileSourceOptions")(merged)
     rdd = jvm.package(f"{DATASOURCES}.FileScanRDD")
@@ -192,7 +192,7 @@ def _make_struct(jvm: Jvm, fields: list[Any]) -> Any:
 
 def _check_listed(source: Source, listed: tuple[int, int]) -> None:
     """Check that a file is the one that Spark listed, by whose size and time its tasks detect changes."""
-    size, modified_ns = file_state(source)
+    size, modified_ns = read_file_state(source)
     modified_ms = modified_ns // 1_000_000 if isinstance(modified_ns, int) else listed[1]
     if (size, modified_ms) != listed:
         raise CannotPush(f"{source.name}: it was changed after Spark listed it")

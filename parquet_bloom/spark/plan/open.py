@@ -18,7 +18,7 @@ from ..session.fallback import CannotPush, log
 from ..session.fields import fold_case
 from ..session.paths import local_path, to_reader_path
 from ..session.settings import ignores_case
-from ..session.storage import storage_for
+from ..session.storage import resolve_storage
 
 
 def open_paths(
@@ -71,7 +71,7 @@ def refuse_table(spark: SparkSession, path: str, storage_options: Mapping[str, A
 
 
 def _locate_in_store(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> tuple[str, Any]:
-    (location,), filesystem = storage_for(spark, [quote(path, safe="/:@")], storage_options)
+    (location,), filesystem = resolve_storage(spark, [quote(path, safe="/:@")], storage_options)
     return location, filesystem
 
 

@@ -54,7 +54,7 @@ class Reread:
         """The schema of the DataFrame."""
         return self.frame.schema
 
-    def trust(self, fields: Mapping[str, Field], layout: Layout) -> SparkCompatibility:
+    def find_compatibility(self, fields: Mapping[str, Field], layout: Layout) -> SparkCompatibility:
         """Return how Spark reads the columns of the files.
 
         Parameters
@@ -63,7 +63,7 @@ class Reread:
         """
         return SparkCompatibility.of(fields, Rules.of(self.spark, self.options))
 
-    def refuse(self) -> None:
+    def check_settings(self) -> None:
         """Raise CannotPush if Spark finds the columns of files by rules that are not supported here."""
         refuse_field_ids(self.spark)
 
@@ -77,13 +77,13 @@ class Reread:
         """
         if condition.node is None or condition.fields is None:
             raise CannotPush(condition.problem)
-        self.refuse()
+        self.check_settings()
         ignore_case = ignores_case(self.spark)
         uris = self.frame.inputFiles()
         try:
             layout = find_layout(sorted(map(listed_path, uris)), self.paths, self.options, self.schema, ignore_case)
             in_files = {name: item for name, item in condition.fields.items() if item.path[0] not in layout.columns}
-            compatibility = self.trust(in_files, layout)
+            compatibility = self.find_compatibility(in_files, layout)
             residuals = FolderResiduals(condition.node, condition.fields, layout, self.schema)
             options = {name: str(value) for name, value in self.options.items()}
             scan = planner.scan(self.spark, uris, condition.node, compatibility, options=options, left=residuals)

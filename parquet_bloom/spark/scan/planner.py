@@ -19,7 +19,7 @@ from ...scan.report import PruneReport
 from ..session.fallback import log
 from ..session.hadoop import HadoopFiles
 from ..session.paths import find_scheme, listed_path
-from ..session.storage import executor_storage, storage_for
+from ..session.storage import executor_storage, resolve_storage
 from .distributed import scan_on_executors
 from .lake_index import NOTHING, ruled_out
 from .scan import Scan, scan_files
@@ -140,7 +140,7 @@ class ScanPlanner:
         known = None
         if self.fresh and states is not None and find_scheme(uris[0]) != "file":
             known = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
-        paths, filesystem = storage_for(spark, uris, self.storage_options, states=known, options=options)
+        paths, filesystem = resolve_storage(spark, uris, self.storage_options, states=known, options=options)
         handler = getattr(filesystem, "handler", None)
         files = handler if isinstance(handler, HadoopFiles) else None
         if files is not None and known is None:

@@ -123,7 +123,7 @@ class Jvm:
         return texts
 
 
-def elements(seq: Any) -> Iterator[Any]:
+def iter_elements(seq: Any) -> Iterator[Any]:
     """Iterate over the elements of a short Scala Seq, with one call for each."""
     return (seq.apply(i) for i in range(seq.size()))
 
@@ -133,13 +133,13 @@ def class_name(item: Any) -> str:
     return item.getClass().getSimpleName()
 
 
-def nodes(plan: Any) -> Iterator[Any]:
+def iter_nodes(plan: Any) -> Iterator[Any]:
     """Iterate over the nodes of a plan, from the root down, without those of subqueries in expressions."""
     stack = [plan]
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(list(elements(top.children()))))
+        stack.extend(reversed(list(iter_elements(top.children()))))
 
 
 def copy_with(item: Any, *first: Any) -> Any:

@@ -21,7 +21,7 @@ OBJECTS = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")
 _WASB = re.compile(r"(wasb)(s?://[^/]*)\.blob\.")
 
 
-def storage_for(
+def resolve_storage(
     spark: SparkSession,
     uris: Iterable[str],
     storage_options: Mapping[str, Any] | None = None,

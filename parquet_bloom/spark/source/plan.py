@@ -20,7 +20,7 @@ from ...predicate.statistics import PruningStatistics
 from ...scan.evaluate.parquet import ask_file, judge
 from ...scan.model.schemas import in_threads, reading
 from ...storage import is_url, list_entries
-from ..arrow.row_groups import file_state
+from ..arrow.row_groups import read_file_state
 from ..partitions.layout import Layout, find_layout, parse_partition
 from ..partitions.values import infer_type, parse_value
 from ..session.fallback import CannotPush
@@ -216,7 +216,7 @@ class _Told:
         """What is known of each of the names."""
         if not self._columns:
             return {}
-        known = self._layout.evidence(file, self._types)
+        known = self._layout.statistics(file, self._types)
         return {name: known[column] for name, column in self._columns.items()}
 
     def may_match(self, file: str) -> bool:
@@ -252,7 +252,7 @@ class _Chooser:
             kept = trusted(file, self._conjuncts, self._rules, self._told.names)
             possible = self._possible(file, path, kept) if kept else [True] * len(rows)
             left = {number: count for number, count in enumerate(rows) if count and possible[number]}
-            return _PlannedFile(file_state(file.source), sum(rows), left)
+            return _PlannedFile(read_file_state(file.source), sum(rows), left)
 
     def _possible(self, file: BloomFile, path: str, kept: Sequence[Conjunct]) -> list[bool]:
         key = tuple(map(id, kept))

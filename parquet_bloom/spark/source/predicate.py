@@ -37,7 +37,7 @@ from ...predicate.tree import (
     NotEqual,
     NotIn,
 )
-from ..condition.literals import Values, Zone, exact_values
+from ..condition.literals import Values, Zone, convert_values
 from ..partitions.values import find_zone
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field
@@ -128,7 +128,7 @@ def _exact(item: Leaf, field: Field, zone: _Zone) -> Node:
     if isinstance(item, Contains) and isinstance(data_type, ArrayType):
         data_type = data_type.elementType
     stamp = "TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ"
-    values = exact_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
+    values = convert_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
     if isinstance(item, Compare):
         alike = len(values) == 1 and type(values[0]) in _ORDERED.get(type(data_type), ())
         return Compare(item.column, item.operator, values[0]) if alike else IsNotNull(item.column)

@@ -20,7 +20,7 @@ from ...scan.model.schemas import metadata_of, reading
 from ...scan.read.row_group import RowGroupRows
 from ...scan.read.whole_reader import WholeReader
 from ..arrow.convert import arrow_field, conform
-from ..arrow.row_groups import file_state, find_reading_problem
+from ..arrow.row_groups import find_reading_problem, read_file_state
 from ..scan.parquet_columns import Rules, column_doubt
 from ..session.fields import CHAR, fold_case
 from .predicate import Conjunct
@@ -76,7 +76,7 @@ class FilePartitionReader:
         """
         stored = [field for field in self.fields if field.name not in self.partition_names]
         with open(share.path, self.filesystem, cache=SHARED_CACHE) as file:
-            if file_state(file.source) != share.state:
+            if read_file_state(file.source) != share.state:
                 raise ConcurrentChangeError("it was changed since the query was planned; load it again", path=file.path)
             with reading(file):
                 problem = find_reading_problem(file, list(map(_bare, stored)), self.rules)

@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from parquet_bloom.spark.partitions.layout import find_layout
 from parquet_bloom.spark.session.fallback import CannotPush
 from parquet_bloom.spark.session.paths import file_uri, normalize_path
-from parquet_bloom.spark.session.storage import storage_for
+from parquet_bloom.spark.session.storage import resolve_storage
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("p", StringType())])
 
@@ -33,7 +33,7 @@ class _NoJvm:
 )
 def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) -> None:
     session: Any = _NoJvm()
-    result, filesystem = storage_for(session, uris, options)
+    result, filesystem = resolve_storage(session, uris, options)
     assert result == paths
     assert (filesystem is None) == (not options or uris[0].startswith("file"))
 
@@ -51,7 +51,7 @@ def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) ->
 def test_unsupported_file_systems(uris: list[str], options: Any, problem: str) -> None:
     session: Any = _NoJvm()
     with pytest.raises(CannotPush, match=problem):
-        storage_for(session, uris, options)
+        resolve_storage(session, uris, options)
 
 
 @pytest.mark.parametrize(
