@@ -17,15 +17,15 @@ from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.cache.memory import MetadataCache
 from ..predicate.tree import IsNotNull, leaves
 from .plan.catalyst_plan import (
-    OURS,
-    listing_of,
-    parquet_relations,
-    relocated,
-    replaced,
-    schema_in_files,
-    spark_index,
+    OUR_INDEXES,
+    find_listing,
+    find_relations,
+    find_spark_index,
+    read_file_schema,
+    replace_index,
+    replace_relations,
 )
-from .plan.classic import asked, judge, line
+from .plan.classic import evaluate_files, format_error, read_predicate
 from .scan.lake_index import Index, open_index
 from .scan.parquet_columns import refuse_field_ids
 from .scan.planner import ScanPlanner
@@ -85,12 +85,12 @@ def install(
     lake_index = None if index is None else open_index(index, storage_options)
     probing = ScanPlanner("driver", max_fraction, cache, storage_options, False, index=lake_index)
     jvm = Jvm(spark)
-    relations = [(node, own) for node in parquet_relations(frame) if (own := _index(node)) is not None]
+    relations = [(node, own) for node in find_relations(frame) if (own := _index(node)) is not None]
     if not relations:
         raise ParquetBloomError("the DataFrame reads no Parquet files by a list of Spark's own")
     with _starting:
         ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    schemas = [schema_in_files(node.relation()) for node, _ in relations]
+    schemas = [read_file_schema(node.relation()) for node, _ in relations]
     names = None if columns is None else _names(columns, schemas, ignores_case(spark))
     new, indexes = [], []
     for (node, original), schema in zip(relations, schemas, strict=True):
@@ -98,8 +98,8 @@ def install(
         options = jvm.mapping(relation.options())
         found = BloomFileIndex(_of_session(jvm, relation), original, schema, options, names, probing)
         indexes.append(found)
-        new.append((node, relocated(node, found)))
-    made = replaced(jvm, frame, new)
+        new.append((node, replace_index(node, found)))
+    made = replace_relations(jvm, frame, new)
     for found in indexes:
         found.is_in_place = True
     return made
@@ -108,7 +108,7 @@ def install(
 def _index(node: Any) -> Any:
     """Spark's own index of a relation's files; None if that is none that lists plain files."""
     try:
-        return spark_index(node.relation())
+        return find_spark_index(node.relation())
     except CannotPush as doubt:
         log.info("a part of the DataFrame is left to Spark: %s", doubt)
         return None
@@ -177,7 +177,7 @@ class BloomFileIndex:
     def __post_init__(self) -> None:
         self._number = next(_NUMBERS)
         self._name = f"BloomFileIndex {self._number} over {self.original.toString()}"
-        OURS[self._name] = self
+        OUR_INDEXES[self._name] = self
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
         """The directories and files to be read under the filters."""
@@ -187,7 +187,7 @@ class BloomFileIndex:
         except CannotPush as doubt:
             log.info("all files are read: %s", doubt)
         except Exception as error:  # it would be the query's
-            log.warning("all files are read: %s", line(error))
+            log.warning("all files are read: %s", format_error(error))
         except BaseException as error:
             # py4j answers the JVM for exceptions only: of this one it would wait for ever, and with it the session.
             raise ParquetBloomError(f"interrupted by {type(error).__name__} while files were asked") from None
@@ -197,16 +197,16 @@ class BloomFileIndex:
         if filters.isEmpty():
             return directories
         refuse_field_ids(self.jvm.spark)
-        question = asked(self.jvm, filters, self.schema, self.columns)
+        question = read_predicate(self.jvm, filters, self.schema, self.columns)
         if question.node is not None and all(isinstance(leaf, IsNotNull) for leaf in leaves(question.node)):
             # Spark says so of every column that is joined or computed with: few files have nothing but nulls.
             raise CannotPush("the condition says only that columns are not null")
-        listing = listing_of(self.jvm, self.original, directories)
-        judged = judge(self.jvm, question, listing, self.options, self.probing)
+        listing = find_listing(self.jvm, self.original, directories)
+        judged = evaluate_files(self.jvm, question, listing, self.options, self.probing)
         kept = [place for place, decision in enumerate(judged.report.files) if decision.selected]
         if len(kept) > self.probing.max_fraction * len(listing.uris):
             return directories
-        return self.jvm.seq(listing.directories_of(kept))
+        return self.jvm.seq(listing.select(kept))
 
     def rootPaths(self) -> Any:
         return self.original.rootPaths()

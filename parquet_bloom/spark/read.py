@@ -15,15 +15,15 @@ from ..file.cache.memory import MetadataCache
 from ..predicate import parse
 from ..predicate.tree import all_of
 from ..scan.report import PruneReport
-from .condition.condition import Condition, as_condition, read_condition, under
+from .condition.condition import Condition, as_condition, filter_frame, read_condition
 from .plan.classic import ClassicPlan
-from .plan.connect import connect_source, over
-from .plan.open import chosen_names, opened, refuse_table
+from .plan.connect import find_source, replace_source
+from .plan.open import open_paths, refuse_table, resolve_names
 from .plan.reread import Reread
 from .scan.lake_index import Index, opened_index
 from .scan.planner import ProbeOn, ScanPlanner
 from .session.fallback import CannotPush, log
-from .session.fields import only
+from .session.fields import select_columns
 from .session.jvm import is_classic
 from .session.paths import path_list
 
@@ -85,10 +85,10 @@ def read_parquet(
         options["basePath"] = os.fsdecode(base_path)
     for one in paths:
         refuse_table(spark, one, storage_options)
-    frame = opened(spark, "parquet", paths, schema, options)
-    names = chosen_names(frame, columns)
+    frame = open_paths(spark, "parquet", paths, schema, options)
+    names = resolve_names(frame, columns)
     if where is None:
-        return only(frame, names)
+        return select_columns(frame, names)
     with opened_index(index, storage_options) as lake_index:
         probing = replace(probing, index=lake_index)
         return _pruned(frame, where, probing, names, Reread(frame, paths, options))
@@ -211,18 +211,18 @@ def _pruned(
 ) -> DataFrame:
     """The DataFrame under a condition; `reread` is what it reads, if that is known."""
     if is_classic(frame.sparkSession):
-        return ClassicPlan(only(_filtered(frame, where), names), probing).narrowed()
+        return ClassicPlan(select_columns(_filtered(frame, where), names), probing).restrict()
     condition = read_condition(frame, where)
     try:
         if reread is None:
             source, whole = _of_connect(frame, where, condition)
-            found = over(frame, source.narrowed(whole, probing, names))
+            found = replace_source(frame, source.restrict(whole, probing, names))
         else:
-            found = reread.narrowed(condition, probing, names)
+            found = reread.restrict(condition, probing, names)
     except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = frame
-    return only(found.where(condition.where), names)
+    return select_columns(found.where(condition.where), names)
 
 
 def _of_connect(frame: DataFrame, where: Any, condition: Condition | None = None) -> tuple[Reread, Condition]:
@@ -233,22 +233,22 @@ def _of_connect(frame: DataFrame, where: Any, condition: Condition | None = None
     Doubt
         It is no plain read, or a condition is no plain function of a row.
     """
-    source = connect_source(frame)
+    source = find_source(frame)
     reread = Reread(source.frame, source.paths, source.options)
     condition = condition or read_condition(frame, where)
     several = [condition, *(read_condition(source.frame, inner) for inner in source.conditions)]
     for one in several:
-        if one.chance:
-            raise CannotPush(one.doubt)
+        if one.is_nondeterministic:
+            raise CannotPush(one.problem)
     known = [one for one in several if one.node is not None]
     if not known:
         return reread, condition
     node = all_of(one.node for one in known if one.node is not None)
     fields = {name: item for one in known for name, item in (one.fields or {}).items()}
-    unknown = tuple(text for one in several for text in (one.unknown or ((one.doubt,) if one.node is None else ())))
+    unknown = tuple(text for one in several for text in (one.unknown or ((one.problem,) if one.node is None else ())))
     return reread, replace(known[0], where=condition.where, node=node, fields=fields, unknown=unknown)
 
 
 def _filtered(frame: DataFrame, where: Any) -> DataFrame:
     """The DataFrame under a condition, checked by Spark."""
-    return under(frame, where if isinstance(where, str | Column) else as_condition(frame, parse(where))[0])
+    return filter_frame(frame, where if isinstance(where, str | Column) else as_condition(frame, parse(where))[0])

@@ -12,15 +12,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from .condition.condition import Condition, read_condition
-from .condition.for_orc import stored_condition
+from .condition.for_orc import adapt_to_orc
 from .partitions.layout import Layout
-from .plan.open import chosen_names, opened, refuse_table
+from .plan.open import open_paths, refuse_table, resolve_names
 from .plan.reread import Reread
 from .scan.orc_columns import OrcTrust, names_by_place, refuse_settings
 from .scan.parquet_columns import Rules
 from .scan.planner import ProbeOn, ScanPlanner
 from .session.fallback import CannotPush, log
-from .session.fields import Field, only
+from .session.fields import Field, select_columns
 from .session.paths import path_list
 from .session.settings import ignores_case
 
@@ -80,17 +80,17 @@ def read_orc(
         options["basePath"] = os.fsdecode(base_path)
     for one in paths:
         refuse_table(spark, one, storage_options)
-    frame = opened(spark, "orc", paths, schema, options)
-    names = chosen_names(frame, columns)
+    frame = open_paths(spark, "orc", paths, schema, options)
+    names = resolve_names(frame, columns)
     if where is None:
-        return only(frame, names)
-    asked = stored_condition(read_condition(frame, where))
+        return select_columns(frame, names)
+    asked = adapt_to_orc(read_condition(frame, where))
     try:
-        found = _OrcReread(frame, paths, options, misleads=asked.misleads).narrowed(asked.condition, probing, names)
+        found = _OrcReread(frame, paths, options, misleads=asked.misleads).restrict(asked.condition, probing, names)
     except CannotPush as doubt:
         log.warning("all files are read: %s", doubt)
         found = _unskipped(frame) if asked.misleads else frame
-    return only(found.where(asked.condition.where), names)
+    return select_columns(found.where(asked.condition.where), names)
 
 
 @dataclass
@@ -104,20 +104,20 @@ class _OrcReread(Reread):
 
     misleads: bool = False
 
-    def trust(self, fields: Mapping[str, Field], layout: Layout) -> OrcTrust:
+    def find_compatibility(self, fields: Mapping[str, Field], layout: Layout) -> OrcTrust:
         given = OrcTrust.of(fields, Rules(ignores_case(self.spark)))
         return OrcTrust(given.fields, given.rules, names_by_place(self.schema.names, layout.columns))
 
-    def refuse(self) -> None:
+    def check_settings(self) -> None:
         refuse_settings(self.spark, self.options)
 
-    def narrowed(self, condition: Condition, probing: ScanPlanner, names: Sequence[str]) -> DataFrame:
-        scan, layout = self.scan(condition, probing)
+    def restrict(self, condition: Condition, planner: ScanPlanner, names: Sequence[str]) -> DataFrame:
+        scan, layout = self.scan(condition, planner)
         report = scan.report
         if not report.selected:
             return self.frame.where(F.lit(False))
         misled = scan.untrusted or self.misleads
-        if not misled and report.selected_files > probing.max_fraction * report.total_files:
+        if not misled and report.selected_files > planner.max_fraction * report.total_files:
             return self.frame
         frame = self.read("orc", list(report.selected), layout, {})
         return _unskipped(frame) if misled else frame

@@ -32,7 +32,7 @@ from parquet_bloom.spark.scan.trust import SparkCompatibility
 from parquet_bloom.spark.session.fallback import CannotPush
 from parquet_bloom.spark.session.hadoop import hadoop_filesystem
 from parquet_bloom.spark.session.paths import file_uri, listed_path
-from parquet_bloom.spark.session.storage import executor_storage, storage_for
+from parquet_bloom.spark.session.storage import executor_storage, resolve_storage
 from parquet_bloom.storage import managed_table, open_source
 
 pytestmark = pytest.mark.spark
@@ -151,7 +151,7 @@ def test_one_request_a_file_where_the_listing_is_known(
     spark: Any, frame: Any, web: WebHdfsServer, folder: Path
 ) -> None:
     uris = frame.inputFiles()
-    paths, filesystem = storage_for(spark, uris, known=known_to(frame, folder))
+    paths, filesystem = resolve_storage(spark, uris, states=known_to(frame, folder))
     assert paths == [listed_path(uri) for uri in uris]
     report = parquet_bloom.prune(paths, "id = 4321", filesystem=filesystem, cache=None)
     assert [path for path in report.selected if path.endswith("p 1.parquet")] == list(report.selected)
@@ -159,7 +159,7 @@ def test_one_request_a_file_where_the_listing_is_known(
 
 
 def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
-    paths, filesystem = storage_for(spark, frame.inputFiles())
+    paths, filesystem = resolve_storage(spark, frame.inputFiles())
     local = [str(folder) + path.removeprefix(web.url) for path in paths]
     for where in ("id = 4321", "id = -1", "id IN (1, 2)", "id = 3 AND text = 't3'", "text = 't9'"):
         there = parquet_bloom.prune(paths, where, filesystem=filesystem)
@@ -170,7 +170,7 @@ def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdf
 
 
 def test_survivors_are_read_by_spark(spark: Any, frame: Any, folder: Path) -> None:
-    paths, filesystem = storage_for(spark, frame.inputFiles(), known=known_to(frame, folder))
+    paths, filesystem = resolve_storage(spark, frame.inputFiles(), states=known_to(frame, folder))
     survivors = parquet_bloom.prune(paths, "id IN (4321, 8)", filesystem=filesystem).selected
     few = spark.read.schema(frame.schema).parquet(*map(file_uri, survivors))
     assert len(few.inputFiles()) == len(survivors) < FILES
@@ -255,7 +255,7 @@ def test_an_encrypted_file_is_said_to_be_one(spark: Any, web: WebHdfsServer, fol
 def test_objects_with_options_are_read_without_the_jvm(spark: Any, s3: Any, folder: Path) -> None:
     s3.put("a b/p.parquet", (folder / FOLDER / "p 1.parquet").read_bytes())
     uri = s3.url("a b/p.parquet").replace("s3:", "s3a:").replace(" ", "%20")
-    paths, filesystem = storage_for(spark, [uri], s3.storage_options)
+    paths, filesystem = resolve_storage(spark, [uri], s3.storage_options)
     assert parquet_bloom.prune(paths, "id = 4321", filesystem=filesystem).selected_files == 1
     assert parquet_bloom.prune(paths, "id = 4322", filesystem=filesystem).selected_files == 0
     located, of_executor = executor_storage("s3a", s3.storage_options).locate(paths[0])

@@ -224,7 +224,7 @@ def test_whatever_goes_wrong_is_left_to_spark(
 ) -> None:
     for error in (RuntimeError("odd\nthing"), MemoryError(), RecursionError("deep"), ParquetBloomError("ours")):
         with monkeypatch.context() as patched:
-            patched.setattr(file_index, "judge", raising(error))
+            patched.setattr(file_index, "evaluate_files", raising(error))
             caplog.clear()
             assert both(spark, "select * from {t} where k = 7919") == (1, [FILES])
         assert [record.getMessage().count("\n") for record in caplog.records] == [0]
@@ -243,8 +243,8 @@ def raising(error: Exception) -> Callable[..., Any]:
 def test_nothing_is_asked_where_nothing_can_be_gained(
     spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_index, "judge", raising(AssertionError("files were asked")))
-    monkeypatch.setattr(file_index, "listing_of", raising(AssertionError("files were listed")))
+    monkeypatch.setattr(file_index, "evaluate_files", raising(AssertionError("files were asked")))
+    monkeypatch.setattr(file_index, "find_listing", raising(AssertionError("files were listed")))
     monkeypatch.setattr(doubt.log, "warning", raising(AssertionError("files were asked")))
     for sql in (
         "select count(*) from {t}",

@@ -127,7 +127,7 @@ def test_what_depends_on_the_rows_before_is_left_alone(frame: Any, ask: Any) -> 
     some = frame.where("id BETWEEN 200 AND 270").sample(0.3, seed=7)
     num_rows, num_files, doubts = ask(some, "k >= 0")
     assert (0 < num_rows < 70, num_files) == (True, NUM_FILES)
-    assert "no plain function of a row" in doubts
+    assert "not a plain function of a row" in doubts
 
 
 def test_one_field_of_a_struct_out_of_exact_row_groups(frame: Any, ask: Any) -> None:

@@ -66,7 +66,7 @@ def test_int96_in_one_file(
     native = ask_spark(path, where, row_groups=False)
     assert scanned_rows(native.frame) == 5000  # Spark asks no filters about INT96
     assert scanned_rows(ask_spark(path, where, row_groups="auto").frame) == 5000  # so few rows are not worth it
-    monkeypatch.setattr(classic, "WORTH_ROWS", 4000)
+    monkeypatch.setattr(classic, "MIN_SKIPPED_ROWS", 4000)
     for row_groups in (True, "auto"):
         exact = ask_spark(path, where, row_groups=row_groups)
         assert (exact.rows, scanned_rows(exact.frame)) == (1, 100)
@@ -222,8 +222,8 @@ def test_conforming_slices() -> None:
     )
     batch = pa.RecordBatch.from_pylist(values, schema=stored)
     target = pa.schema([arrow.arrow_field(field) for field in spark_type.fields])
-    assert arrow.why_not(spark_type.fields, stored, True) is None
-    assert "has none" not in (arrow.why_not(spark_type.fields, stored, False) or "")
+    assert arrow.find_problem(spark_type.fields, stored, True) is None
+    assert "has none" not in (arrow.find_problem(spark_type.fields, stored, False) or "")
     for start in range(len(values)):
         part = batch.slice(start)
         found = pa.RecordBatch.from_arrays(arrow.conform(part, target, True), schema=target)

@@ -1,4 +1,4 @@
-"""Arrow data as files give it -> Arrow data of exactly the type that Spark expects of Python."""
+"""Convert Arrow data of files to exactly the Arrow types that Spark expects from Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..session.fields import CHAR, DEFAULT, folded, types_of
+from ..session.fields import CHAR, DEFAULT, fold_case, iter_types
 
 _PLAIN: dict[type[DataType], pa.DataType] = {
     BooleanType: pa.bool_(),
@@ -47,7 +47,7 @@ _PLAIN: dict[type[DataType], pa.DataType] = {
     NullType: pa.null(),
 }
 
-# Types in files that Spark reads as such a column, value by value. INT96 comes as nanoseconds without a zone.
+# Types in files whose values Spark reads unchanged as a column type. INT96 is read as nanoseconds without a zone.
 _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
     BooleanType: (pa.bool_(),),
     ByteType: (pa.int8(),),
@@ -65,14 +65,14 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
 }
 
 
-def unknown_type(data_type: DataType) -> DataType | None:
-    """The first type within a type that `arrow_type` does not know, or None."""
-    known = (*_PLAIN, DecimalType, ArrayType, MapType, StructType)
-    return next((kind for kind in types_of(data_type) if type(kind) not in known), None)
+def find_unknown_type(data_type: DataType) -> DataType | None:
+    """Return the first type within a type that `arrow_type` does not support, or None."""
+    supported = (*_PLAIN, DecimalType, ArrayType, MapType, StructType)
+    return next((kind for kind in iter_types(data_type) if type(kind) not in supported), None)
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a Spark type that `why_not` knows."""
+    """Convert a Spark type that `find_unknown_type` accepts to an Arrow type."""
     if isinstance(data_type, DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     if isinstance(data_type, ArrayType):
@@ -86,69 +86,69 @@ def arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def arrow_field(field: StructField) -> pa.Field:
-    """The Arrow field of a Spark field."""
+    """Convert a Spark field to an Arrow field."""
     return pa.field(field.name, arrow_type(field.dataType), field.nullable)
 
 
-def why_not(fields: Sequence[StructField], stored: pa.Schema | pa.StructType, ignore_case: bool) -> str | None:
-    """Why columns of a file cannot be turned into Spark's value by value, or None when they can.
+def find_problem(fields: Sequence[StructField], stored: pa.Schema | pa.StructType, ignore_case: bool) -> str | None:
+    """Return why columns of a file cannot be converted to Spark's value by value, or None if they can.
 
     Parameters
     ----------
-    fields : what Spark expects.
-    stored : what pyarrow makes of the file, INT96 as nanoseconds.
+    fields : fields that Spark expects.
+    stored : schema of the file as pyarrow reads it, with INT96 as nanoseconds.
     """
     for field in fields:
-        found = _named(stored, field.name, ignore_case)
+        columns = _find_columns(stored, field.name, ignore_case)
         problem = None
         if CHAR in field.metadata:
-            problem = "its texts are padded"
-        elif len(found) > 1:
-            problem = f"the file has {len(found)} columns of that name"
-        elif found:
-            problem = _type_problem(field.dataType, stored.field(found[0]).type, ignore_case)
+            problem = "Spark pads its texts"
+        elif len(columns) > 1:
+            problem = f"the file has {len(columns)} columns of that name"
+        elif columns:
+            problem = _find_type_problem(field.dataType, stored.field(columns[0]).type, ignore_case)
         elif DEFAULT in field.metadata or not field.nullable:
-            problem = "the file does not have it, and it has a default"
+            problem = "the file does not have it, and it has a default value or is not nullable"
         else:
-            problem = _type_problem(field.dataType, None, ignore_case)
+            problem = _find_type_problem(field.dataType, None, ignore_case)
         if problem:
             return f"'{field.name}': {problem}"
     return None
 
 
-def _named(stored: pa.Schema | pa.StructType, name: str, ignore_case: bool) -> list[int]:
-    wanted = folded(name, ignore_case)
-    return [index for index, field in enumerate(stored) if folded(field.name, ignore_case) == wanted]
+def _find_columns(stored: pa.Schema | pa.StructType, name: str, ignore_case: bool) -> list[int]:
+    folded = fold_case(name, ignore_case)
+    return [i for i, field in enumerate(stored) if fold_case(field.name, ignore_case) == folded]
 
 
-def _type_problem(data_type: DataType, stored: pa.DataType | None, ignore_case: bool) -> str | None:
-    """Why a stored type cannot be read as a Spark type; a missing column (None) can, if the Spark type is known."""
+def _find_type_problem(data_type: DataType, stored: pa.DataType | None, ignore_case: bool) -> str | None:
+    """Return why a stored type cannot be read as a Spark type, or None; a missing column (None) can be, as nulls."""
     parts: list[tuple[DataType, pa.DataType | None]] = []
-    known, types = False, pa.types
+    is_readable, types = False, pa.types
     stored = stored.value_type if stored is not None and types.is_dictionary(stored) else stored
     if isinstance(data_type, StructType):
         if stored is None:
             parts = [(field.dataType, None) for field in data_type.fields]
-            known = True
+            is_readable = True
         elif types.is_struct(stored):
-            if not any(_named(stored, field.name, ignore_case) for field in data_type.fields):
+            if not any(_find_columns(stored, field.name, ignore_case) for field in data_type.fields):
                 return "the file's struct has none of its fields"
-            return why_not(data_type.fields, stored, ignore_case)
+            return find_problem(data_type.fields, stored, ignore_case)
     elif isinstance(data_type, ArrayType):
-        known = stored is None or types.is_list(stored) or types.is_large_list(stored)
-        parts = [(data_type.elementType, stored.value_type if known and stored is not None else None)]
+        is_readable = stored is None or types.is_list(stored) or types.is_large_list(stored)
+        parts = [(data_type.elementType, stored.value_type if is_readable and stored is not None else None)]
     elif isinstance(data_type, MapType):
-        known = stored is None or types.is_map(stored)
-        parts = [(data_type.keyType, stored.key_type if known and stored is not None else None)]
-        parts.append((data_type.valueType, stored.item_type if known and stored is not None else None))
+        is_readable = stored is None or types.is_map(stored)
+        parts = [(data_type.keyType, stored.key_type if is_readable and stored is not None else None)]
+        parts.append((data_type.valueType, stored.item_type if is_readable and stored is not None else None))
     else:
-        known = _reads_as(data_type, stored)
-    if not known:
+        is_readable = _is_readable(data_type, stored)
+    if not is_readable:
         return f"{stored or 'missing'} cannot be read as {data_type.simpleString()} outside of Spark"
-    return next(filter(None, (_type_problem(*part, ignore_case) for part in parts)), None)
+    return next(filter(None, (_find_type_problem(*part, ignore_case) for part in parts)), None)
 
 
-def _reads_as(data_type: DataType, stored: pa.DataType | None) -> bool:
+def _is_readable(data_type: DataType, stored: pa.DataType | None) -> bool:
     if isinstance(data_type, DecimalType):
         if stored is None:
             return True
@@ -168,11 +168,11 @@ def _reads_as(data_type: DataType, stored: pa.DataType | None) -> bool:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, ignore_case: bool) -> list[pa.Array]:
-    """The columns of a schema from a batch, in the schema's types; those that it does not have are null."""
+    """Convert the columns of a batch to the types of a schema; columns that the batch does not have are null."""
     return [
-        _conform(batch.column(found[0]), field.type, ignore_case) if found else pa.nulls(batch.num_rows, field.type)
+        _conform(batch.column(columns[0]), field.type, ignore_case) if columns else pa.nulls(batch.num_rows, field.type)
         for field in schema
-        for found in [_named(batch.schema, field.name, ignore_case)]
+        for columns in [_find_columns(batch.schema, field.name, ignore_case)]
     ]
 
 
@@ -184,32 +184,32 @@ def _conform(array: pa.Array, target: pa.DataType, ignore_case: bool) -> pa.Arra
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.offset:
-        # Children of a slice stand where those of the whole stand; a copy begins at zero.
+        # A slice shares the children of the complete array, at an offset; the copy has its own, from zero.
         array = pa.concat_arrays([array, pa.array([], array.type)])
     validity = array.buffers()[0]
     if pa.types.is_struct(target):
         children = []
         for field in target:
-            found = _named(array.type, field.name, ignore_case)
-            child = array.field(found[0]) if found else pa.nulls(len(array), field.type)
+            columns = _find_columns(array.type, field.name, ignore_case)
+            child = array.field(columns[0]) if columns else pa.nulls(len(array), field.type)
             children.append(_conform(child, field.type, ignore_case))
         return pa.StructArray.from_buffers(target, len(array), [validity], array.null_count, children=children)
     if pa.types.is_large_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     if pa.types.is_map(target):
-        entries = _conform(_entries(array), _entries_type(target), ignore_case)
+        entries = _conform(_make_entries(array), _make_entries_type(target), ignore_case)
         children = [entries]
     else:
         children = [_conform(array.values, target.value_type, ignore_case)]
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, children=children)
 
 
-def _entries(array: pa.MapArray) -> pa.StructArray:
-    """Keys and values of all maps, as the structs that they are stored as."""
+def _make_entries(array: pa.MapArray) -> pa.StructArray:
+    """Return keys and values of all maps as an array of structs."""
     keys, items = array.keys, array.items
-    return pa.StructArray.from_arrays([keys, items], fields=list(_entries_type(array.type)))
+    return pa.StructArray.from_arrays([keys, items], fields=list(_make_entries_type(array.type)))
 
 
-def _entries_type(map_type: pa.MapType) -> pa.StructType:
+def _make_entries_type(map_type: pa.MapType) -> pa.StructType:
     key = pa.field("key", map_type.key_type, nullable=False)
     return pa.struct([key, pa.field("value", map_type.item_type, map_type.item_field.nullable)])

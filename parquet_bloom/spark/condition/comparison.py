@@ -1,4 +1,4 @@
-"""One comparison of a column with literals, whose values are told by Spark itself."""
+"""Comparisons of one column with literals; Spark itself evaluates the literals."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .terms import Spelling, as_column
 
 @dataclass
 class Literal:
-    """What a column is compared with.
+    """A literal that a column is compared with.
 
     Attributes
     ----------
-    spelling : as Spark is given it.
-    value, type : the same in Python, and its type in Spark; no type as long as Spark was not asked.
-    texts : the texts that it is made of.
+    spelling : the literal as Spark gets it.
+    value, type : its value in Python and its type in Spark; the type is None until Spark has evaluated the literal.
+    texts : the string literals that it is made of.
     """
 
     spelling: Spelling
@@ -38,19 +38,19 @@ class Literal:
     type: DataType | None = None
     texts: Sequence[str] = ()
 
-    def known_type(self) -> DataType:
-        """Its type in Spark.
+    def require_type(self) -> DataType:
+        """Return the type in Spark.
 
         Raises
         ------
-        Doubt
-            Spark could not tell the value, or tells another one tomorrow.
+        CannotPush
+            Spark could not evaluate the literal, or its value depends on the time of the query.
         """
         if self.type is None:
-            raise CannotPush("Spark does not tell what the literal is")
-        by_clock = isinstance(self.type, DateType | TimestampType | TimestampNTZType)
-        if by_clock and any(text.strip()[:1].isalpha() for text in self.texts):
-            raise CannotPush("'now' and 'today' are another time whenever they are read")
+            raise CannotPush("Spark could not evaluate the literal")
+        is_temporal = isinstance(self.type, DateType | TimestampType | TimestampNTZType)
+        if is_temporal and any(text.strip()[:1].isalpha() for text in self.texts):
+            raise CannotPush("'now' and 'today' have another value each time that they are read")
         return self.type
 
 
@@ -71,11 +71,11 @@ class Comparison:
     name: str
     literals: Sequence[Literal] = field(default=())
 
-    def spelled(self, column: Field) -> Spelling:
-        """The comparison for Spark: as text if the literals are."""
+    def spell(self, column: Field) -> Spelling:
+        """Format the comparison for Spark: as SQL text if all literals are text, else as a Column."""
         texts = [literal.spelling for literal in self.literals if isinstance(literal.spelling, str)]
         if len(texts) == len(self.literals) and "$" not in column.sql and not (self.operator == "in" and not texts):
-            return self._text(column.sql, texts)
+            return self._to_sql(column.sql, texts)
         subject, values = F.col(column.sql), [as_column(literal.spelling) for literal in self.literals]
         if self.operator in ("null", "notnull"):
             return subject.isNull() if self.operator == "null" else subject.isNotNull()
@@ -87,10 +87,10 @@ class Comparison:
             return subject.between(*values)
         if self.operator == "<=>":
             return subject.eqNullSafe(values[0])
-        compared: Column = _INFIX[self.operator](subject, values[0])
-        return compared
+        comparison: Column = _INFIX[self.operator](subject, values[0])
+        return comparison
 
-    def _text(self, subject: str, values: Sequence[str]) -> str:
+    def _to_sql(self, subject: str, values: Sequence[str]) -> str:
         if self.operator in ("null", "notnull"):
             return f"{subject} IS NULL" if self.operator == "null" else f"{subject} IS NOT NULL"
         if self.operator == "in":
@@ -102,16 +102,17 @@ class Comparison:
         return f"{subject} {self.operator} {values[0]}"
 
     @property
-    def asks_values(self) -> bool:
-        """Whether the literals' values matter to pruning."""
+    def needs_values(self) -> bool:
+        """True if pruning uses the values of the literals."""
         return self.operator in ("=", "<=>", "in", "contains")
 
-    def node(self) -> Node:
-        """The comparison as a tree; literals by which nothing is pruned are left out of it.
+    def to_node(self) -> Node:
+        """Return the comparison as a predicate tree, without literals that pruning does not use.
 
         Raises
         ------
-        Doubt
+        CannotPush
+            The tree has no such comparison.
         """
         values = [literal.value for literal in self.literals]
         try:
@@ -128,31 +129,31 @@ class Comparison:
             raise CannotPush(error.problem) from None
 
 
-def resolve(spark: SparkSession, literals: Sequence[Literal]) -> None:
-    """Ask Spark for the values of literals, all in one query; those that it cannot tell keep no type."""
-    asked = [literal for literal in literals if literal.type is None]
-    if not asked:
+def evaluate_literals(spark: SparkSession, literals: Sequence[Literal]) -> None:
+    """Let Spark evaluate literals, all in one query; those that it cannot evaluate keep no type."""
+    unresolved = [literal for literal in literals if literal.type is None]
+    if not unresolved:
         return
     try:
-        _ask(spark, asked)
+        _evaluate(spark, unresolved)
     except (PySparkException, pa.ArrowException, ValueError, OverflowError):
-        if len(asked) > 1:
-            for literal in asked:
-                resolve(spark, [literal])
+        if len(unresolved) > 1:
+            for literal in unresolved:
+                evaluate_literals(spark, [literal])
 
 
-def _ask(spark: SparkSession, literals: Sequence[Literal]) -> None:
-    columns = [as_column(literal.spelling).alias(f"c{number}") for number, literal in enumerate(literals)]
-    frame = spark.sql("SELECT 1").select(*columns)  # without a job
+def _evaluate(spark: SparkSession, literals: Sequence[Literal]) -> None:
+    columns = [as_column(literal.spelling).alias(f"c{i}") for i, literal in enumerate(literals)]
+    frame = spark.sql("SELECT 1").select(*columns)  # toArrow() then runs no job
     types = [item.dataType for item in frame.schema.fields]
-    values = [_value(column) for column in frame.toArrow().columns]
+    values = [_read_value(column) for column in frame.toArrow().columns]
     for literal, value, data_type in zip(literals, values, types, strict=True):
         literal.value, literal.type = value, data_type
 
 
-def _value(column: pa.ChunkedArray) -> Any:
-    """The one value of a column, as trees have it."""
+def _read_value(column: pa.ChunkedArray) -> Any:
+    """Return the one value of a column as predicate trees represent it."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-        wall = column.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))[0].as_py()
-        return None if wall is None else wall.replace(tzinfo=dt.UTC)
+        local = column.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))[0].as_py()
+        return None if local is None else local.replace(tzinfo=dt.UTC)
     return column[0].as_py()

@@ -1,4 +1,4 @@
-"""A condition as ORC files can be asked: values as Spark stores them, and what is known where it shows others."""
+"""Conditions for ORC files: literals as Spark stores them, widened where it shows other values."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class OrcCondition:
-    """What files are asked, and what Spark may ask them.
+    """A condition over stored values.
 
     Attributes
     ----------
-    condition : its node asks for values as they are stored; None where nothing is left that could be asked.
-    misleads : whether Spark's own tasks skip rows that match, if they are told of it.
+    condition : its node has values as they are stored; the node is None if nothing is left to evaluate.
+    misleads : whether Spark's own tasks would skip matching rows if the condition were pushed down to them.
     """
 
     condition: Condition
     misleads: bool
 
 
-def stored_condition(condition: Condition) -> OrcCondition:
-    """A condition over a DataFrame's values as one over those that its ORC files store.
+def adapt_to_orc(condition: Condition) -> OrcCondition:
+    """Convert a condition over the values of a DataFrame to one over the values stored in its ORC files.
 
-    ORC timestamps are wall clocks, which Spark shows as instants by the zone of each task's JVM: a day around them is
-    asked for. What it calls TIMESTAMP_NTZ is stored as microseconds. Days before 1582-10-15 are counted by two
-    calendars, of which Spark's own tasks take the wrong one.
+    ORC timestamps are local times, which Spark shows as instants in the time zone of each task's JVM, so a day before
+    and after them is included. TIMESTAMP_NTZ is stored as microseconds. Days before 1582-10-15 differ between two
+    calendars, and Spark's own tasks use the wrong one.
     """
     if condition.node is None or condition.fields is None:
         return OrcCondition(condition, condition.meets_zero_or_nan)
-    asked = _Stored(condition.fields)
-    node = tree.fold(condition.node, asked.leaf, asked.joined)
-    unknown = (*condition.unknown, *asked.unknown)
-    if node is not None and asked.unknown:
-        log.info("left to Spark alone: %s", "; ".join(asked.unknown))
-    stored = replace(condition, node=node, doubt="; ".join(dict.fromkeys(unknown)), unknown=unknown)
-    return OrcCondition(stored, asked.misleads or condition.meets_zero_or_nan)
+    translator = _Translator(condition.fields)
+    node = tree.fold(condition.node, translator.leaf, translator.combine)
+    unknown = (*condition.unknown, *translator.unknown)
+    if node is not None and translator.unknown:
+        log.info("left to Spark alone: %s", "; ".join(translator.unknown))
+    stored = replace(condition, node=node, problem="; ".join(dict.fromkeys(unknown)), unknown=unknown)
+    return OrcCondition(stored, translator.misleads or condition.meets_zero_or_nan)
 
 
-class _Stored:
+class _Translator:
+    """Converter of a condition's leaves, which collects what cannot be converted."""
+
     def __init__(self, fields: Mapping[str, Field]):
         self._fields = fields
         self.unknown: list[str] = []
@@ -62,7 +64,7 @@ class _Stored:
     def leaf(self, item: Leaf) -> Node | None:
         data_type = self._fields[item.column].type
         if isinstance(item, Contains):
-            self.unknown.append(f"{item}: ORC files tell nothing of what is inside of lists")
+            self.unknown.append(f"{item}: ORC files have no statistics of list elements")
             return None
         if not isinstance(item, Equal | In) or all(value is None for value in item.literals):
             return item
@@ -70,30 +72,30 @@ class _Stored:
         if isinstance(data_type, DateType):
             if any(value < _FIRST_DAY for value in values):
                 self.misleads = True
-                self.unknown.append(f"{item}: days before {_FIRST_DAY} are counted by two calendars")
+                self.unknown.append(f"{item}: days before {_FIRST_DAY} differ between two calendars")
                 return None
         elif isinstance(data_type, TimestampNTZType):
             return _with_values(item, [(value - _EPOCH) // _MICROSECOND for value in values])
         elif isinstance(data_type, TimestampType):
-            return self._around(item, values)
+            return self._widen(item, values)
         return item
 
-    def _around(self, item: Leaf, values: Sequence[dt.datetime]) -> Node | None:
-        walls = sorted(value.astimezone(dt.UTC).replace(tzinfo=None) for value in values)
-        if walls[0].date() <= _FIRST_DAY + _MARGIN:
-            self.unknown.append(f"{item}: timestamps before {_FIRST_DAY} are counted by two calendars")
+    def _widen(self, item: Leaf, values: Sequence[dt.datetime]) -> Node | None:
+        local_times = sorted(value.astimezone(dt.UTC).replace(tzinfo=None) for value in values)
+        if local_times[0].date() <= _FIRST_DAY + _MARGIN:
+            self.unknown.append(f"{item}: timestamps before {_FIRST_DAY} differ between two calendars")
             return None
         try:
-            low, high = walls[0] - _MARGIN, walls[-1] + _MARGIN
+            low, high = local_times[0] - _MARGIN, local_times[-1] + _MARGIN
         except OverflowError:
-            self.unknown.append(f"{item}: a day later is not in the calendar")
+            self.unknown.append(f"{item}: a day later or earlier is out of range")
             return None
         return And((Compare(item.column, ">=", low), Compare(item.column, "<=", high)))
 
-    def joined(self, item: Connective, nodes: list[Node | None]) -> Node | None:
-        found = [child for child in nodes if child is not None]
-        whole = found and (isinstance(item, And) or len(found) == len(nodes))
-        return type(item)(tuple(found)) if whole else None
+    def combine(self, item: Connective, nodes: list[Node | None]) -> Node | None:
+        known = [child for child in nodes if child is not None]
+        is_implied = known and (isinstance(item, And) or len(known) == len(nodes))
+        return type(item)(tuple(known)) if is_implied else None
 
 
 def _with_values(item: Leaf, values: list[Any]) -> Node:

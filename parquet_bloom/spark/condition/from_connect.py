@@ -1,4 +1,4 @@
-"""A Spark Connect Column -> the terms of a condition, from the message that Connect sends to the server."""
+"""Parse Spark Connect Columns into the terms of a condition, from the messages that Connect sends to the server."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from pyspark.sql.types import (
 from ...errors import PredicateError
 from ...predicate.tree import And, Or
 from .comparison import Comparison, Literal
-from .from_sql import OfComparison, OfNode, dotted, sql_terms
-from .literals import is_usual
-from .terms import Fragment, Negated, Term, joined
-from .to_spark import literal_sql
+from .from_sql import ReadComparison, ReadNode, parse_sql_terms, unquote_name
+from .literals import has_default_type
+from .terms import Fragment, Negation, Term, join_terms
+from .to_spark import format_literal
 
 _EPOCH = dt.datetime(1970, 1, 1)
-_SHOWN = 80
+_MAX_TEXT = 80
 _OPERATORS = {"==": "=", "=": "=", "<=>": "<=>", "equal_null": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNARY = {"isnull": "null", "isnotnull": "notnull"}
 _NAME = re.compile(r"(?:[^`.]+|`[^`]+`)(?:\.(?:[^`.]+|`[^`]+`))*")
-# Functions of literals that have one value whenever they are asked.
+# Deterministic functions of literals.
 _FOLDABLE = {
     *("negative", "+", "-", "*", "/", "%", "concat", "date", "to_date", "make_date"),
     *("timestamp", "to_timestamp", "timestamp_seconds", "timestamp_millis", "timestamp_micros"),
@@ -60,48 +60,51 @@ _TYPES: dict[str, DataType] = {
 }
 
 
-def connect_terms(column: Column, client: Any, of_node: OfNode, of_comparison: OfComparison) -> Term:
-    """The terms of a Column; what is not understood is a piece without readings.
+def parse_connect_terms(column: Column, client: Any, read_node: ReadNode, read_comparison: ReadComparison) -> Term:
+    """Parse a Column into terms; what is not understood becomes a fragment without readings.
 
     Parameters
     ----------
-    column : of a Connect session.
-    client : the session's client.
+    column : a Column of a Connect session.
+    client : the client of that session.
+    read_node, read_comparison : return the readings of a comparison.
     """
-    own: Any = column
-    return _Walk(client, of_node, of_comparison).term(own.to_plan(client))
+    connect_column: Any = column
+    return _TermReader(client, read_node, read_comparison).read(connect_column.to_plan(client))
 
 
-class _Walk:
-    def __init__(self, client: Any, of_node: OfNode, of_comparison: OfComparison):
+class _TermReader:
+    """Reader of the terms in a message."""
+
+    def __init__(self, client: Any, read_node: ReadNode, read_comparison: ReadComparison):
         self.client = client
-        self.of_node = of_node
-        self.of_comparison = of_comparison
+        self.read_node = read_node
+        self.read_comparison = read_comparison
 
-    def term(self, message: Any) -> Term:
+    def read(self, message: Any) -> Term:
         kind = message.WhichOneof("expr_type")
         if kind == "alias" and len(message.alias.name) == 1:
-            return self.term(message.alias.expr)
+            return self.read(message.alias.expr)
         if kind == "expression_string":
             try:
-                return sql_terms(message.expression_string.expression, self.of_node, self.of_comparison)
+                return parse_sql_terms(message.expression_string.expression, self.read_node, self.read_comparison)
             except PredicateError as error:
-                return Fragment(column_of(message), _text(message), problem=error.problem)
+                return Fragment(make_column(message), _abbreviate(message), problem=error.problem)
         if kind == "unresolved_function":
             call = message.unresolved_function
             name, arguments = call.function_name.lower(), call.arguments
             if name in ("and", "or") and len(arguments) == 2:
-                return joined(And if name == "and" else Or, list(self._flat(message, name)))
+                return join_terms(And if name == "and" else Or, list(self._flatten(message, name)))
             if name in ("not", "!") and len(arguments) == 1:
-                return Negated(self.term(arguments[0]))
-        found = Fragment(column_of(message), _text(message), problem="not understood")
-        comparison = _comparison(message)
+                return Negation(self.read(arguments[0]))
+        fragment = Fragment(make_column(message), _abbreviate(message), problem="not understood")
+        comparison = _parse_comparison(message)
         if comparison is not None:
-            found.readings += self.of_comparison(comparison)
-        return found
+            fragment.readings += self.read_comparison(comparison)
+        return fragment
 
-    def _flat(self, message: Any, name: str) -> Iterator[Term]:
-        """The parts of a chain `a & b & c`, which nests to the left as deeply as it is long."""
+    def _flatten(self, message: Any, name: str) -> Iterator[Term]:
+        """Split a chain `a & b & c`, which nests to the left as deeply as it is long."""
         parts, stack = [], [message]
         while stack:
             top = stack.pop()
@@ -110,17 +113,17 @@ class _Walk:
                 stack.extend(reversed(call.arguments))
             else:
                 parts.append(top)
-        return map(self.term, parts)
+        return map(self.read, parts)
 
 
-def _comparison(message: Any) -> Comparison | None:
-    """A column against literals; None if it is anything else."""
+def _parse_comparison(message: Any) -> Comparison | None:
+    """Parse a comparison of a column with literals; return None for any other message."""
     if message.WhichOneof("expr_type") != "unresolved_function":
         return None
     call = message.unresolved_function
     function, arguments = call.function_name.lower(), list(call.arguments)
     operator = _OPERATORS.get(function)
-    if operator and len(arguments) == 2 and _name(arguments[0]) is None:
+    if operator and len(arguments) == 2 and _find_name(arguments[0]) is None:
         operator, arguments = _SWAPPED.get(operator, operator), arguments[::-1]
     elif function in _UNARY and len(arguments) == 1:
         operator = _UNARY[function]
@@ -128,25 +131,25 @@ def _comparison(message: Any) -> Comparison | None:
         operator = "in"
     elif function == "array_contains" and len(arguments) == 2:
         operator = "contains"
-    name = _name(arguments[0]) if operator and arguments else None
+    name = _find_name(arguments[0]) if operator and arguments else None
     if operator is None or name is None or not all(map(_is_foldable, arguments[1:])):
         return None
-    return Comparison(operator, name, [_literal(argument) for argument in arguments[1:]])
+    return Comparison(operator, name, [_parse_literal(argument) for argument in arguments[1:]])
 
 
-def _name(message: Any) -> str | None:
-    """The dotted name of a column or struct leaf; None for anything else."""
+def _find_name(message: Any) -> str | None:
+    """Return the dotted name of a column or struct leaf, or None for any other expression."""
     kind = message.WhichOneof("expr_type")
     if kind == "unresolved_attribute":
         name = message.unresolved_attribute.unparsed_identifier
         if "`" not in name:
             return str(name)
-        return dotted(name) if _NAME.fullmatch(name) else None
+        return unquote_name(name) if _NAME.fullmatch(name) else None
     if kind == "unresolved_extract_value":
         extracted = message.unresolved_extract_value
-        above, key = _name(extracted.child), extracted.extraction
+        parent, key = _find_name(extracted.child), extracted.extraction
         is_name = key.WhichOneof("expr_type") == "literal" and key.literal.WhichOneof("literal_type") == "string"
-        return f"{above}.{key.literal.string}" if above and is_name else None
+        return f"{parent}.{key.literal.string}" if parent and is_name else None
     return None
 
 
@@ -160,26 +163,26 @@ def _is_foldable(message: Any) -> bool:
     return bool(kind == "literal")
 
 
-def _texts(message: Any) -> Iterator[str]:
-    """The texts that a foldable expression is made of."""
+def _iter_texts(message: Any) -> Iterator[str]:
+    """Iterate over the texts in a foldable expression."""
     kind = message.WhichOneof("expr_type")
     if kind == "cast":
-        yield from _texts(message.cast.expr)
+        yield from _iter_texts(message.cast.expr)
     elif kind == "unresolved_function":
         for argument in message.unresolved_function.arguments:
-            yield from _texts(argument)
+            yield from _iter_texts(argument)
     elif message.literal.WhichOneof("literal_type") in ("string", "binary"):
         yield str(message.literal.string) or "binary"
 
 
-def _literal(message: Any) -> Literal:
-    """A literal with its value, or for Spark to evaluate."""
-    found = Literal(column_of(message), texts=list(_texts(message)))
+def _parse_literal(message: Any) -> Literal:
+    """Parse a literal with its value, or leave it for Spark to evaluate."""
+    literal = Literal(make_column(message), texts=list(_iter_texts(message)))
     kind = message.literal.WhichOneof("literal_type") if message.WhichOneof("expr_type") == "literal" else None
-    if kind is None or any(own.name == "data_type" for own, _ in message.literal.ListFields()):
-        return found
+    if kind is None or any(descriptor.name == "data_type" for descriptor, _ in message.literal.ListFields()):
+        return literal
     if kind == "null":
-        found.type = NullType()
+        literal.type = NullType()
     elif kind in _TYPES:
         value = getattr(message.literal, kind)
         try:
@@ -189,36 +192,36 @@ def _literal(message: Any) -> Literal:
                 value = _EPOCH + dt.timedelta(microseconds=value)
                 value = value.replace(tzinfo=dt.UTC) if kind == "timestamp" else value
         except OverflowError:
-            return found
-        found.value, found.type = value, _TYPES[kind]
-        if is_usual(value, found.type):
-            # As text it means one thing only, whatever functions a user may have registered under Spark's names.
-            found.spelling = literal_sql(value, "TIMESTAMP_NTZ") or found.spelling
-    return found
+            return literal
+        literal.value, literal.type = value, _TYPES[kind]
+        if has_default_type(value, literal.type):
+            # A text has one meaning only, even if a user has registered functions under Spark's names.
+            literal.spelling = format_literal(value, "TIMESTAMP_NTZ") or literal.spelling
+    return literal
 
 
-def _text(message: Any) -> str:
-    """A part of a message for people."""
-    text = _shown(message)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+def _abbreviate(message: Any) -> str:
+    """Format a part of a message for people, shortened."""
+    text = _format(message)
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
 
 
-def _shown(message: Any) -> str:
+def _format(message: Any) -> str:
     kind = message.WhichOneof("expr_type")
     if kind == "unresolved_function":
         call = message.unresolved_function
-        return f"{call.function_name}({', '.join(map(_shown, call.arguments[:3]))})"
+        return f"{call.function_name}({', '.join(map(_format, call.arguments[:3]))})"
     if kind == "literal":
         return " ".join(str(message.literal).split())
     if kind == "cast":
-        return f"CAST({_shown(message.cast.expr)})"
+        return f"CAST({_format(message.cast.expr)})"
     if kind == "expression_string":
         return str(message.expression_string.expression)
-    return _name(message) or str(kind).replace("_", " ")
+    return _find_name(message) or str(kind).replace("_", " ")
 
 
-def column_of(message: Any) -> Column:
-    """A part of a message as a Column of its own."""
+def make_column(message: Any) -> Column:
+    """Convert a part of a message to a Column."""
     from pyspark.sql.connect.column import Column as ConnectColumn
     from pyspark.sql.connect.expressions import Expression
 
@@ -227,6 +230,6 @@ def column_of(message: Any) -> Column:
             return message
 
         def __repr__(self) -> str:
-            return _text(message)
+            return _abbreviate(message)
 
     return ConnectColumn(Part())

@@ -1,4 +1,4 @@
-"""SQL text -> the terms of a condition."""
+"""Parse SQL text into the terms of a condition."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ...predicate.parse.sql.parser import fold_sql
 from ...predicate.parse.sql.tokens import Builder
 from ...predicate.tree import And, Node, Or
 from .comparison import Comparison, Literal
-from .terms import Fragment, Negated, Reading, Term, joined
+from .terms import Fragment, Negation, Reading, Term, join_terms
 
-# Readings of a comparison that was understood, and of one whose literals only Spark can tell.
-OfNode = Callable[[Node], Iterator[Reading]]
-OfComparison = Callable[[Comparison], Iterator[Reading]]
+# Readings of a comparison that our parser understands, and of one whose literals only Spark can evaluate.
+ReadNode = Callable[[Node], Iterator[Reading]]
+ReadComparison = Callable[[Comparison], Iterator[Reading]]
 
 _WORDS = (
     "CAST|TRY_CAST|AS|TINYINT|BYTE|SMALLINT|SHORT|INT|INTEGER|BIGINT|LONG|FLOAT|REAL|DOUBLE|DECIMAL|DEC|NUMERIC|STRING"
     "|BINARY|BOOLEAN|DATE|TIMESTAMP|TIMESTAMP_LTZ|TIMESTAMP_NTZ|TRUE|FALSE|NULL"
 )
-# Literals, and casts and arithmetic over them: no name that could be a column, no function that could change its mind.
+# Literals, and casts and arithmetic over them: no name that could be a column, and only deterministic functions.
 _ITEM = rf"(?:\s|'[^'\"\\$]*'|\b(?:{_WORDS})\b|\.?\b[0-9][0-9a-zA-Z.]*|[-+*/%]|::|\|\||[(),])"
 _FOLDABLE = re.compile(rf"{_ITEM}+", re.IGNORECASE)
 _NAME = r"(?:[^\W\d]\w*|`[^`$]+`)(?:\s*\.\s*(?:[^\W\d]\w*|`[^`$]+`))*"
@@ -40,64 +40,70 @@ _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPERATORS = {"==": "=", "array_contains": "contains"}
 
 
-def sql_terms(text: str, of_node: OfNode, of_comparison: OfComparison) -> Term:
-    """The terms of a condition in Spark's SQL; what is not understood is a piece without readings.
+def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadComparison) -> Term:
+    """Parse a condition in Spark's SQL into terms; what is not understood becomes a fragment without readings.
+
+    Parameters
+    ----------
+    read_node, read_comparison : return the readings of a comparison.
 
     Raises
     ------
     PredicateError
-        Not even its connectives are understood.
+        The connectives of the condition cannot be parsed.
     """
 
-    def piece(source: str, read: Callable[[], Node]) -> Term:
-        found = Fragment(source, " ".join(source.split()))
+    def parse_fragment(source: str, read: Callable[[], Node]) -> Term:
+        fragment = Fragment(source, " ".join(source.split()))
         try:
-            found.readings += of_node(read())
+            fragment.readings += read_node(read())
         except PredicateError as error:
-            found.problem = error.problem.partition("; supported are")[0]
-        comparison = foldable_comparison(source)
+            fragment.problem = error.problem.partition("; supported are")[0]
+        comparison = parse_comparison(source)
         if comparison is not None:
-            found.readings += of_comparison(comparison)
-        return found
+            fragment.readings += read_comparison(comparison)
+        return fragment
 
-    builder: Builder[Term] = Builder(piece, Negated, lambda terms: joined(And, terms), lambda terms: joined(Or, terms))
+    builder: Builder[Term] = Builder(
+        parse_fragment, Negation, lambda terms: join_terms(And, terms), lambda terms: join_terms(Or, terms)
+    )
     return fold_sql(text, "spark", builder)
 
 
-def foldable_comparison(text: str) -> Comparison | None:
-    """A column against literals or casts of literals, as SQL text; None if it is anything else."""
+def parse_comparison(text: str) -> Comparison | None:
+    """Parse a comparison of a column with literals or casts of literals; return None for any other text."""
     for form in _FORMS:
-        found = form.fullmatch(text.strip())
-        if found is None:
+        match = form.fullmatch(text.strip())
+        if match is None:
             continue
-        operator = _OPERATORS.get(found["operator"].lower(), found["operator"].lower())
+        operator = _OPERATORS.get(match["operator"].lower(), match["operator"].lower())
         if form is _FORMS[1]:
             operator = _SWAPPED.get(operator, operator)
-        values = _split(found["values"], operator)
+        values = _split_values(match["values"], operator)
         if all(_FOLDABLE.fullmatch(value) for value in values):
-            return Comparison(operator, dotted(found["name"]), list(map(_literal, values)))
+            return Comparison(operator, unquote_name(match["name"]), list(map(_make_literal, values)))
     return None
 
 
-def _literal(text: str) -> Literal:
-    return Literal(text.strip(), texts=[found[1:-1] for found in _TEXT.findall(text)])
+def _make_literal(text: str) -> Literal:
+    return Literal(text.strip(), texts=[quoted[1:-1] for quoted in _TEXT.findall(text)])
 
 
-def dotted(name: str) -> str:
-    """A name in SQL as a dotted one, without backticks."""
+def unquote_name(name: str) -> str:
+    """Convert a name in SQL to a dotted name without backticks."""
     return ".".join(part[1] or part[0] for part in _PART.finditer(name))
 
 
-def _split(text: str, operator: str) -> list[str]:
-    """The values of a list, which stand between commas that are within no text or brackets."""
+def _split_values(text: str, operator: str) -> list[str]:
+    """Split a list of values at the commas (of BETWEEN: at AND) outside of strings and brackets."""
     if operator not in _SPLIT:
         return [text]
-    blank = _TEXT.sub(lambda found: "_" * len(found[0]), text)
+    masked = _TEXT.sub(lambda match: "_" * len(match[0]), text)
     values, depth, start = [], 0, 0
-    cuts = {found.start(): found.end() for found in _SPLIT[operator].finditer(blank)}
-    for position, sign in enumerate(blank):
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0 and position in cuts:
+    separators = {match.start(): match.end() for match in _SPLIT[operator].finditer(masked)}
+    for position, character in enumerate(masked):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and position in separators:
             values.append(text[start:position])
-            start = cuts[position]
+            start = separators[position]
     return [*values, text[start:]]

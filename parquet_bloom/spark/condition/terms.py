@@ -1,4 +1,4 @@
-"""A condition taken apart: comparisons that may be understood, and what joins them."""
+"""Terms of a condition: comparisons that may be understood, joined by AND, OR and NOT."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Spelling = str | Column
 
 @dataclass(frozen=True)
 class Reading:
-    """What a comparison may mean.
+    """One possible meaning of a comparison.
 
     Attributes
     ----------
-    spelling : that meaning, spelled so that Spark reads it in one way only.
-    exact : gives what pruning may ask, of the comparison or of its opposite (True); raises Doubt.
-    literals : what Spark has to be asked for first (see `comparison.resolve`).
+    spelling : the meaning in a form that Spark reads in one way only.
+    exact : returns the predicate for pruning, of the comparison or of its negation (True); may raise CannotPush.
+    literals : literals that Spark has to evaluate first (see `comparison.evaluate_literals`).
     """
 
     spelling: Spelling
@@ -35,15 +35,15 @@ class Reading:
 
 @dataclass(eq=False)
 class Fragment:
-    """One comparison, or whatever else stands for a truth value.
+    """One comparison, or any other expression that gives a truth value.
 
     Attributes
     ----------
-    raw : as the caller wrote it.
-    text : the same for people.
-    readings : what it may mean, the likeliest first; the first one is believed as soon as Spark says that it is one
-        and the same, and those that are not are taken away.
-    problem : why it is not understood.
+    raw : the expression as the caller wrote it.
+    text : the expression for messages.
+    readings : possible meanings, the most likely first. The first is used once Spark has confirmed that it is
+        equivalent to `raw`; readings that are not are removed.
+    problem : the reason that the expression is not understood.
     """
 
     raw: Spelling
@@ -53,12 +53,12 @@ class Fragment:
 
     @property
     def spelling(self) -> Spelling:
-        """The likeliest meaning, or what the caller wrote."""
+        """The most likely reading, or the original text if there is none."""
         return self.readings[0].spelling if self.readings else self.raw
 
 
 @dataclass(eq=False)
-class Joined:
+class Junction:
     """Terms joined by AND or OR."""
 
     kind: type[And] | type[Or]
@@ -66,76 +66,77 @@ class Joined:
 
 
 @dataclass(eq=False)
-class Negated:
-    """NOT of a term."""
+class Negation:
+    """The negation of a term."""
 
     child: Term
 
 
-Term = Fragment | Joined | Negated
+Term = Fragment | Junction | Negation
 
 
-def joined(kind: type[And] | type[Or], children: Sequence[Term]) -> Term:
-    """Terms joined by AND or OR; a single one stays as it is."""
-    return children[0] if len(children) == 1 else Joined(kind, list(children))
+def join_terms(kind: type[And] | type[Or], children: Sequence[Term]) -> Term:
+    """Join terms by AND or OR; a single term is returned unchanged."""
+    return children[0] if len(children) == 1 else Junction(kind, list(children))
 
 
-def pieces(term: Term) -> Iterator[Fragment]:
-    """The comparisons of a condition, from left to right."""
-    if isinstance(term, Joined):
+def iter_fragments(term: Term) -> Iterator[Fragment]:
+    """Iterate over the comparisons of a condition, from left to right."""
+    if isinstance(term, Junction):
         for child in term.children:
-            yield from pieces(child)
-    elif isinstance(term, Negated):
-        yield from pieces(term.child)
+            yield from iter_fragments(child)
+    elif isinstance(term, Negation):
+        yield from iter_fragments(term.child)
     else:
         yield term
 
 
-def spelled(term: Term) -> Spelling:
-    """The condition with each comparison as it is understood, or as the caller wrote it where it is not."""
-    if isinstance(term, Negated):
-        return negated(spelled(term.child))
-    if isinstance(term, Joined):
-        return join([spelled(child) for child in term.children], term.kind)
+def spell_term(term: Term) -> Spelling:
+    """Format a condition for Spark: each comparison by its reading, or as the caller wrote it if it has none."""
+    if isinstance(term, Negation):
+        return negate(spell_term(term.child))
+    if isinstance(term, Junction):
+        return join_spellings([spell_term(child) for child in term.children], term.kind)
     return term.spelling
 
 
 def as_column(spelling: Spelling) -> Column:
-    """A spelling as a Column."""
+    """Convert a spelling to a Column."""
     return F.expr(spelling) if isinstance(spelling, str) else spelling
 
 
-def negated(spelling: Spelling) -> Spelling:
-    """NOT of a spelling."""
+def negate(spelling: Spelling) -> Spelling:
+    """Negate a spelling."""
     return f"NOT ({spelling})" if isinstance(spelling, str) else ~spelling
 
 
-def join(spellings: Sequence[Spelling], kind: type[Any] = And) -> Spelling:
-    """Spellings joined by AND or OR: as text if they all are, which takes one call however many they are."""
+def join_spellings(spellings: Sequence[Spelling], kind: type[Any] = And) -> Spelling:
+    """Join spellings by AND or OR; if all are text the result is text, built in one call of Spark however many."""
     texts = [spelling for spelling in spellings if isinstance(spelling, str)]
     if len(spellings) == 1:
         return spellings[0]
     if len(texts) == len(spellings):
         return (" AND " if kind is And else " OR ").join(f"({text})" for text in texts)
-    # No deeper than need be: a message to Spark Connect may not nest deeply.
+    # A balanced tree: a message to Spark Connect may not nest deeply.
     middle = len(spellings) // 2
-    one, other = (as_column(join(half, kind)) for half in (spellings[:middle], spellings[middle:]))
+    one, other = (as_column(join_spellings(half, kind)) for half in (spellings[:middle], spellings[middle:]))
     return operator.and_(one, other) if kind is And else operator.or_(one, other)
 
 
-def known(term: Term, exact: Callable[[Fragment, bool], Node | None], opposite: bool = False) -> Node | None:
-    """What must be true of a row that matches, as far as it is known; None if nothing is.
+def derive_predicate(term: Term, exact: Callable[[Fragment, bool], Node | None], opposite: bool = False) -> Node | None:
+    """Return a predicate that every row matching the condition matches too, or None if nothing is known.
 
     Parameters
     ----------
-    exact : gives what must be true where a comparison, or its opposite (True), is; None if nothing is known.
+    exact : returns what must hold wherever a comparison, or its negation (True), is true; None if nothing is known.
+    opposite : derive the predicate for the negation of the term.
     """
     if isinstance(term, Fragment):
         return exact(term, opposite)
-    if isinstance(term, Negated):
-        return known(term.child, exact, not opposite)
-    nodes = [known(child, exact, opposite) for child in term.children]
-    found = [node for node in nodes if node is not None]
+    if isinstance(term, Negation):
+        return derive_predicate(term.child, exact, not opposite)
+    nodes = [derive_predicate(child, exact, opposite) for child in term.children]
+    known = [node for node in nodes if node is not None]
     if (term.kind is And) != opposite:
-        return tree.all_of(found) if found else None
-    return tree.any_of(found) if len(found) == len(nodes) else None
+        return tree.all_of(known) if known else None
+    return tree.any_of(known) if len(known) == len(nodes) else None

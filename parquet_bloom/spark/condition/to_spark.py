@@ -1,4 +1,4 @@
-"""A predicate tree for Spark, as SQL text or as a Column: what Spark makes of it is exactly what the tree says."""
+"""Format predicate trees for Spark, as SQL text or as a Column of exactly the same meaning."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from ...predicate.tree import (
 )
 from ..session.fields import Field
 from .comparison import Comparison, Literal
-from .terms import Spelling, join, negated
+from .terms import Spelling, join_spellings, negate
 
-# Texts that mean themselves under every setting of Spark's parser: no quotes, backslashes or ${variables}.
+# Texts that need no escapes under any setting of Spark's parser: no quotes, backslashes or ${variables}.
 _PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
 _LONG = 1 << 63
 _DIGITS = 10**38
 
 
 def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Spelling:
-    """What a predicate says, for Spark.
+    """Format a predicate for Spark.
 
     Parameters
     ----------
-    fields : the column that each name of the predicate means.
-    naive : how datetimes without a zone are written, TIMESTAMP_LTZ or TIMESTAMP_NTZ; None for what suits the column.
+    fields : the column of each name in the predicate.
+    naive : type of datetimes without a time zone, TIMESTAMP_LTZ or TIMESTAMP_NTZ; None for the type of the column.
 
     Raises
     ------
@@ -58,41 +58,42 @@ def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) 
     def leaf(item: Leaf) -> Spelling:
         field = fields[item.column]
         try:
-            return _leaf(item, field, _stamp(field, naive))
+            return _spell_leaf(item, field, _timestamp_type(field, naive))
         except PredicateError as error:
             raise PredicateError(error.problem, column=item.column) from None
 
-    return tree.fold(node, leaf, lambda item, parts: join(parts, And if isinstance(item, And) else Or))
+    return tree.fold(node, leaf, lambda item, parts: join_spellings(parts, And if isinstance(item, And) else Or))
 
 
-def spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Iterator[Spelling]:
-    """What one comparison says, in each form that Spark's parser gives to such a text.
+def iter_spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Iterator[Spelling]:
+    """Iterate over the forms in which Spark's parser may represent one comparison.
 
-    `a <=> 5`, `a BETWEEN 5 AND 6` and their opposites are several leaves in a tree, and one expression in Spark.
+    `a <=> 5`, `a BETWEEN 5 AND 6` and their negations are two leaves in a tree, but one expression in Spark.
     """
     for is_opposite in (False, True) if isinstance(node, Connective) else ():
         item = tree.negation(node) if is_opposite else node
         children = item.children if isinstance(item, And) and len(item.children) == 2 else ()
         if len({child.column for child in children if isinstance(child, Leaf)}) == 1:
-            found = _single(children, fields, naive)
-            if found is not None:
-                yield negated(found) if is_opposite else found
+            spelling = _spell_pair(children, fields, naive)
+            if spelling is not None:
+                yield negate(spelling) if is_opposite else spelling
     yield spell(node, fields, naive=naive)
 
 
-def _stamp(field: Field, naive: str | None) -> str:
+def _timestamp_type(field: Field, naive: str | None) -> str:
     return naive or ("TIMESTAMP_NTZ" if isinstance(field.type, TimestampNTZType) else "TIMESTAMP_LTZ")
 
 
-def _single(leaves: Sequence[Any], fields: Mapping[str, Field], naive: str | None) -> Spelling | None:
-    """`<=>` or BETWEEN for two leaves of one column; None for others."""
-    one, other = leaves
-    field = fields[one.column]
-    literals = [Literal(_literal(value, _stamp(field, naive))) for value in (*one.literals, *other.literals)]
-    if isinstance(one, IsNotNull) and isinstance(other, Equal):
-        return Comparison("<=>", field.name, literals).spelled(field)
+def _spell_pair(leaves: Sequence[Any], fields: Mapping[str, Field], naive: str | None) -> Spelling | None:
+    """Format two leaves of one column as `<=>` or BETWEEN; return None for other leaves."""
+    first, second = leaves
+    field = fields[first.column]
+    timestamp_type = _timestamp_type(field, naive)
+    literals = [Literal(_spell_literal(value, timestamp_type)) for value in (*first.literals, *second.literals)]
+    if isinstance(first, IsNotNull) and isinstance(second, Equal):
+        return Comparison("<=>", field.name, literals).spell(field)
     if [getattr(leaf, "operator", "") for leaf in leaves] == [">=", "<="]:
-        return Comparison("between", field.name, literals).spelled(field)
+        return Comparison("between", field.name, literals).spell(field)
     return None
 
 
@@ -105,33 +106,33 @@ _OPERATORS: dict[type[Leaf], str] = {
 }
 
 
-def _leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
+def _spell_leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
     if isinstance(item, NotIn | NotEqual | NotContains):
         opposite = tree.negation(item)
         assert isinstance(opposite, Leaf)
-        return negated(_leaf(opposite, field, stamp))
-    literals = [Literal(_literal(value, stamp)) for value in item.literals]
-    sign = item.operator if isinstance(item, Compare) else _OPERATORS[type(item)]
-    return Comparison(sign, field.name, literals).spelled(field)
+        return negate(_spell_leaf(opposite, field, stamp))
+    literals = [Literal(_spell_literal(value, stamp)) for value in item.literals]
+    operator = item.operator if isinstance(item, Compare) else _OPERATORS[type(item)]
+    return Comparison(operator, field.name, literals).spell(field)
 
 
-def _literal(value: Any, stamp: str) -> Spelling:
-    text = literal_sql(value, stamp)
+def _spell_literal(value: Any, stamp: str) -> Spelling:
+    text = format_literal(value, stamp)
     return F.lit(value) if text is None else text
 
 
-def literal_sql(value: Any, stamp: str) -> str | None:
-    """A literal in SQL, of the very type that Spark's parser gives its usual spelling; None if `lit` has to do it."""
+def format_literal(value: Any, stamp: str) -> str | None:
+    """Format a literal as SQL of the very type that Spark's parser gives it; None if only `lit` can represent it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
         if abs(value) >= _DIGITS:
-            raise PredicateError("Spark has no whole numbers of more than 38 digits")
+            raise PredicateError("Spark has no integers of more than 38 digits")
         return str(value)
     if isinstance(value, decimal.Decimal):
-        return _decimal(value)
+        return _format_decimal(value)
     if isinstance(value, float):
         return f"{value!r}D" if math.isfinite(value) else None
     if isinstance(value, str):
@@ -139,13 +140,13 @@ def literal_sql(value: Any, stamp: str) -> str | None:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, dt.datetime):
-        return _datetime(value, stamp)
+        return _format_datetime(value, stamp)
     if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
-    raise PredicateError(f"Spark has no literal for {_shown(value)}")
+    raise PredicateError(f"Spark has no literal for {_describe_type(value)}")
 
 
-def _decimal(value: decimal.Decimal) -> str:
+def _format_decimal(value: decimal.Decimal) -> str:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or abs(exponent) > 38:
         raise PredicateError("Spark has no decimals of more than 38 digits")
@@ -153,15 +154,15 @@ def _decimal(value: decimal.Decimal) -> str:
     return text if "." in text else text + "."
 
 
-def _datetime(value: dt.datetime, stamp: str) -> str:
+def _format_datetime(value: dt.datetime, stamp: str) -> str:
     if value.tzinfo is None:
         return f"{stamp} '{value.isoformat(' ')}'"
     try:
         return f"TIMESTAMP_LTZ '{value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(' ')}Z'"
     except OverflowError:
-        raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+        raise PredicateError(f"{_describe_type(value)} lies outside of the years 1 to 9999") from None
 
 
-def _shown(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     kind = f"Arrow's {value.type}" if isinstance(value, pa.Scalar) else type(value).__name__
     return f"values of type {kind}"

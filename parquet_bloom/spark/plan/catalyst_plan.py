@@ -1,4 +1,4 @@
-"""Scans of Parquet files in the plans of classic sessions: what is read where, and the same plan over fewer files."""
+"""Scans of Parquet files in the plans of classic sessions, and the same plans over fewer files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ..session.fallback import CannotPush
-from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copied, defaults_of, elements, nodes
+from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copy_with, find_defaults, iter_elements, iter_nodes
 
 _PARQUET = f"{DATASOURCES}.parquet.ParquetFileFormat"
 _DIRECTORY = f"{DATASOURCES}.PartitionDirectory"
 _STATUS = f"{DATASOURCES}.FileStatusWithMetadata"
 _LISTINGS = frozenset({"InMemoryFileIndex", "CatalogFileIndex"})
-OURS: WeakValueDictionary[str, Any] = WeakValueDictionary()  # our indexes by what `toString` gives; see `file_index`
+OUR_INDEXES: WeakValueDictionary[str, Any] = WeakValueDictionary()
+"""Our file indexes (`install.BloomFileIndex`) by the results of their `toString`."""
 
-
-_LISTS = 8  # lists whose names are remembered
-_lists_lock = threading.Lock()
+_MAX_LISTINGS = 8  # per JVM, kept for their files' names
+_listings_lock = threading.Lock()
 
 
 class Listing:
@@ -32,31 +32,31 @@ class Listing:
 
     Parameters
     ----------
-    jvm : the session's.
+    jvm : the session's JVM.
     directories : Scala's Seq of `PartitionDirectory`.
-    before : an earlier list. If its files are the same, their names are taken from there: to bring 2,000 names here
-        takes 50 ms, to compare them in the JVM less than one.
+    previous : an earlier listing. If it has the same files, their names are copied from it: to transfer 2,000 names
+        from the JVM takes 50 ms, to compare them there less than 1 ms.
 
     Attributes
     ----------
-    uris : of all files, as Spark writes them: percent-encoded.
+    uris : URIs of all files, percent-encoded as Spark writes them.
     """
 
-    def __init__(self, jvm: Jvm, directories: Any, before: Listing | None = None):
+    def __init__(self, jvm: Jvm, directories: Any, previous: Listing | None = None):
         self._jvm = jvm
         self._directories = directories
         files = directories.flatMap(jvm.method(_DIRECTORY, "files"))
         self._paths = files.map(jvm.method(_STATUS, "getPath"))
         self._files = files
-        if before is not None and self._paths.equals(before._paths):
-            self.uris: list[str] = before.uris
+        if previous is not None and self._paths.equals(previous._paths):
+            self.uris: list[str] = previous.uris
             return
         try:
             self.uris = jvm.texts(self._paths.map(jvm.method("org.apache.hadoop.fs.Path", "toUri")))
         except ValueError as error:
-            raise CannotPush(f"a file's name cannot be told: {error}") from error
+            raise CannotPush(f"the names of the files cannot be read: {error}") from error
 
-    def _numbers(self, class_name: str, name: str) -> list[int]:
+    def _read_numbers(self, class_name: str, name: str) -> list[int]:
         return list(map(int, self._jvm.texts(self._files.map(self._jvm.method(class_name, name)))))
 
     @cached_property
@@ -67,78 +67,79 @@ class Listing:
     @cached_property
     def states(self) -> list[tuple[int, int]]:
         """Size and modification time (ms since 1970) of each file."""
-        return list(zip(self._numbers(_STATUS, "getLen"), self._numbers(_STATUS, "getModificationTime"), strict=True))
+        sizes, times = self._read_numbers(_STATUS, "getLen"), self._read_numbers(_STATUS, "getModificationTime")
+        return list(zip(sizes, times, strict=True))
 
-    def directories_of(self, kept: Sequence[int]) -> list[Any]:
-        """Directories with some of the files only; those without any are left out.
+    def select(self, positions: Sequence[int]) -> list[Any]:
+        """Return the directories with some of the files only; directories without any are left out.
 
         Parameters
         ----------
-        kept : places in `uris`, in ascending order.
+        positions : positions in `uris`, in ascending order.
         """
         sizes = list(
             map(int, self._jvm.texts(self._directories.map(self._jvm.method(_DIRECTORY, "files")).map(self._size)))
         )
-        found, start, wanted = [], 0, iter(kept)
-        place = next(wanted, None)
-        for number, size in enumerate(sizes):
-            inside = []
-            while place is not None and place < start + size:
-                inside.append(place - start)
-                place = next(wanted, None)
-            if inside:
-                directory = self._directories.apply(number)
-                if len(inside) < size:
+        directories, start, remaining = [], 0, iter(positions)
+        position = next(remaining, None)
+        for i, size in enumerate(sizes):
+            selected = []
+            while position is not None and position < start + size:
+                selected.append(position - start)
+                position = next(remaining, None)
+            if selected:
+                directory = self._directories.apply(i)
+                if len(selected) < size:
                     files = directory.files()
-                    directory = copied(directory, directory.values(), self._jvm.seq(map(files.apply, inside)))
-                found.append(directory)
+                    directory = copy_with(directory, directory.values(), self._jvm.seq(map(files.apply, selected)))
+                directories.append(directory)
             start += size
-        return found
+        return directories
 
     @property
     def _size(self) -> Any:
         return self._jvm.method("scala.collection.SeqOps", "size")
 
 
-def listing_of(jvm: Jvm, location: Any, directories: Any) -> Listing:
-    """The list that a location gives; of one that was asked before, the names are known."""
+def find_listing(jvm: Jvm, location: Any, directories: Any) -> Listing:
+    """Make a listing of a location's directories; for a location that was listed before, names are reused."""
     roots = location.rootPaths()
     key = roots.size(), roots.hashCode()
-    with _lists_lock:
-        before = jvm.lists.get(key)
-    found = Listing(jvm, directories, before)
-    with _lists_lock:
-        jvm.lists.pop(key, None)
-        jvm.lists[key] = found
-        while len(jvm.lists) > _LISTS:
-            del jvm.lists[next(iter(jvm.lists))]
-    return found
+    with _listings_lock:
+        previous = jvm.listings.get(key)
+    listing = Listing(jvm, directories, previous)
+    with _listings_lock:
+        jvm.listings.pop(key, None)
+        jvm.listings[key] = listing
+        while len(jvm.listings) > _MAX_LISTINGS:
+            del jvm.listings[next(iter(jvm.listings))]
+    return listing
 
 
-def schema_in_files(relation: Any) -> StructType:
-    """The columns that a relation's files are read as."""
+def read_file_schema(relation: Any) -> StructType:
+    """Return the schema that the files of a relation are read with."""
     return StructType.fromJson(json.loads(relation.dataSchema().json()))
 
 
-def options_with(relation: Any, options: Mapping[str, str]) -> Any:
-    """A relation's options and some more, as Scala's Map."""
+def merge_options(relation: Any, options: Mapping[str, str]) -> Any:
+    """Merge options into those of a relation, as Scala's Map."""
     merged = relation.options()
     for name, value in options.items():
         merged = merged.updated(name, value)
     return merged
 
 
-def relocated(node: Any, index: Any, options: Mapping[str, str] | None = None) -> Any:
-    """A relation of an analysed plan over the files of another index.
+def replace_index(node: Any, index: Any, options: Mapping[str, str] | None = None) -> Any:
+    """Replace the file index of a relation in an analyzed plan.
 
     Parameters
     ----------
-    options : for the reader, beside those that it has.
+    options : further options of the reader.
     """
     relation = node.relation()
     fields = (relation.partitionSchema(), relation.dataSchema(), relation.bucketSpec(), relation.fileFormat())
-    merged = options_with(relation, options or {})
-    return copied(node, relation.copy(index, *fields, merged, relation.sparkSession()))
+    merged = merge_options(relation, options or {})
+    return copy_with(node, relation.copy(index, *fields, merged, relation.sparkSession()))
 
 
 @dataclass
@@ -147,8 +148,8 @@ class ParquetScan:
 
     Attributes
     ----------
-    logical : its relation in the analysed plan.
-    physical : its scan in the physical plan, with the filters that reach it.
+    logical : its relation in the analyzed plan.
+    physical : its scan in the physical plan, with the filters that Spark pushes down to it.
     """
 
     jvm: Jvm
@@ -162,52 +163,52 @@ class ParquetScan:
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns that the files are read as."""
-        return schema_in_files(self.relation)
+        """The schema that the files are read with."""
+        return read_file_schema(self.relation)
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """The reader's options."""
+        """Options of the reader."""
         return self.jvm.mapping(self.relation.options())
 
     @cached_property
     def filters(self) -> Any:
-        """What all rows hold that are wanted of it: Scala's Seq of expressions over the files' columns."""
+        """The filters that the rows must pass: Scala's Seq of expressions over the files' columns."""
         return self.physical.dataFilters()
 
-    def listing(self) -> Listing:
-        """The files in the partitions that are wanted."""
-        location = spark_index(self.relation)
+    def list_files(self) -> Listing:
+        """List the files in the partitions that the partition filters select."""
+        location = find_spark_index(self.relation)
         has_subquery = self.jvm.package(f"{EXPRESSIONS}.SubqueryExpression").hasSubquery
-        of_folders = [item for item in elements(self.physical.partitionFilters()) if not has_subquery(item)]
-        return listing_of(self.jvm, location, location.listFiles(self.jvm.seq(of_folders), self.jvm.nil))
+        partition_filters = [item for item in iter_elements(self.physical.partitionFilters()) if not has_subquery(item)]
+        return find_listing(self.jvm, location, location.listFiles(self.jvm.seq(partition_filters), self.jvm.nil))
 
-    def narrowed(self, listing: Listing, kept: Sequence[int], options: Mapping[str, str]) -> Any:
-        """The relation of the analysed plan over some of the files.
+    def restrict(self, listing: Listing, selected: Sequence[int], options: Mapping[str, str]) -> Any:
+        """Return the relation of the analyzed plan over some of the files.
 
         Parameters
         ----------
-        kept : places in the listing, in ascending order.
-        options : for the reader, beside those that it has.
+        selected : positions in the listing, in ascending order.
+        options : further options of the reader.
 
         Raises
         ------
-        Doubt
-            Spark does not take them.
+        CannotPush
+            Spark does not accept the files.
         """
-        if not kept:
-            return no_rows(self.jvm, self.logical)
-        index = self.index(listing.directories_of(kept))
-        found = Listing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
-        if sorted(found) != sorted(listing.uris[place] for place in kept):
-            raise CannotPush("Spark lists other files than those that it was given")
-        return beside_source(self.jvm, relocated(self.logical, index, options), self.logical)
+        if not selected:
+            return without_rows(self.jvm, self.logical)
+        index = self.make_index(listing.select(selected))
+        uris = Listing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
+        if sorted(uris) != sorted(listing.uris[i] for i in selected):
+            raise CannotPush("Spark lists other files than it was given")
+        return with_unread_source(self.jvm, replace_index(self.logical, index, options), self.logical)
 
-    def index(self, directories: list[Any], partitioned: bool = True) -> Any:
-        """Spark's own index of files, told of the files as if it had listed them.
+    def make_index(self, directories: list[Any], partitioned: bool = True) -> Any:
+        """Make Spark's own file index over given files, as if it had listed them.
 
-        Each file is a root of it: two indexes of Spark's are equal when their roots are, and plans over different files
-        must never be taken for the same.
+        Each file is a root of it: Spark finds two indexes equal if their roots are, and plans over different files
+        must never be equal.
         """
         jvm = self.jvm
         cache = jvm.package(f"{DATASOURCES}.FileStatusCache").getOrCreate(jvm.session)
@@ -215,144 +216,147 @@ class ParquetScan:
         roots, partitions = [], []
         for directory in directories:
             folders: dict[str, Any] = {}
-            for item in elements(directory.files().map(status)):
+            for item in iter_elements(directory.files().map(status)):
                 path = item.getPath()
                 folder = path.getParent()
                 folders.setdefault(folder.toString(), folder)
                 cache.putLeafFiles(path, jvm.array("org.apache.hadoop.fs.FileStatus", [item]))
                 roots.append(path)
-            of_path = jvm.package(f"{DATASOURCES}.PartitionPath")
-            partitions += [of_path(directory.values(), folder) for folder in folders.values()]
+            partition_path = jvm.package(f"{DATASOURCES}.PartitionPath")
+            partitions += [partition_path(directory.values(), folder) for folder in folders.values()]
         spec = jvm.package(f"{DATASOURCES}.PartitionSpec")(self.relation.partitionSchema(), jvm.seq(partitions))
-        known = jvm.some(spec) if partitioned and self.relation.partitionSchema().size() else jvm.none()
+        partition_spec = jvm.some(spec) if partitioned and self.relation.partitionSchema().size() else jvm.none()
         index = jvm.package(f"{DATASOURCES}.InMemoryFileIndex")
-        return index(jvm.session, jvm.seq(roots), self.relation.options(), jvm.none(), cache, known, jvm.none())
+        return index(
+            jvm.session, jvm.seq(roots), self.relation.options(), jvm.none(), cache, partition_spec, jvm.none()
+        )
 
 
-def beside_source(jvm: Jvm, node: Any, relation: Any) -> Any:
-    """A node that stands in the place of a relation, with this relation in the plan, of which nothing is read.
+def with_unread_source(jvm: Jvm, node: Any, relation: Any) -> Any:
+    """Return a node that replaces a relation, joined with that relation, of which no rows are read.
 
-    Spark refuses to overwrite a table, or a folder, that a plan reads, as long as it finds it there. What stands beside
-    the node is an anti join with no rows, which Spark's optimizer takes away.
+    Spark refuses to overwrite a table, or a folder, only if it finds it in the plan that reads it. The join is an anti
+    join with no rows, which Spark's optimizer removes.
     """
     catalyst = "org.apache.spark.sql.catalyst"
-    nothing = no_rows(jvm, relation.newInstance())
+    nothing = without_rows(jvm, relation.newInstance())
     kind = getattr(jvm.package(f"{catalyst}.plans.LeftAnti$"), "MODULE$")
     hint = jvm.package(f"{catalyst}.plans.logical.JoinHint").NONE()
     return jvm.package(f"{catalyst}.plans.logical.Join")(node, nothing, kind, jvm.none(), hint)
 
 
-def no_rows(jvm: Jvm, node: Any) -> Any:
-    """A node without its rows."""
+def without_rows(jvm: Jvm, node: Any) -> Any:
+    """Return a node with a filter that no row passes."""
     false = jvm.package(f"{EXPRESSIONS}.Literal").FalseLiteral()
     return jvm.package("org.apache.spark.sql.catalyst.plans.logical.Filter")(false, node)
 
 
-def with_tables_inlined(jvm: Jvm, frame: DataFrame) -> DataFrame:
-    """A DataFrame whose common table expressions stand where they are used, as Spark's optimizer puts them.
+def inline_tables(jvm: Jvm, frame: DataFrame) -> DataFrame:
+    """Inline the common table expressions of a DataFrame, as Spark's optimizer does.
 
-    Each use has conditions of its own, those within subqueries as well.
+    Each use then has its own conditions, also those within subqueries.
     """
-    analysed = frame._jdf.queryExecution().analyzed()
-    if not any(class_name(node) == "WithCTE" for node in nodes(analysed)):
+    analyzed = frame._jdf.queryExecution().analyzed()
+    if not any(class_name(node) == "WithCTE" for node in iter_nodes(analyzed)):
         return frame
     name = "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
-    defaults = defaults_of(jvm, name)
-    rule = jvm.package(name)(*(defaults[number]() for number in sorted(defaults)))
-    return of_plan(jvm, rule.apply(analysed))
+    defaults = find_defaults(jvm, name)
+    rule = jvm.package(name)(*(defaults[i]() for i in sorted(defaults)))
+    return make_dataframe(jvm, rule.apply(analyzed))
 
 
 def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
-    """The scans of a DataFrame's plan that can be given fewer files.
+    """Find the scans in a DataFrame's plan that can be restricted to fewer files.
 
-    Each is one relation of the analysed plan that the physical plan scans once: what reaches this scan through its
-    filters is then all that the DataFrame needs of the relation.
+    Each is one relation of the analyzed plan that the physical plan scans exactly once: the DataFrame then needs no
+    other rows of the relation than those that pass the filters of this scan.
 
     Parameters
     ----------
-    frame : as `with_tables_inlined` gives it.
+    frame : a DataFrame from `inline_tables`.
 
     Raises
     ------
-    Doubt
-        Files are scanned, but no scan can be told to read fewer.
+    CannotPush
+        No scan of files can be restricted to fewer files.
     """
     execution = frame._jdf.queryExecution()
-    if any(class_name(node) == "WithCTE" for node in nodes(execution.analyzed())):
-        raise CannotPush("a table that is used in several places of the plan could not be put into each")
-    logical = parquet_relations(frame)
+    if any(class_name(node) == "WithCTE" for node in iter_nodes(execution.analyzed())):
+        raise CannotPush("a common table expression that is used more than once could not be inlined")
+    logical = find_relations(frame)
     if not logical:
-        raise CannotPush("nothing in the plan reads Parquet files by a list of Spark's own")
-    planned = [(class_name(node), node) for node in nodes(execution.sparkPlan())]
+        raise CannotPush("nothing in the plan reads Parquet files that Spark lists itself")
+    planned = [(class_name(node), node) for node in iter_nodes(execution.sparkPlan())]
     physical = [node for kind, node in planned if kind == "FileSourceScanExec"]
-    found = []
-    ids = [_ids(jvm, node) for node in logical]
-    of_scans = [_ids(jvm, node) for node in physical]
-    for number, relation in enumerate(logical):
-        scans = [scan for scan, own in zip(physical, of_scans, strict=True) if own & ids[number]]
-        alone = sum(bool(other & ids[number]) for other in ids) == 1
-        if alone and len(scans) == 1:
-            found.append(ParquetScan(jvm, relation, scans[0]))
-    if physical and not found:
-        raise CannotPush("no scan in the plan stands for a relation of its own")
-    return found
+    parquet_scans = []
+    relation_ids = [_find_ids(jvm, node) for node in logical]
+    scan_ids = [_find_ids(jvm, node) for node in physical]
+    for relation, ids in zip(logical, relation_ids, strict=True):
+        scans = [scan for scan, other in zip(physical, scan_ids, strict=True) if other & ids]
+        is_unique = sum(bool(other & ids) for other in relation_ids) == 1
+        if is_unique and len(scans) == 1:
+            parquet_scans.append(ParquetScan(jvm, relation, scans[0]))
+    if physical and not parquet_scans:
+        raise CannotPush("no scan in the plan belongs to exactly one relation")
+    return parquet_scans
 
 
-def replaced(jvm: Jvm, frame: DataFrame, new: Sequence[tuple[Any, Any]]) -> DataFrame:
-    """The DataFrame with other nodes in the place of some relations: (relation, node) each."""
-    instead = {_ids(jvm, old): node for old, node in new}
+def replace_relations(jvm: Jvm, frame: DataFrame, new: Sequence[tuple[Any, Any]]) -> DataFrame:
+    """Replace relations in the plan of a DataFrame by other nodes, given as pairs (relation, node)."""
+    replacements = {_find_ids(jvm, old): node for old, node in new}
 
-    def rebuilt(node: Any) -> Any:
+    def rebuild(node: Any) -> Any:
         if is_parquet(node):
-            return instead.get(_ids(jvm, node), node)
-        children = list(elements(node.children()))
-        made = [rebuilt(child) for child in children]
-        if all(one is other for one, other in zip(children, made, strict=True)):
+            return replacements.get(_find_ids(jvm, node), node)
+        children = list(iter_elements(node.children()))
+        new_children = [rebuild(child) for child in children]
+        if all(child is new_child for child, new_child in zip(children, new_children, strict=True)):
             return node
-        return node.withNewChildren(jvm.seq(made))
+        return node.withNewChildren(jvm.seq(new_children))
 
-    plan = rebuilt(frame._jdf.queryExecution().analyzed())
-    return of_plan(jvm, plan)
+    plan = rebuild(frame._jdf.queryExecution().analyzed())
+    return make_dataframe(jvm, plan)
 
 
-def of_plan(jvm: Jvm, plan: Any) -> DataFrame:
-    """The DataFrame of an analysed plan."""
+def make_dataframe(jvm: Jvm, plan: Any) -> DataFrame:
+    """Make a DataFrame from an analyzed plan."""
     return DataFrame(jvm.package("org.apache.spark.sql.classic.Dataset").ofRows(jvm.session, plan), jvm.spark)
 
 
-def parquet_relations(frame: DataFrame) -> list[Any]:
-    """The relations over Parquet files in a DataFrame's analysed plan."""
-    return [node for node in nodes(frame._jdf.queryExecution().analyzed()) if is_parquet(node)]
+def find_relations(frame: DataFrame) -> list[Any]:
+    """Find the relations over Parquet files in the analyzed plan of a DataFrame."""
+    return [node for node in iter_nodes(frame._jdf.queryExecution().analyzed()) if is_parquet(node)]
 
 
 def is_parquet(node: Any) -> bool:
+    """Return True if a node is a relation over Parquet files."""
     if class_name(node) != "LogicalRelation" or node.isStreaming():
         return False
     relation = node.relation()
     return class_name(relation) == "HadoopFsRelation" and relation.fileFormat().getClass().getName() == _PARQUET
 
 
-def spark_index(relation: Any) -> Any:
-    """Spark's own index of a relation's files, also where one of ours stands before it.
+def find_spark_index(relation: Any) -> Any:
+    """Return Spark's own index of a relation's files, also if one of our indexes wraps it.
 
     Raises
     ------
-    Doubt
-        It is none that lists plain files.
+    CannotPush
+        The index does not list plain files.
     """
     location = relation.location()
     kind = class_name(location)
-    ours = OURS.get(location.toString()) if kind.startswith("$Proxy") else None
+    ours = OUR_INDEXES.get(location.toString()) if kind.startswith("$Proxy") else None
     if ours is not None:
         return ours.original
     if kind == "MetadataLogFileIndex":
-        raise CannotPush("the files are a streaming sink's, which keeps its own list of them")
+        raise CannotPush("the files belong to a streaming sink, which lists them in its own log")
     if kind not in _LISTINGS:
-        raise CannotPush(f"Spark lists the files by {kind}")
+        raise CannotPush(f"the file index {kind} is not supported")
     return location
 
 
-def _ids(jvm: Jvm, node: Any) -> frozenset[str]:
-    """What tells a relation's columns from all others in a plan."""
-    named = node.output().map(jvm.method(f"{EXPRESSIONS}.NamedExpression", "exprId"))
-    return frozenset(jvm.texts(named))
+def _find_ids(jvm: Jvm, node: Any) -> frozenset[str]:
+    """Return the expression ids of a relation's columns, which are unique in a plan."""
+    ids = node.output().map(jvm.method(f"{EXPRESSIONS}.NamedExpression", "exprId"))
+    return frozenset(jvm.texts(ids))

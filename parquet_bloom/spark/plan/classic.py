@@ -1,4 +1,4 @@
-"""Pruning in classic sessions: the plan stays as it is, over the files that can hold a match."""
+"""Pruning in classic sessions: the plan stays as it is, over the files that can have matching rows."""
 
 from __future__ import annotations
 
@@ -25,192 +25,201 @@ from ..scan.scan import Scan
 from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush, log
 from ..session.fields import find_leaves
-from ..session.jvm import Jvm, class_name, nodes
-from .catalyst_plan import Listing, ParquetScan, find_scans, replaced, with_tables_inlined
-from .current_time import without_clock
-from .native_row_groups import row_group_scan
+from ..session.jvm import Jvm, class_name, iter_nodes
+from .catalyst_plan import Listing, ParquetScan, find_scans, inline_tables, replace_relations
+from .current_time import drop_time_conditions
+from .native_row_groups import make_row_group_scan
 
-_OF_JAVA = (Py4JError, PySparkException)  # pyspark turns the JVM's exceptions into its own
+_JVM_ERRORS = (Py4JError, PySparkException)  # pyspark converts some exceptions of the JVM to its own
 
-WORTH_ROWS = 5_000_000
-"""Rows that Spark has to be spared for exact row groups to be worth their planning, and the tasks beside the scan."""
+MIN_SKIPPED_ROWS = 5_000_000
+"""Number of rows that must be skipped for exact row groups to be worth their planning and additional tasks."""
 
 NO_FILTERS = {"parquet.filter.bloom.enabled": "false"}
 
 
 @dataclass
-class _Found:
-    """What was found out about one scan of a plan."""
+class _PlannedScan:
+    """One scan of a plan, with its files and the decision about each."""
 
     scan: ParquetScan
-    question: PushedPredicate
+    predicate: PushedPredicate
     listing: Listing
-    judged: Scan
+    result: Scan
 
 
 @dataclass
 class ClassicPlan:
-    """A DataFrame's scans, and what pruning makes of them.
+    """The scans of a DataFrame, and the files that pruning selects for each.
 
     Parameters
     ----------
-    frame : the DataFrame, its conditions included.
-    probing : how files are asked.
+    frame : the DataFrame, including its conditions.
+    planner : planner that decides which files and row groups are read.
 
     Attributes
     ----------
-    doubts : why files are read all the same.
+    doubts : reasons that scans are not pruned.
     """
 
     frame: DataFrame
-    probing: ScanPlanner
+    planner: ScanPlanner
     doubts: list[str] = field(default_factory=list)
-    _found: list[_Found] = field(default_factory=list)
+    _planned: list[_PlannedScan] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._jvm = Jvm(self.frame.sparkSession)
         self._inlined = self.frame
-        for scan in self._scans():
+        for scan in self._find_scans():
             try:
-                found = self._judge(scan)
-            except (CannotPush, ParquetBloomError, *_OF_JAVA) as error:
-                self._doubt(error)
+                planned = self._evaluate(scan)
+            except (CannotPush, ParquetBloomError, *_JVM_ERRORS) as error:
+                self._fall_back(error)
             else:
-                self._found.append(found)
+                self._planned.append(planned)
 
-    def _scans(self) -> list[ParquetScan]:
+    def _find_scans(self) -> list[ParquetScan]:
         try:
             refuse_field_ids(self.frame.sparkSession)
             if self.frame.isStreaming:
-                self._doubt(CannotPush("the DataFrame is a stream"))
+                self._fall_back(CannotPush("the DataFrame is a stream"))
                 return []
             plan = self.frame._jdf.queryExecution().analyzed()
-            if not plan.deterministic() or any(class_name(node) == "Sample" for node in nodes(plan)):
-                # What rand(7) gives to a row, or a sample takes, depends on the rows that are read before it.
-                self._doubt(CannotPush("a part of the query is no plain function of a row"))
+            if not plan.deterministic() or any(class_name(node) == "Sample" for node in iter_nodes(plan)):
+                # The result of rand(7) for a row, or whether a sample has it, depends on the rows that are read before.
+                self._fall_back(CannotPush("a part of the query is not a plain function of a row"))
                 return []
-            self._inlined = with_tables_inlined(self._jvm, self.frame)
-            scans = find_scans(self._jvm, without_clock(self._jvm, self._inlined))
-        except (CannotPush, *_OF_JAVA) as error:
-            self._doubt(error)
+            self._inlined = inline_tables(self._jvm, self.frame)
+            scans = find_scans(self._jvm, drop_time_conditions(self._jvm, self._inlined))
+        except (CannotPush, *_JVM_ERRORS) as error:
+            self._fall_back(error)
             return []
         return scans
 
-    def _doubt(self, error: Exception) -> None:
-        self.doubts.append(line(error))
+    def _fall_back(self, error: Exception) -> None:
+        self.doubts.append(format_error(error))
         log.warning("all files are read: %s", self.doubts[-1])
 
-    def _judge(self, scan: ParquetScan) -> _Found:
-        question = asked(self._jvm, scan.filters, scan.schema)
-        listing = scan.listing()
-        return _Found(scan, question, listing, judge(self._jvm, question, listing, scan.options, self.probing))
+    def _evaluate(self, scan: ParquetScan) -> _PlannedScan:
+        predicate = read_predicate(self._jvm, scan.filters, scan.schema)
+        listing = scan.list_files()
+        result = evaluate_files(self._jvm, predicate, listing, scan.options, self.planner)
+        return _PlannedScan(scan, predicate, listing, result)
 
     @property
     def reports(self) -> list[PruneReport]:
-        """What was found of each scan."""
-        return [found.judged.report for found in self._found]
+        """The report of each scan."""
+        return [planned.result.report for planned in self._planned]
 
-    def narrowed(self) -> DataFrame:
-        """The DataFrame over the files that can hold a match."""
+    def restrict(self) -> DataFrame:
+        """Return the DataFrame over the files that can have matching rows."""
         new = []
-        for found in self._found:
+        for planned in self._planned:
             try:
-                relation = self._narrowed(found)
-            except (CannotPush, *_OF_JAVA) as error:
-                self._doubt(error)
+                relation = self._restrict(planned)
+            except (CannotPush, *_JVM_ERRORS) as error:
+                self._fall_back(error)
                 continue
             if relation is not None:
-                new.append((found.scan.logical, relation))
+                new.append((planned.scan.logical, relation))
         if not new:
             return self.frame
         try:
-            return replaced(self._jvm, self._inlined, new)
-        except _OF_JAVA as error:
-            self._doubt(error)
+            return replace_relations(self._jvm, self._inlined, new)
+        except _JVM_ERRORS as error:
+            self._fall_back(error)
             return self.frame
 
-    def _narrowed(self, found: _Found) -> Any:
-        """A relation in the place of one scan's; None where it is as well as it is."""
-        kept = [place for place, decision in enumerate(found.judged.report.files) if decision.selected]
-        # Spark may only trust filters as far as they can be: of zero and NaN other writers know one form of several.
-        trusted = not (found.judged.untrusted or found.question.meets_zero_or_nan)
+    def _restrict(self, planned: _PlannedScan) -> Any:
+        """Return the relation that replaces that of a scan, or None to leave it unchanged."""
+        selected = [i for i, file in enumerate(planned.result.report.files) if file.selected]
+        # Spark's own probes cannot rely on the filters if they may lack some forms of zero and NaN, or are wrong.
+        trusted = not (planned.result.untrusted or planned.predicate.meets_zero_or_nan)
         options = {} if trusted else NO_FILTERS
-        if kept and self._wants_row_groups(found):
+        if selected and self._reads_row_groups(planned):
             try:
-                report = found.judged.report
-                cache = self.probing.footers
-                return row_group_scan(found.scan, found.listing, report.files, options, report.filesystem, cache)
-            except (CannotPush, *_OF_JAVA) as error:
-                log.warning("whole files are read, not row groups: %s", line(error))
-        if trusted and len(kept) > self.probing.max_fraction * len(found.listing.uris):
+                report = planned.result.report
+                cache = self.planner.footers
+                return make_row_group_scan(
+                    planned.scan, planned.listing, report.files, options, report.filesystem, cache
+                )
+            except (CannotPush, *_JVM_ERRORS) as error:
+                log.warning("whole files are read, not row groups: %s", format_error(error))
+        if trusted and len(selected) > self.planner.max_fraction * len(planned.listing.uris):
             return None
-        return found.scan.narrowed(found.listing, kept, options)
+        return planned.scan.restrict(planned.listing, selected, options)
 
-    def _wants_row_groups(self, found: _Found) -> bool:
-        files = [decision for decision in found.judged.report.files if decision.selected]
-        in_files, left = sum(len(file.row_groups) for file in files), found.judged.report.selected_row_groups
-        if self.probing.row_groups != "auto":
-            return self.probing.row_groups and left < in_files
-        skipped = sum(one.num_rows for file in files for one in file.row_groups if not one.read)
-        if 2 * left > in_files or skipped < WORTH_ROWS:
+    def _reads_row_groups(self, planned: _PlannedScan) -> bool:
+        """Return True if exact row groups are to be read instead of whole files."""
+        report = planned.result.report
+        files = [file for file in report.files if file.selected]
+        total, selected = sum(len(file.row_groups) for file in files), report.selected_row_groups
+        if self.planner.row_groups != "auto":
+            return self.planner.row_groups and selected < total
+        skipped_rows = sum(group.num_rows for file in files for group in file.row_groups if not group.read)
+        if 2 * selected > total or skipped_rows < MIN_SKIPPED_ROWS:
             return False
         try:
-            with open_source(files[0].path, found.judged.report.filesystem) as source:
-                return _beyond_spark(found.question, BloomFile(source, self.probing.footers))
+            with open_source(files[0].path, report.filesystem) as source:
+                return _exceeds_spark(planned.predicate, BloomFile(source, self.planner.footers))
         except ParquetBloomError:
             return False
 
 
-def asked(jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None) -> PushedPredicate:
-    """What files are to be asked.
+def read_predicate(
+    jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None
+) -> PushedPredicate:
+    """Read the predicate that files are pruned by from the filters of a scan.
 
     Parameters
     ----------
-    filters : what all rows hold that are wanted: Scala's Seq of expressions over the files' columns.
-    schema : how the files are read.
-    columns : those that are asked for; None for all.
+    filters : Scala's Seq of expressions over the files' columns, all of which hold for every row of the result.
+    schema : the schema that the files are read with.
+    columns : columns whose conditions are used; None for all.
 
     Raises
     ------
-    Doubt
-        There is nothing to ask.
+    CannotPush
+        Pruning cannot use any of the filters.
     """
-    question = read_filters(jvm, filters, schema)
+    predicate = read_filters(jvm, filters, schema)
     if columns is not None:
-        question = question.about(columns)
-    if question.node is None:
-        reasons = "; ".join(question.unknown)
-        raise CannotPush(reasons or "the condition says nothing that statistics or filters could answer")
-    if question.unknown:
-        log.info("left to Spark alone: %s", "; ".join(question.unknown))
-    return question
+        predicate = predicate.restrict_to(columns)
+    if predicate.node is None:
+        reasons = "; ".join(predicate.unknown)
+        raise CannotPush(reasons or "neither statistics nor filters can answer the condition")
+    if predicate.unknown:
+        log.info("left to Spark alone: %s", "; ".join(predicate.unknown))
+    return predicate
 
 
-def judge(
-    jvm: Jvm, question: PushedPredicate, listing: Listing, options: Mapping[str, str], probing: ScanPlanner
+def evaluate_files(
+    jvm: Jvm, predicate: PushedPredicate, listing: Listing, options: Mapping[str, str], planner: ScanPlanner
 ) -> Scan:
-    """Ask the files of a scan.
+    """Evaluate a predicate on the statistics and filters of the files of a scan.
 
     Parameters
     ----------
-    options : the reader's.
+    options : options of the reader.
 
     Raises
     ------
-    Doubt
-        There is nobody who could be asked.
+    CannotPush
+        The predicate has nothing that can be evaluated.
     """
-    if question.node is None:
-        raise CannotPush("there is nothing to ask")
-    trust = SparkCompatibility.of(question.fields, Rules.of(jvm.spark, options))
-    return probing.scan(jvm.spark, listing.uris, question.node, trust, options=options, states=lambda: listing.states)
+    if predicate.node is None:
+        raise CannotPush("the condition has nothing that can be evaluated")
+    compatibility = SparkCompatibility.of(predicate.fields, Rules.of(jvm.spark, options))
+    return planner.scan(
+        jvm.spark, listing.uris, predicate.node, compatibility, options=options, states=lambda: listing.states
+    )
 
 
-def _beyond_spark(question: PushedPredicate, file: BloomFile) -> bool:
-    """Whether a column is asked for that Spark's own tasks cannot skip by."""
-    assert question.node is not None
-    for leaf in tree.leaves(question.node):
-        field = question.fields[leaf.column]
+def _exceeds_spark(predicate: PushedPredicate, file: BloomFile) -> bool:
+    """Return True if the predicate has a column by which Spark's own tasks cannot skip row groups."""
+    assert predicate.node is not None
+    for leaf in tree.leaves(predicate.node):
+        field = predicate.fields[leaf.column]
         if isinstance(leaf, Contains) or isinstance(field.type, TimestampNTZType):
             return True
         if isinstance(field.type, TimestampType):
@@ -220,8 +229,8 @@ def _beyond_spark(question: PushedPredicate, file: BloomFile) -> bool:
     return False
 
 
-def line(error: Exception) -> str:
-    """An error in one line: of Java's, the exception without its stack."""
+def format_error(error: Exception) -> str:
+    """Format an error in one line; Java exceptions without their stack trace."""
     if isinstance(error, Py4JError) and getattr(error, "java_exception", None) is not None:
         return redacted(str(error.java_exception.toString())).splitlines()[0]
     return first_line(error)

@@ -1,4 +1,4 @@
-"""Spark Connect: what a DataFrame reads, told from the plan that the client would send, and the same plan over less."""
+"""Spark Connect: the files that a DataFrame reads, from the plan that the client sends; the same plan over fewer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _MAX_FILTERS = 100
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session has no JVM of its own, but a Spark Connect server."""
+    """Return True if a session is a client of a Spark Connect server, without a JVM."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @dataclass(frozen=True)
 class ConnectSource:
-    """What is read at the bottom of a Connect DataFrame.
+    """The read at the bottom of a Connect DataFrame.
 
     Attributes
     ----------
-    frame : the read alone, without any filters over it.
-    paths, options, schema : as its reader was given them; the schema in DDL or JSON, or None.
-    conditions : of the filters over it, the innermost first; each a Column.
+    frame : the read without the filters over it.
+    paths, options, schema : arguments of the reader; the schema in DDL or JSON, or None.
+    conditions : conditions of the filters over it, the innermost first; each a Column.
     """
 
     frame: DataFrame
@@ -37,43 +37,44 @@ class ConnectSource:
     conditions: tuple[Any, ...] = ()
 
 
-def connect_source(frame: DataFrame) -> ConnectSource:
+def find_source(frame: DataFrame) -> ConnectSource:
     """Find the Parquet files that a Connect DataFrame reads.
 
     Raises
     ------
-    Doubt
-        It is anything but `spark.read.parquet(...)`, with filters over it or without.
+    CannotPush
+        It is not `spark.read.parquet(...)`, with or without filters over it.
     """
-    from ..condition.from_connect import column_of
+    from ..condition.from_connect import make_column
 
-    relation = _relation(frame)
+    relation = _read_relation(frame)
     conditions: list[Any] = []
     while relation.WhichOneof("rel_type") == "filter":
-        conditions.append(column_of(relation.filter.condition))
+        conditions.append(make_column(relation.filter.condition))
         relation = relation.filter.input
         if len(conditions) > _MAX_FILTERS:
             raise CannotPush("the DataFrame has too many filters")
     kind = relation.WhichOneof("rel_type")
     if kind != "read":
-        raise CannotPush(f"the DataFrame is no plain read of files: {_NAMES.get(kind, str(kind).replace('_', ' '))}")
+        description = _RELATIONS.get(kind, str(kind).replace("_", " "))
+        raise CannotPush(f"the DataFrame is not a plain read of files: {description}")
     read = relation.read
     if read.is_streaming:
         raise CannotPush("the DataFrame is a stream")
     if read.WhichOneof("read_type") != "data_source":
-        raise CannotPush("tables by name may have partitions elsewhere and columns by default; read the table's path")
+        raise CannotPush("tables by name may have partitions elsewhere and column defaults; read the table's path")
     source = read.data_source
-    own = source.format or setting(frame.sparkSession, "spark.sql.sources.default")
-    if own.lower() != "parquet":
-        raise CannotPush(f"the DataFrame reads {own or 'an unknown format'}, not parquet")
+    file_format = source.format or setting(frame.sparkSession, "spark.sql.sources.default")
+    if file_format.lower() != "parquet":
+        raise CannotPush(f"the DataFrame reads {file_format or 'an unknown format'}, not parquet")
     options = dict(source.options)
     if not source.paths or any(name.lower() in ("path", "paths") for name in options) or source.predicates:
         raise CannotPush("the DataFrame's paths are among its options")
     schema = source.schema or None
-    return ConnectSource(_frame(frame, relation), list(source.paths), options, schema, tuple(reversed(conditions)))
+    return ConnectSource(_make_frame(frame, relation), list(source.paths), options, schema, tuple(reversed(conditions)))
 
 
-_NAMES = {
+_RELATIONS = {
     "sql": "it is a query",
     "with_relations": "it has subqueries",
     "join": "it is a join",
@@ -85,39 +86,39 @@ _NAMES = {
 }
 
 
-def over(frame: DataFrame, source: DataFrame) -> DataFrame:
-    """A Connect DataFrame with `source` in the place of the read at its bottom.
+def replace_source(frame: DataFrame, source: DataFrame) -> DataFrame:
+    """Replace the read at the bottom of a Connect DataFrame by another DataFrame.
 
-    Columns that were taken from the old DataFrame (`df.id`) are understood by the new one, and by what is made of it.
+    Columns of the old DataFrame (`df.id`) can still be used with the new one, and with DataFrames derived from it.
 
     Parameters
     ----------
-    frame : one that `connect_source` accepts.
-    source : of the same schema.
+    frame : one that `find_source` accepts.
+    source : a DataFrame of the same schema.
     """
-    relation = _copy(_relation(frame))
+    relation = _copy(_read_relation(frame))
     bottom = relation
     while bottom.WhichOneof("rel_type") == "filter":
         bottom = bottom.filter.input
     plan_id = bottom.common.plan_id
-    bottom.CopyFrom(_relation(source))
+    bottom.CopyFrom(_read_relation(source))
     bottom.common.plan_id = plan_id
-    return _frame(frame, relation)
+    return _make_frame(frame, relation)
 
 
-def _relation(frame: Any) -> Any:
-    """A DataFrame's plan as the client sends it."""
+def _read_relation(frame: Any) -> Any:
+    """Return the plan of a DataFrame as the client sends it."""
     return frame._plan.plan(frame.sparkSession.client)
 
 
 def _copy(message: Any) -> Any:
-    made = type(message)()
-    made.CopyFrom(message)
-    return made
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
-def _frame(like: Any, relation: Any) -> DataFrame:
-    """A DataFrame of a plan in Connect's own messages, which keeps the numbers that columns refer to plans by."""
+def _make_frame(like: Any, relation: Any) -> DataFrame:
+    """Make a DataFrame from a plan in Connect's messages; it keeps the plan ids that columns refer to."""
     from pyspark.sql.connect.plan import LogicalPlan
 
     class Plan(LogicalPlan):
@@ -129,5 +130,5 @@ def _frame(like: Any, relation: Any) -> DataFrame:
         def plan(self, session: Any) -> Any:
             return relation
 
-    made: DataFrame = type(like)(Plan(), like.sparkSession)
-    return made
+    frame: DataFrame = type(like)(Plan(), like.sparkSession)
+    return frame

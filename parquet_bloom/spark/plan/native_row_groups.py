@@ -1,7 +1,7 @@
-"""Exactly some row groups, read by Spark's own scan: its tasks are given ranges of files that hold one row group each.
+"""Exact row groups, read by Spark's own scan: its tasks get ranges of files that select one row group each.
 
-So that types, calendars and settings are Spark's own. For classic sessions. Spark finds no row group, and says nothing,
-in a file that has been replaced since; so tasks beside the scan look whether the files still are the same.
+Types, calendars and settings are thus Spark's own. For classic sessions only. In a file that has been replaced since,
+Spark would find no row group and report no error, so additional tasks check that the files are unchanged.
 """
 
 from __future__ import annotations
@@ -9,27 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
+from ...metadata.thrift_compact import read_struct
 from ...scan.model.decision import FilePlan
 from ...storage import Source, open_source
-from ..arrow.row_groups import CHANGED, file_state
+from ..arrow.row_groups import CHANGED, read_file_state
 from ..session.fallback import CannotPush
-from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, defaults_of, elements
-from .catalyst_plan import Listing, ParquetScan, beside_source, options_with
-from .midpoints import midpoints
+from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, find_defaults, iter_elements
+from .catalyst_plan import Listing, ParquetScan, merge_options, with_unread_source
 
-_MAX_UNUSED = 1000  # columns that are stood in for, some calls each
-_A_CORE = 4  # tasks
-_BETWEEN = "|"
+_MAX_UNUSED = 1000  # columns; each placeholder takes some calls
+_TASKS_PER_CORE = 4
+_SEPARATOR = "|"
+_TOTAL_COMPRESSED_SIZE = 6  # field of RowGroup
 _UNREAD = "is not read by this DataFrame: select it before read_parquet or pruned, or give row_groups=False"
 
 
-def row_group_scan(
+def make_row_group_scan(
     scan: ParquetScan,
     listing: Listing,
     decisions: Sequence[FilePlan],
@@ -37,151 +39,181 @@ def row_group_scan(
     filesystem: Any,
     cache: MetadataCache,
 ) -> Any:
-    """The node that gives the rows of some row groups in the place of a relation of the analysed plan.
+    """Make a node that reads some row groups, to replace a relation of the analyzed plan.
 
-    Columns of the relation that the DataFrame does not use are not read. Spark lets a later condition, or order, name
-    them all the same; that is an error then.
+    Columns of the relation that the DataFrame does not use are not read. Spark still lets a later condition, or sort
+    order, name them; the query then fails.
 
     Parameters
     ----------
-    decisions : on each file of the listing, in its order.
-    options : for the reader, beside those that it has.
-    filesystem, cache : as the files were asked by.
+    decisions : the plan of each file of the listing, in its order.
+    options : further options of the reader.
+    filesystem, cache : file system and cache that the files were planned with.
 
     Raises
     ------
-    Doubt
-        Spark cannot be told to read just these.
+    CannotPush
+        Spark cannot read exactly these row groups.
     """
     jvm, physical, relation = scan.jvm, scan.physical, scan.relation
     if physical.bucketedScan():
         raise CannotPush("the table is bucketed")
-    # Whole structs, which the plan counts the fields of: Spark's scan may read some of the fields only.
-    own = {item.exprId().id(): item for item in elements(scan.logical.output())}
-    needed = {item.exprId().id(): own.get(item.exprId().id()) for item in elements(physical.output())}
-    wanted = len(list(scan.schema)) + relation.partitionSchema().size()
+    # Structs with all of their fields, whose positions the plan uses: Spark's scan may read some fields only.
+    attributes = {item.exprId().id(): item for item in iter_elements(scan.logical.output())}
+    needed = {item.exprId().id(): attributes.get(item.exprId().id()) for item in iter_elements(physical.output())}
+    num_columns = len(list(scan.schema)) + relation.partitionSchema().size()
     num_read = physical.requiredSchema().size() + relation.partitionSchema().size()
     if None in needed.values() or len(needed) != num_read:
-        raise CannotPush("metadata columns are asked for")
-    if wanted - len(needed) > _MAX_UNUSED:
-        raise CannotPush(f"{wanted - len(needed):,} columns are not used")
-    kept = [place for place, decision in enumerate(decisions) if decision.selected]
-    rows = _rdd(scan, _pieces(scan, listing, decisions, kept, filesystem, cache), options)
-    made = _logical(jvm, jvm.seq(needed.values()), rows.union(_check(scan, listing, kept)))
-    unread = _unread(jvm, [item for number, item in own.items() if number not in needed])
-    columns = [item if number in needed else next(unread) for number, item in own.items()]
-    project = jvm.package("org.apache.spark.sql.catalyst.plans.logical.Project")(jvm.seq(columns), made)
-    return beside_source(jvm, project, scan.logical)
+        raise CannotPush("the query reads metadata columns")
+    if num_columns - len(needed) > _MAX_UNUSED:
+        raise CannotPush(f"{num_columns - len(needed):,} columns are not used")
+    selected = [i for i, decision in enumerate(decisions) if decision.selected]
+    rows = _make_rdd(scan, _make_file_ranges(scan, listing, decisions, selected, filesystem, cache), options)
+    plan = _make_logical_rdd(jvm, jvm.seq(needed.values()), rows.union(_make_change_check(scan, listing, selected)))
+    placeholders = _make_placeholders(jvm, [item for key, item in attributes.items() if key not in needed])
+    columns = [item if key in needed else next(placeholders) for key, item in attributes.items()]
+    project = jvm.package("org.apache.spark.sql.catalyst.plans.logical.Project")(jvm.seq(columns), plan)
+    return with_unread_source(jvm, project, scan.logical)
 
 
-def _unread(jvm: Jvm, items: list[Any]) -> Iterator[Any]:
-    """What stands for columns that are not read: Spark drops it, unless somebody names them later on."""
+def _make_placeholders(jvm: Jvm, items: list[Any]) -> Iterator[Any]:
+    """Make placeholders for columns that are not read: Spark drops them unless a later operation uses them."""
     errors = [F.raise_error(F.lit(f"'{item.name()}' {_UNREAD}")) for item in items]
     typed = [Column(error._jc.cast(item.dataType())) for error, item in zip(errors, items, strict=True)]
-    made = jvm.spark.range(0).select(*typed)._jdf.queryExecution().analyzed().projectList()
+    expressions = jvm.spark.range(0).select(*typed)._jdf.queryExecution().analyzed().projectList()
     alias = jvm.package(f"{EXPRESSIONS}.Alias")
-    for item, named in zip(items, elements(made), strict=True):
-        what = item.name(), item.exprId(), item.qualifier(), jvm.some(item.metadata()), jvm.nil
-        yield alias(named.child(), *what)
+    for item, named in zip(items, iter_elements(expressions), strict=True):
+        arguments = item.name(), item.exprId(), item.qualifier(), jvm.some(item.metadata()), jvm.nil
+        yield alias(named.child(), *arguments)
 
 
-def _pieces(
+def _make_file_ranges(
     scan: ParquetScan,
     listing: Listing,
     decisions: Sequence[FilePlan],
-    kept: Sequence[int],
+    selected: Sequence[int],
     filesystem: Any,
     cache: MetadataCache,
 ) -> list[Any]:
-    """Spark's PartitionedFile of each row group."""
+    """Make Spark's PartitionedFile for each row group."""
     jvm = scan.jvm
-    made = jvm.package(f"{DATASOURCES}.PartitionedFile")
-    of_path = jvm.package("org.apache.spark.paths.SparkPath")
-    defaults = defaults_of(jvm, f"{DATASOURCES}.PartitionedFile")
-    pieces = []
-    left = iter(kept)
-    for directory in listing.directories_of(kept):
+    partitioned_file = jvm.package(f"{DATASOURCES}.PartitionedFile")
+    spark_path = jvm.package("org.apache.spark.paths.SparkPath")
+    defaults = find_defaults(jvm, f"{DATASOURCES}.PartitionedFile")
+    ranges = []
+    positions = iter(selected)
+    for directory in listing.select(selected):
         values = directory.values()
-        for file in elements(directory.files()):
-            place = next(left)
-            decision = decisions[place]
-            path, status = of_path.fromFileStatus(file.fileStatus()), (file.getModificationTime(), file.getLen())
+        for file in iter_elements(directory.files()):
+            i = next(positions)
+            decision = decisions[i]
+            path, status = spark_path.fromFileStatus(file.fileStatus()), (file.getModificationTime(), file.getLen())
             try:
                 with open_source(decision.path, filesystem) as source:
-                    opened = BloomFile(source, cache)
-                    if decision.selected_in(opened) != decision.selected:
+                    bloom_file = BloomFile(source, cache)
+                    if decision.selected_in(bloom_file) != decision.selected:
                         raise CannotPush(f"{decision.path}: it was changed meanwhile")
-                    middles = midpoints(opened)
-                    _compare(source, listing.states[place])
+                    midpoints = find_midpoints(bloom_file)
+                    _check_listed(source, listing.states[i])
             except ParquetBloomError as error:
                 raise CannotPush(str(error)) from error
             for row_group in decision.selected:
-                where = (middles[row_group], 1)
-                pieces.append(made(values, path, *where, defaults[5](), *status, defaults[8]()))
-    return pieces
+                offset, length = midpoints[row_group], 1
+                ranges.append(partitioned_file(values, path, offset, length, defaults[5](), *status, defaults[8]()))
+    return ranges
 
 
-def _rdd(scan: ParquetScan, pieces: list[Any], options: dict[str, str]) -> Any:
-    """What reads them, as Spark's own scan has it."""
+def find_midpoints(file: BloomFile) -> list[int]:
+    """Return the offset by which parquet-java assigns each row group to a range of the file.
+
+    That is the start of its first column chunk plus half of its compressed size: a range of one byte there selects
+    exactly this row group.
+
+    Raises
+    ------
+    CannotPush
+        The footer does not determine the offsets.
+    """
+    footer = file.footer
+    groups, chunks = footer.row_groups, footer.chunks
+    if len(groups) and (groups["num_columns"] < 1).any():
+        raise CannotPush(f"{file.path}: a row group has no columns")
+    first = chunks[groups["first_chunk"]]
+    data, dictionary = first["data_page_offset"], first["dictionary_page_offset"]
+    if (first["meta_start"] < 0).any() or (data < 0).any() or (dictionary == 0).any():
+        raise CannotPush(f"{file.path}: the footer lacks the offset of a row group")
+    starts = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
+    sizes = np.add.reduceat(chunks["compressed_size"], groups["first_chunk"]) if len(groups) else starts
+    for row_group, start in enumerate(groups["start"].tolist()):
+        total_size = read_struct(footer.data, start)[0].get(_TOTAL_COMPRESSED_SIZE)
+        if total_size is not None:
+            sizes[row_group] = total_size
+    midpoints = (starts + sizes // 2).tolist()
+    if len(set(midpoints)) < len(midpoints) or (sizes < 0).any():
+        raise CannotPush(f"{file.path}: two row groups have the same midpoint")
+    return midpoints
+
+
+def _make_rdd(scan: ParquetScan, ranges: list[Any], options: dict[str, str]) -> Any:
+    """Make the RDD that reads ranges of files, as Spark's own scan does."""
     jvm, relation, physical = scan.jvm, scan.relation, scan.physical
-    merged = options_with(relation, options | {"returning_batch": "false"})
+    merged = merge_options(relation, options | {"returning_batch": "false"})
     conf = jvm.session.sessionState().newHadoopConfWithOptions(merged)
     fields = [relation.dataSchema().apply(name) for name in physical.requiredSchema().fieldNames()]
-    schemas = (relation.dataSchema(), relation.partitionSchema(), _struct(jvm, fields))
+    schemas = (relation.dataSchema(), relation.partitionSchema(), _make_struct(jvm, fields))
     filters = physical.pushedDownFilters()
     reader = relation.fileFormat().buildReaderWithPartitionValues(jvm.session, *schemas, filters, merged, conf)
-    tasks = max(1, min(len(pieces), _A_CORE * jvm.spark.sparkContext.defaultParallelism))
+    tasks = max(1, min(len(ranges), _TASKS_PER_CORE * jvm.spark.sparkContext.defaultParallelism))
     file_partition = jvm.package(f"{DATASOURCES}.FilePartition")
     partitions = [
-        file_partition(number, jvm.array(f"{DATASOURCES}.PartitionedFile", pieces[number::tasks]))
-        for number in range(tasks)
+        file_partition(i, jvm.array(f"{DATASOURCES}.PartitionedFile", ranges[i::tasks])) for i in range(tasks)
     ]
-    rows = _struct(jvm, [*fields, *elements(relation.partitionSchema())])
-    defaults = defaults_of(jvm, f"{DATASOURCES}.FileScanRDD")
+    rows = _make_struct(jvm, [*fields, *iter_elements(relation.partitionSchema())])
+    defaults = find_defaults(jvm, f"{DATASOURCES}.FileScanRDD")
     file_options = jvm.package("org.apache.spark.sql.catalyst.FileSourceOptions")(merged)
     rdd = jvm.package(f"{DATASOURCES}.FileScanRDD")
     return rdd(jvm.session, reader, jvm.seq(partitions), rows, defaults[5](), defaults[6](), file_options)
 
 
-def _logical(jvm: Jvm, output: Any, rdd: Any) -> Any:
+def _make_logical_rdd(jvm: Jvm, output: Any, rdd: Any) -> Any:
     name = "org.apache.spark.sql.execution.LogicalRDD"
-    defaults = defaults_of(jvm, name)
+    defaults = find_defaults(jvm, name)
     first = [output, rdd, *(defaults[number]() for number in (3, 4, 5, 6))]
-    # The second list of parameters begins with the session; how it goes on depends on Spark's version.
-    rest = [defaults[number](*first) for number in sorted(defaults) if number >= 8]
+    # The second list of parameters begins with the session; the others depend on the version of Spark.
+    rest = [defaults[i](*first) for i in sorted(defaults) if i >= 8]
     return jvm.package(name)(*first, jvm.session, *rest)
 
 
-def _struct(jvm: Jvm, fields: list[Any]) -> Any:
+def _make_struct(jvm: Jvm, fields: list[Any]) -> Any:
     return jvm.package("org.apache.spark.sql.types.StructType")(
         jvm.array("org.apache.spark.sql.types.StructField", fields)
     )
 
 
-def _compare(source: Source, listed: tuple[int, int]) -> None:
-    """Spark's list, by which its tasks know a file again, must be of the file that was asked."""
-    size, modified_ns = file_state(source)
-    known_ms = modified_ns // 1_000_000 if isinstance(modified_ns, int) else listed[1]
-    if (size, known_ms) != listed:
-        raise CannotPush(f"{source.name}: Spark listed it before it was changed")
+def _check_listed(source: Source, listed: tuple[int, int]) -> None:
+    """Check that a file is the one that Spark listed, by whose size and time its tasks detect changes."""
+    size, modified_ns = read_file_state(source)
+    modified_ms = modified_ns // 1_000_000 if isinstance(modified_ns, int) else listed[1]
+    if (size, modified_ms) != listed:
+        raise CannotPush(f"{source.name}: it was changed after Spark listed it")
 
 
-def _check(scan: ParquetScan, listing: Listing, kept: Sequence[int]) -> Any:
-    """An RDD without rows, whose tasks fail if a file is another one by now than the one that was listed.
+def _make_change_check(scan: ParquetScan, listing: Listing, selected: Sequence[int]) -> Any:
+    """Make an RDD without rows, whose tasks fail if a file has changed since it was listed.
 
-    Spark's source of binary files asks for the state of each file in its tasks. As an RDD nothing can be pushed into it
-    that would leave out the question.
+    Spark's source of binary files reads the state of each file in its tasks. As this is an RDD, Spark cannot push a
+    condition into it that would skip the check.
     """
     jvm, relation = scan.jvm, scan.relation
     files = jvm.package(f"{DATASOURCES}.binaryfile.BinaryFileFormat")
     schema = files.schema()
-    index = scan.index(listing.directories_of(kept), partitioned=False)
-    asked = relation.copy(
-        index, _struct(jvm, []), schema, jvm.none(), files(), relation.options(), relation.sparkSession()
+    index = scan.make_index(listing.select(selected), partitioned=False)
+    binary_files = relation.copy(
+        index, _make_struct(jvm, []), schema, jvm.none(), files(), relation.options(), relation.sparkSession()
     )
-    frame = DataFrame(jvm.session.baseRelationToDataFrame(asked), jvm.spark)
-    known = [_BETWEEN.join((listing.paths[place], *map(str, listing.states[place]))) for place in kept]
-    found = F.concat_ws(_BETWEEN, "path", "length", F.unix_millis("modificationTime"))
+    frame = DataFrame(jvm.session.baseRelationToDataFrame(binary_files), jvm.spark)
+    expected = [_SEPARATOR.join((listing.paths[i], *map(str, listing.states[i]))) for i in selected]
+    state = F.concat_ws(_SEPARATOR, "path", "length", F.unix_millis("modificationTime"))
     problem = F.concat("path", F.lit(f": {CHANGED}"))
-    same = F.when(found.isin(known), F.lit(False)).otherwise(F.raise_error(problem).cast("boolean"))
-    return frame.where(same)._jdf.queryExecution().toRdd()
+    unchanged = F.when(state.isin(expected), F.lit(False)).otherwise(F.raise_error(problem).cast("boolean"))
+    return frame.where(unchanged)._jdf.queryExecution().toRdd()

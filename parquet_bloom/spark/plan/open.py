@@ -1,4 +1,4 @@
-"""What a caller names, opened by Spark: paths as a DataFrame, names as columns of it."""
+"""Paths and column names of callers, resolved by Spark."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pyspark.sql.types import StructType
 
 from ...errors import ManagedTableError, StorageError, UnknownColumnError
 from ...storage import managed_table
-from ..condition.condition import analysed
+from ..condition.condition import analyze
 from ..session.fallback import CannotPush, log
-from ..session.fields import folded
-from ..session.paths import for_reader, local_path
+from ..session.fields import fold_case
+from ..session.paths import local_path, to_reader_path
 from ..session.settings import ignores_case
-from ..session.storage import storage_for
+from ..session.storage import resolve_storage
 
 
-def opened(
+def open_paths(
     spark: SparkSession,
     kind: Literal["parquet", "orc"],
     paths: Sequence[str],
     schema: StructType | str | None,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """What Spark itself makes of the paths.
+    """Open paths with Spark, without any pruning.
 
     Parameters
     ----------
-    kind : the files' format.
+    kind : format of the files.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def opened(
     reader = spark.read.options(**options)
     try:
         reader = reader if schema is None else reader.schema(schema)
-        return analysed(reader.format(kind).load(list(map(for_reader, paths))))
+        return analyze(reader.format(kind).load(list(map(to_reader_path, paths))))
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
@@ -50,44 +50,46 @@ def opened(
 
 
 def refuse_table(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> None:
-    """Refuse tables, whose folders hold dead files; a streaming sink's log is read by Spark itself.
+    """Refuse folders of managed tables, which have obsolete files; Spark itself reads the log of a streaming sink.
 
     Raises
     ------
     ManagedTableError
+        The path is in a Delta, Iceberg or Hudi table.
     """
     local = local_path(path)
     if local is not None and os.path.isfile(local):
-        return  # a caller who names files knows which are live
+        return  # callers that name files know which are live
     try:
-        found, filesystem = (local, None) if local is not None else _at_store(spark, path, storage_options)
-        reason = managed_table(found, filesystem)
+        location, filesystem = (local, None) if local is not None else _locate_in_store(spark, path, storage_options)
+        reason = managed_table(location, filesystem)
     except (CannotPush, StorageError) as error:
-        log.info("%s: whether it is a table is not known: %s", path, error)
+        log.info("%s: cannot determine whether it is a table: %s", path, error)
         return
     if reason is not None and "_spark_metadata" not in reason:
         raise ManagedTableError(f"{reason}: its old files hold removed rows; read it as a table", path=path)
 
 
-def _at_store(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> tuple[str, Any]:
-    (found,), filesystem = storage_for(spark, [quote(path, safe="/:@")], storage_options)
-    return found, filesystem
+def _locate_in_store(spark: SparkSession, path: str, storage_options: Mapping[str, Any] | None) -> tuple[str, Any]:
+    (location,), filesystem = resolve_storage(spark, [quote(path, safe="/:@")], storage_options)
+    return location, filesystem
 
 
-def chosen_names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
-    """The columns of the result, each as the schema spells it; None stands for all.
+def resolve_names(frame: DataFrame, columns: Sequence[str] | None) -> list[str]:
+    """Return the columns of the result, each as the schema spells it; None selects all.
 
     Raises
     ------
     UnknownColumnError
+        There is no such column, or the name matches several.
     """
     if columns is None:
         return list(frame.columns)
     ignore_case = ignores_case(frame.sparkSession)
-    found = []
+    names = []
     for name in [columns] if isinstance(columns, str) else columns:
-        same = [own for own in frame.columns if folded(own, ignore_case) == folded(name, ignore_case)]
-        if len(same) != 1:
-            raise UnknownColumnError("no such column" if not same else "the name stands for several", column=name)
-        found += same
-    return found
+        matches = [column for column in frame.columns if fold_case(column, ignore_case) == fold_case(name, ignore_case)]
+        if len(matches) != 1:
+            raise UnknownColumnError("no such column" if not matches else "the name matches several", column=name)
+        names += matches
+    return names

@@ -1,4 +1,4 @@
-"""Pruning without a plan at hand, as in Spark Connect: the files that are left are read anew, in the same way."""
+"""Pruning without access to a plan, as in Spark Connect: the selected files are read anew, in the same way."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError
 from ...predicate import tree
-from ..arrow.row_groups import plan_pieces, read_pieces
+from ..arrow.row_groups import plan_row_groups, read_row_groups
 from ..condition.condition import Condition
-from ..partitions.layout import FoldersLeft, Layout, find_layout
+from ..partitions.layout import FolderResiduals, Layout, find_layout
 from ..scan.parquet_columns import Rules, refuse_field_ids
 from ..scan.planner import ScanPlanner
 from ..scan.scan import Scan
 from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush, log
-from ..session.fields import Field, only
+from ..session.fields import Field, select_columns
 from ..session.paths import file_uri, listed_path
 from ..session.settings import ignores_case, setting
 
@@ -32,12 +32,12 @@ _listing_lock = threading.Lock()
 
 @dataclass
 class Reread:
-    """A DataFrame that is known to read some paths, and nothing else.
+    """A DataFrame that reads some paths and nothing else.
 
     Attributes
     ----------
-    frame : the DataFrame: all rows of the paths.
-    paths, options : what the reader was given.
+    frame : the DataFrame, with all rows of the paths.
+    paths, options : arguments of the reader.
     """
 
     frame: DataFrame
@@ -46,71 +46,75 @@ class Reread:
 
     @property
     def spark(self) -> SparkSession:
+        """The session."""
         return self.frame.sparkSession
 
     @property
     def schema(self) -> StructType:
+        """The schema of the DataFrame."""
         return self.frame.schema
 
-    def trust(self, fields: Mapping[str, Field], layout: Layout) -> SparkCompatibility:
-        """What Spark makes of the columns of a file.
+    def find_compatibility(self, fields: Mapping[str, Field], layout: Layout) -> SparkCompatibility:
+        """Return how Spark reads the columns of the files.
 
         Parameters
         ----------
-        fields : those that are asked for, by their names in the condition.
+        fields : the columns of the condition, by their names in it.
         """
         return SparkCompatibility.of(fields, Rules.of(self.spark, self.options))
 
-    def refuse(self) -> None:
-        """Raise Doubt where Spark finds columns in files in another way than is known here."""
+    def check_settings(self) -> None:
+        """Raise CannotPush if Spark finds the columns of files by rules that are not supported here."""
         refuse_field_ids(self.spark)
 
-    def scan(self, condition: Condition, probing: ScanPlanner) -> tuple[Scan, Layout]:
-        """Decide file by file.
+    def scan(self, condition: Condition, planner: ScanPlanner) -> tuple[Scan, Layout]:
+        """Decide for each file whether it can have matching rows.
 
         Raises
         ------
-        Doubt
+        CannotPush
+            The condition, the session or the paths do not allow pruning.
         """
         if condition.node is None or condition.fields is None:
-            raise CannotPush(condition.doubt)
-        self.refuse()
+            raise CannotPush(condition.problem)
+        self.check_settings()
         ignore_case = ignores_case(self.spark)
         uris = self.frame.inputFiles()
         try:
             layout = find_layout(sorted(map(listed_path, uris)), self.paths, self.options, self.schema, ignore_case)
-            inside = {name: item for name, item in condition.fields.items() if item.path[0] not in layout.columns}
-            trust = self.trust(inside, layout)
-            left = FoldersLeft(condition.node, condition.fields, layout, self.schema)
+            in_files = {name: item for name, item in condition.fields.items() if item.path[0] not in layout.columns}
+            compatibility = self.find_compatibility(in_files, layout)
+            residuals = FolderResiduals(condition.node, condition.fields, layout, self.schema)
             options = {name: str(value) for name, value in self.options.items()}
-            scan = probing.scan(self.spark, uris, condition.node, trust, options=options, left=left)
-            # By the paths that layout and Spark's reader know, whatever they are called in the store.
+            scan = planner.scan(self.spark, uris, condition.node, compatibility, options=options, left=residuals)
+            # The layout and Spark's reader know the files by these paths; the store may know them by others.
             decisions = zip(uris, scan.report.files, strict=True)
             scan.report.files = [replace(decision, path=listed_path(uri)) for uri, decision in decisions]
         except ParquetBloomError as error:
             raise CannotPush(str(error)) from error
         return scan, layout
 
-    def narrowed(self, condition: Condition, probing: ScanPlanner, names: Sequence[str]) -> DataFrame:
-        """A DataFrame with all rows that match, and as few others as can be; the condition is not applied.
+    def restrict(self, condition: Condition, planner: ScanPlanner, names: Sequence[str]) -> DataFrame:
+        """Return a DataFrame with all matching rows and as few others as possible; the condition is not applied.
 
         Raises
         ------
-        Doubt
+        CannotPush
+            The files cannot be pruned.
         """
-        scan, layout = self.scan(condition, probing)
+        scan, layout = self.scan(condition, planner)
         report = scan.report
         if not report.selected:
             return self.frame.where(F.lit(False))
-        few = 2 * report.selected_row_groups <= report.total_row_groups
-        if probing.row_groups is True and not scan.unreadable and few:
+        is_selective = 2 * report.selected_row_groups <= report.total_row_groups
+        if planner.row_groups is True and not scan.unreadable and is_selective:
             try:
                 return self._row_groups(scan, condition, layout, names)
-            except CannotPush as doubt:
-                log.warning("whole files are read, not row groups: %s", doubt)
-        # Spark may only trust filters as far as they can be: of zero and NaN other writers know one form of several.
+            except CannotPush as error:
+                log.warning("whole files are read, not row groups: %s", error)
+        # Spark's own probes cannot rely on the filters if they may lack some forms of zero and NaN, or are wrong.
         trusted = not (scan.untrusted or condition.meets_zero_or_nan)
-        if trusted and report.selected_files > probing.max_fraction * report.total_files:
+        if trusted and report.selected_files > planner.max_fraction * report.total_files:
             return self.frame
         return self._files(list(report.selected), layout, trusted)
 
@@ -119,49 +123,49 @@ class Reread:
         return self.read("parquet", files, layout, options)
 
     def read(self, kind: str, files: Sequence[str], layout: Layout, options: Mapping[str, str]) -> DataFrame:
-        """Spark's scan of some of the files.
+        """Return Spark's scan of some of the files.
 
         Parameters
         ----------
-        kind : their format.
-        options : for the reader, beside those that it has.
+        kind : format of the files.
+        options : further options of the reader.
 
         Raises
         ------
-        Doubt
-            Spark makes something else of them.
+        CannotPush
+            Spark infers another schema from them.
         """
         reader = self.spark.read.schema(self.schema).options(**self.options).options(**options)
         if layout.base_path is not None and not any(name.lower() == "basepath" for name in self.options):
             reader = reader.option("basePath", layout.base_path)
         with _listed_by_driver(self.spark, len(files)):
             frame = reader.format(kind).load(list(map(file_uri, files)))
-            frame = only(frame, self.schema.names)
-            same = frame.schema == self.schema
-        if not same:
-            raise CannotPush("Spark makes another schema of some of the files than of all")
+            frame = select_columns(frame, self.schema.names)
+            is_same = frame.schema == self.schema
+        if not is_same:
+            raise CannotPush("Spark infers another schema from some of the files than from all")
         return frame
 
     def _row_groups(self, scan: Scan, condition: Condition, layout: Layout, names: Sequence[str]) -> DataFrame:
         assert condition.node is not None
         assert condition.fields is not None
         rules = Rules.of(self.spark, self.options)
-        asked = {condition.fields[name].path[0] for name in tree.columns(condition.node)}
-        fields = [item for item in self.schema.fields if item.name in asked.union(names)]
+        columns = {condition.fields[name].path[0] for name in tree.columns(condition.node)}
+        fields = [item for item in self.schema.fields if item.name in columns.union(names)]
         in_files = [item for item in fields if item.name not in layout.columns]
         in_folders = [self.schema[name] for name in layout.columns]
         if not in_files:
-            raise CannotPush("no column of the files is asked for")
-        pieces = plan_pieces(scan.report.selected, dict(layout.values), in_files, rules)
-        wanted = [item.name for item in fields]
-        return read_pieces(self.spark, pieces, in_files, in_folders, wanted, rules.ignore_case)
+            raise CannotPush("the query reads no column of the files")
+        row_groups = plan_row_groups(scan.report.selected, dict(layout.values), in_files, rules)
+        selected_names = [item.name for item in fields]
+        return read_row_groups(self.spark, row_groups, in_files, in_folders, selected_names, rules.ignore_case)
 
 
 @contextmanager
 def _listed_by_driver(spark: SparkSession, num_paths: int) -> Iterator[None]:
-    """Keep Spark from starting a job to list files that are known; the setting is put back."""
+    """Keep Spark from starting a job to list known files, by a setting that is restored afterwards."""
     with _listing_lock:
-        before = spark.conf.get(_LISTING, None)
+        previous = spark.conf.get(_LISTING, None)
         if num_paths <= int(setting(spark, _LISTING) or 0):
             yield
             return
@@ -169,7 +173,7 @@ def _listed_by_driver(spark: SparkSession, num_paths: int) -> Iterator[None]:
         try:
             yield
         finally:
-            if before is None:
+            if previous is None:
                 spark.conf.unset(_LISTING)
             else:
-                spark.conf.set(_LISTING, before)
+                spark.conf.set(_LISTING, previous)

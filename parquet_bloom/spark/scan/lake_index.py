@@ -22,8 +22,8 @@ from ...predicate.tree import Node
 from ...storage import Entry, list_entries, resolve_filesystem
 from ...storage.paths import arrow_filesystem
 from ..session.fallback import CannotPush, log
-from ..session.fields import folded
-from ..session.paths import listed_path, scheme_of
+from ..session.fields import fold_case
+from ..session.paths import find_scheme, listed_path
 from ..session.storage import OBJECTS, object_url
 from .parquet_columns import stored_as
 from .trust import SparkCompatibility
@@ -115,7 +115,7 @@ def _ruled_out(
     storage_options: Mapping[str, Any] | None,
     states: Callable[[], list[tuple[int, int]]] | None,
 ) -> Ruled:
-    schemes = sorted({scheme_of(uri) for uri in uris})
+    schemes = sorted({find_scheme(uri) for uri in uris})
     if len(schemes) > 1:
         raise CannotPush(f"files of several kinds of file systems are not looked up: {', '.join(schemes)}")
     filesystem = index.lake_filesystem
@@ -169,7 +169,7 @@ class _Trusted:
             self._literals.setdefault(self._folded(leaf.column), []).extend(leaf.literals)
 
     def _folded(self, name: str) -> str:
-        return folded(name, self._ignore_case)
+        return fold_case(name, self._ignore_case)
 
     def __call__(self, column: str, column_type: ColumnType) -> bool:
         item = self._fields.get(self._folded(column))

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from ...file.reader import BloomFile
 from ...orc import OrcFile
 from ..session.fallback import CannotPush
-from ..session.fields import Field, folded
+from ..session.fields import Field, fold_case
 from ..session.jvm import is_classic
 from ..session.settings import setting
 from .parquet_columns import NO_COLUMN
@@ -84,9 +84,9 @@ class OrcTrust(SparkCompatibility):
 
 def column_doubt(file: OrcFile, field: Field, ignore_case: bool) -> str | None:
     """Why a file's evidence on a column may not be used, or None when it may."""
-    wanted = [folded(part, ignore_case) for part in field.path]
+    wanted = [fold_case(part, ignore_case) for part in field.path]
     leaves = [
-        leaf for leaf in file.leaves if [folded(part, ignore_case) for part in leaf.path[: len(wanted)]] == wanted
+        leaf for leaf in file.leaves if [fold_case(part, ignore_case) for part in leaf.path[: len(wanted)]] == wanted
     ]
     if not leaves:
         return NO_COLUMN

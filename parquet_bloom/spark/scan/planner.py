@@ -18,8 +18,8 @@ from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ..session.fallback import log
 from ..session.hadoop import HadoopFiles
-from ..session.paths import listed_path, scheme_of
-from ..session.storage import executor_storage, storage_for
+from ..session.paths import find_scheme, listed_path
+from ..session.storage import executor_storage, resolve_storage
 from .distributed import scan_on_executors
 from .lake_index import NOTHING, ruled_out
 from .scan import Scan, scan_files
@@ -135,16 +135,16 @@ class ScanPlanner:
         if not uris:
             return Scan(PruneReport(str(node)))
         if self._on_executors(uris):
-            storage = executor_storage(scheme_of(uris[0]), self.storage_options)
+            storage = executor_storage(find_scheme(uris[0]), self.storage_options)
             return scan_on_executors(spark, list(map(listed_path, uris)), node, trust, storage, left)
         known = None
-        if self.fresh and states is not None and scheme_of(uris[0]) != "file":
+        if self.fresh and states is not None and find_scheme(uris[0]) != "file":
             known = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
-        paths, filesystem = storage_for(spark, uris, self.storage_options, known=known, options=options)
+        paths, filesystem = resolve_storage(spark, uris, self.storage_options, states=known, options=options)
         handler = getattr(filesystem, "handler", None)
         files = handler if isinstance(handler, HadoopFiles) else None
         if files is not None and known is None:
-            files.look(paths)
+            files.load_states(paths)
         of_paths = None
         if left is not None:
             of_paths = Renamed(left, dict(zip(paths, map(listed_path, uris), strict=True)))
@@ -153,13 +153,13 @@ class ScanPlanner:
             paths, node, trust, filesystem=filesystem, left=of_paths, cache=self.footers, threads=threads
         )
         if files is not None:
-            found.distrust(files.changed(file.path for file in found.report.files if not file.selected), _CHANGED)
+            found.distrust(files.find_changed(file.path for file in found.report.files if not file.selected), _CHANGED)
         return found
 
     def _on_executors(self, uris: Sequence[str]) -> bool:
         if self.on != "auto":
             return self.on == "executors"
-        return scheme_of(uris[0]) == "file" and not os.path.exists(listed_path(uris[0]))
+        return find_scheme(uris[0]) == "file" and not os.path.exists(listed_path(uris[0]))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Doubts: why pruning was left to Spark."""
+"""Fallback to Spark: the exception for what pruning cannot decide, and the log that reports it."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ log = logger("parquet_bloom.spark")
 
 
 class CannotPush(Exception):
-    """Something is not known well enough to skip files for it; everything is read, and the log says why."""
+    """Pruning cannot be sure of a part of the query, so all files are read and the log reports the reason."""

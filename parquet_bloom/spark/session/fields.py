@@ -12,18 +12,18 @@ from pyspark.sql.types import DataType, StructField, StructType
 from ...metadata.footer import Leaf
 from .fallback import CannotPush
 
-CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a CHAR or VARCHAR column, which else looks like a string
-DEFAULT = "EXISTS_DEFAULT"  # metadata of a column that has a value even in files written before it was added
+CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a CHAR or VARCHAR column, whose type is else a string
+DEFAULT = "EXISTS_DEFAULT"  # metadata of a column with a default value for files written before it was added
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column, or leaf of structs, of a schema.
+    """A column of a schema, or a leaf of structs.
 
     Attributes
     ----------
-    path : its names from the top down, as the schema spells them.
-    type : its type.
+    path : names from the root to the column, as the schema spells them.
+    type : type of the column.
     """
 
     path: tuple[str, ...]
@@ -36,66 +36,67 @@ class Field:
 
     @property
     def sql(self) -> str:
-        """The name as SQL has it, quoted."""
-        return ".".join(map(quoted, self.path))
+        """The name quoted for SQL."""
+        return ".".join(map(quote, self.path))
 
 
-def quoted(name: str) -> str:
-    """A name in backticks."""
+def quote(name: str) -> str:
+    """Quote a name with backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def only(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Some columns of a DataFrame; itself if these are its own."""
-    return frame if frame.columns == list(names) else frame.select(*map(quoted, names))
+def select_columns(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Select columns of a DataFrame; return it unchanged if these are all of its columns."""
+    return frame if frame.columns == list(names) else frame.select(*map(quote, names))
 
 
-def folded(name: str, ignore_case: bool) -> str:
-    """What names are compared by."""
+def fold_case(name: str, ignore_case: bool) -> str:
+    """Return the form of a name by which names are compared."""
     return name.lower() if ignore_case else name
 
 
 def find_field(schema: StructType, name: str, ignore_case: bool) -> Field | None:
-    """The column that a dotted name means; None if there is none.
+    """Find the column that a dotted name refers to; return None if there is none.
 
     Raises
     ------
-    Doubt
-        The name fits several, or compares in a way of its own.
+    CannotPush
+        The name matches several columns, or a CHAR or VARCHAR column.
     """
-    found = list(_matches(schema, folded(name, ignore_case), ignore_case))
-    if len(found) > 1:
-        raise CannotPush(f"'{name}' stands for {len(found)} columns")
-    if not found:
+    matches = list(_find_matches(schema, fold_case(name, ignore_case), ignore_case))
+    if len(matches) > 1:
+        raise CannotPush(f"'{name}' matches {len(matches)} columns")
+    if not matches:
         return None
-    if any(CHAR in field.metadata for field in found[0]):
+    (fields,) = matches
+    if any(CHAR in field.metadata for field in fields):
         raise CannotPush(f"'{name}' is a CHAR or VARCHAR column, whose texts Spark pads")
-    return Field(tuple(field.name for field in found[0]), found[0][-1].dataType)
+    return Field(tuple(field.name for field in fields), fields[-1].dataType)
 
 
-def _matches(struct: StructType, name: str, ignore_case: bool) -> Iterator[list[StructField]]:
-    """Every way to read a dotted name: a column's own name may have dots in it."""
+def _find_matches(struct: StructType, name: str, ignore_case: bool) -> Iterator[list[StructField]]:
+    """Iterate over all ways to read a dotted name; the name of a column may itself have dots."""
     for field in struct.fields:
-        own = folded(field.name, ignore_case)
-        if own == name:
+        field_name = fold_case(field.name, ignore_case)
+        if field_name == name:
             yield [field]
-        if name.startswith(own + ".") and isinstance(field.dataType, StructType):
-            for below in _matches(field.dataType, name[len(own) + 1 :], ignore_case):
-                yield [field, *below]
+        if name.startswith(field_name + ".") and isinstance(field.dataType, StructType):
+            for children in _find_matches(field.dataType, name[len(field_name) + 1 :], ignore_case):
+                yield [field, *children]
 
 
 def find_leaves(leaves: list[Leaf], field: Field, ignore_case: bool) -> list[Leaf]:
-    """The leaves of a file that Spark may read for a column: those of its very path, or below it."""
-    wanted = [folded(part, ignore_case) for part in field.path]
-    return [leaf for leaf in leaves if [folded(part, ignore_case) for part in leaf.path[: len(wanted)]] == wanted]
+    """Find the leaves of a file that Spark may read for a column: those of its exact path, or below it."""
+    path = [fold_case(part, ignore_case) for part in field.path]
+    return [leaf for leaf in leaves if [fold_case(part, ignore_case) for part in leaf.path[: len(path)]] == path]
 
 
-def types_of(data_type: DataType) -> Iterator[Any]:
-    """A type and all types within it."""
+def iter_types(data_type: DataType) -> Iterator[Any]:
+    """Iterate over a type and all types within it."""
     yield data_type
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            yield from types_of(field.dataType)
+            yield from iter_types(field.dataType)
     for name in ("elementType", "keyType", "valueType"):
         if hasattr(data_type, name):
-            yield from types_of(getattr(data_type, name))
+            yield from iter_types(getattr(data_type, name))

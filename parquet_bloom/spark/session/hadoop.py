@@ -1,4 +1,4 @@
-"""Files of Hadoop's file systems, read by the driver's JVM: with Spark's own connectors, settings and credentials."""
+"""Files of Hadoop's file systems, read by the driver's JVM with Spark's own connectors, settings and credentials."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ...redaction import redacted, without_secrets
 from ...util.threads import in_order
 from .paths import listed_path
 
-# Every call from Python to the JVM goes over a socket, and there is none among Hadoop's that opens a file, reads a part
-# and closes it. This one does; Spark's own compiler of generated code is at hand to compile it. It gives texts: py4j
-# decodes arrays of bytes one by one in Python, which takes longer than most storage does. And it lets sockets send what
-# they have: those that py4j opens wait for up to 40 ms at the end of an answer of more than 8 KB (Nagle's algorithm).
+# Every call from Python to the JVM goes over a socket, and no method of Hadoop opens a file, reads a part and closes it
+# in one call. This class does; Spark's own compiler of generated code compiles it. It returns texts, as py4j decodes
+# arrays of bytes one by one in Python, which is slower than most storage. It also disables Nagle's algorithm: sockets
+# of py4j would wait for up to 40 ms at the end of an answer of more than 8 KB.
 _JAVA = """
 public class ParquetBloomFiles implements py4j.GatewayServerListener {
   private final org.apache.hadoop.conf.Configuration conf;
@@ -91,7 +91,7 @@ public class ParquetBloomFiles implements py4j.GatewayServerListener {
   }
 }
 """
-_compiled: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # a gateway each: what makes our object in its JVM
+_compiled: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway: the constructor of our class in its JVM
 _compiling = threading.Lock()
 
 _NUMBERS = {
@@ -101,19 +101,20 @@ _NUMBERS = {
     "ConnectException": errno.ECONNREFUSED,
 }
 _HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs"})
-_THREADS = 32  # they wait for answers
-_WORTH_LISTING = 4  # files of a folder: so many are asked for by a list of it
+_THREADS = 32  # they mostly wait for answers
+_MIN_TO_LIST = 4  # files in a folder, from which on the folder is listed instead
 _WRAPPERS = ("ExecutionException", "CompletionException", "UncheckedIOException", "InvocationTargetException")
 
 
-class _Listed(NamedTuple):
-    """A file or folder as the JVM tells of it.
+class _FileStatus(NamedTuple):
+    """The status of a file or folder, as the JVM reports it.
 
     Attributes
     ----------
-    uri : as Spark writes it, percent-encoded.
-    is_folder, size : what it is, and its length in bytes.
-    mtime_ns : when it was modified, in nanoseconds since 1970; Hadoop knows milliseconds.
+    uri : percent-encoded, as Spark writes it.
+    is_folder : whether it is a folder.
+    size : length in bytes.
+    mtime_ns : time of modification, in nanoseconds since 1970; Hadoop's resolution is milliseconds.
     """
 
     uri: str
@@ -124,34 +125,34 @@ class _Listed(NamedTuple):
 
 def hadoop_filesystem(
     spark: SparkSession,
-    known: Mapping[str, tuple[int, int]] | None = None,
+    states: Mapping[str, tuple[int, int]] | None = None,
     options: Mapping[str, Any] | None = None,
     scheme: str = "",
 ) -> PyFileSystem:
-    """A pyarrow file system, for reading only, over all file systems that the driver's JVM can read.
+    """Make a read-only pyarrow file system over all file systems that the driver's JVM can read.
 
-    Its paths are URIs with nothing encoded in them, as Spark's reader takes them: `hdfs://host/a b`. Any number of
-    threads may read at a time. A read is one call of the JVM's, which opens the file anew.
+    Its paths are URIs without percent-encoding, as Spark's reader accepts them: `hdfs://host/a b`. Any number of
+    threads may read concurrently. Each read is one call into the JVM, which opens the file anew.
 
     Parameters
     ----------
     spark : a classic session.
-    known : {path: (size in bytes, time of modification in ns)} of files that were listed, and so need not be asked for
-        again. A file that was replaced since is noticed by `HadoopFiles.changed` only.
-    options : of the DataFrame; they are part of Hadoop's configuration, as in Spark's own scan.
-    scheme : of all paths, if there is but one. HDFS's files are known again by their times; other systems' times say
-        too little (S3's are of the second in which an upload began).
+    states : {path: (size in bytes, time of modification in ns)} of files that were listed, whose status is then not
+        requested again. Files that were replaced since are detected by `HadoopFiles.find_changed` only.
+    options : options of the DataFrame, which become part of Hadoop's configuration, as in Spark's own scan.
+    scheme : scheme of all paths, if they have only one. Files of HDFS are identified by their times; times of other
+        systems are not precise enough (those of S3 are the second in which an upload began).
 
     Raises
     ------
     StorageError
-        The JVM does not let itself be used.
+        The JVM cannot be used.
     """
-    return PyFileSystem(HadoopFiles(_java_files(spark, options or {}), known or {}, scheme in _HDFS))
+    return PyFileSystem(HadoopFiles(_make_java_reader(spark, options or {}), states or {}, scheme in _HDFS))
 
 
-def _java_files(spark: SparkSession, options: Mapping[str, Any]) -> Any:
-    """The object in the session's JVM that reads for us."""
+def _make_java_reader(spark: SparkSession, options: Mapping[str, Any]) -> Any:
+    """Make the object in the session's JVM that reads files for us."""
     jvm: Any = spark._jvm
     gateway: Any = spark._sc._gateway
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
@@ -168,27 +169,27 @@ def _java_files(spark: SparkSession, options: Mapping[str, Any]) -> Any:
                 _compiled[gateway] = compiler.getClassLoader().loadClass("ParquetBloomFiles").getConstructors()[0]
             files = _compiled[gateway].newInstance(arguments)
         if is_new:
-            with suppress(Py4JError, PySparkException):  # it is slower without
+            with suppress(Py4JError, PySparkException):  # only reads are slower without it
                 files.quicken(gateway.java_gateway_server)
         return files
     except (Py4JError, PySparkException, TypeError) as error:
-        raise StorageError(f"the driver's JVM does not read for Python: {_reason(error)[0]}") from without_secrets(
-            error
-        )
+        raise StorageError(
+            f"the driver's JVM cannot read files for Python: {_find_reason(error)[0]}"
+        ) from without_secrets(error)
 
 
 class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
-    """What pyarrow asks of a file system."""
+    """pyarrow's handler of a file system that the JVM reads."""
 
-    own_positions = True  # files that were opened of one path may be read side by side
+    own_positions = True  # several open files of one path may be read concurrently
 
-    def __init__(self, java: Any, known: Mapping[str, tuple[int, int]], of_hdfs: bool = False):
+    def __init__(self, java: Any, states: Mapping[str, tuple[int, int]], is_hdfs: bool = False):
         self._java = java
-        self._of_hdfs = of_hdfs
-        self._known = dict(known)
+        self._is_hdfs = is_hdfs
+        self._states = dict(states)
         self._as_opened: dict[str, tuple[int, int]] = {}
-        self._in_parts: dict[str, bool] = {}  # of files that were read
-        # Whoever opens a file asks about it at once: what opening it took is told again, to that thread.
+        self._in_parts: dict[str, bool] = {}  # of the files read so far: whether they were read in several parts
+        # Callers request the status of a file right after opening it: the thread then gets the status of the opening.
         self._opened: WeakValueDictionary[tuple[str, int], _File] = WeakValueDictionary()
 
     def __eq__(self, other: object) -> bool:
@@ -197,50 +198,50 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
     __hash__ = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
-        return "hdfs" if self._of_hdfs else "hadoop"
+        return "hdfs" if self._is_hdfs else "hadoop"
 
     def normalize_path(self, path: str) -> str:
         return path
 
     def get_file_info(self, paths: Iterable[str]) -> list[FileInfo]:
-        several = list(paths)
-        if len(several) == 1:
-            path = several[0]
-            return [self._listed(path) or self._just_opened(path) or self._info(path)]
-        with in_order(self._info, several, min(_THREADS, max(1, len(several)))) as infos:
+        items = list(paths)
+        if len(items) == 1:
+            (path,) = items
+            return [self._find_listed(path) or self._find_opened(path) or self._read_info(path)]
+        with in_order(self._read_info, items, min(_THREADS, max(1, len(items)))) as infos:
             return list(infos)
 
-    def _just_opened(self, path: str) -> FileInfo | None:
+    def _find_opened(self, path: str) -> FileInfo | None:
         file = self._opened.pop((path, threading.get_ident()), None)
         return None if file is None or file.closed else file.info
 
-    def _listed(self, path: str) -> FileInfo | None:
-        known = self._known.get(path)
-        return None if known is None else FileInfo(path, FileType.File, size=known[0], mtime_ns=known[1])
+    def _find_listed(self, path: str) -> FileInfo | None:
+        state = self._states.get(path)
+        return None if state is None else FileInfo(path, FileType.File, size=state[0], mtime_ns=state[1])
 
-    def _info(self, path: str) -> FileInfo:
+    def _read_info(self, path: str) -> FileInfo:
         try:
-            (found,) = _told(_called(path, self._java.status, path))
+            (status,) = _parse_statuses(_call(path, self._java.status, path))
         except FileNotFoundError:
             return FileInfo(path, FileType.NotFound)
-        return _info_of(path, found)
+        return _make_info(path, status)
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         folder = selector.base_dir
         try:
-            found = [*_told(_called(folder, self._java.list, folder))]
+            statuses = [*_parse_statuses(_call(folder, self._java.list, folder))]
         except FileNotFoundError:
             if selector.allow_not_found:
                 return []
             raise
-        infos = [_info_of(listed_path(one.uri), one) for one in found]
+        infos = [_make_info(listed_path(status.uri), status) for status in statuses]
         if selector.recursive:
             for info in [info for info in infos if info.type == FileType.Directory]:
                 infos += self.get_file_info_selector(FileSelector(info.path, recursive=True))
         return infos
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        info = self._listed(path) or self._info(path)
+        info = self._find_listed(path) or self._read_info(path)
         if info.type == FileType.NotFound:
             raise FileNotFoundError(errno.ENOENT, "there is no such file", path)
         if info.type != FileType.File:
@@ -252,66 +253,66 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
     open_input_stream = open_input_file
 
     def _read(self, info: FileInfo, offset: int, length: int) -> bytes:
-        # Who has read the file's end, and no more, has seen one state of it.
+        # A file of which only the end was read, in one call, was seen in one state.
         self._in_parts[info.path] = info.path in self._in_parts or offset + length < info.size
         name, modified = info.path, info.mtime_ns // 1_000_000
-        return b64decode(_called(name, self._java.read, name, info.size, modified, offset, length))
+        return b64decode(_call(name, self._java.read, name, info.size, modified, offset, length))
 
-    def look(self, paths: Iterable[str]) -> None:
-        """Learn the state of files, in fewer requests than asking for each: those of a folder by a list of it.
+    def load_states(self, paths: Iterable[str]) -> None:
+        """Load the states of files, with one request for all files of a folder if there are several.
 
-        What cannot be told is asked when the file is opened.
+        Files whose state is not available are requested again when they are opened.
         """
-        self._known.update(self._states(paths))
+        self._states.update(self._read_states(paths))
 
-    def changed(self, paths: Iterable[str]) -> set[str]:
-        """Which files may be others by now than those that were read.
+    def find_changed(self, paths: Iterable[str]) -> set[str]:
+        """Find the files that may have changed since they were opened.
 
-        Only those are asked for of which parts were read, one after the other, or beside what was remembered. Of the
-        others one state was seen: it is the one that was opened.
+        Only the states of files that were read in several parts, or in part beside cached data, are requested. Of the
+        other files one state was seen, that of the opening.
         """
-        doubtful = [path for path in paths if self._in_parts.get(path)]
-        now = self._states(doubtful)
-        return {path for path in doubtful if now.get(path) != self._as_opened[path]}
+        candidates = [path for path in paths if self._in_parts.get(path)]
+        states = self._read_states(candidates)
+        return {path for path in candidates if states.get(path) != self._as_opened[path]}
 
-    def _states(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Size and time of modification (ns) of the files for which the JVM tells them."""
+    def _read_states(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Read size and time of modification (ns) of the files for which the JVM reports them."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
         work = list(folders.items())
         if not work:
             return {}
-        several = [(folder, [path]) for folder, inside in work if len(inside) < _WORTH_LISTING for path in inside]
-        work = several + [item for item in work if len(item[1]) >= _WORTH_LISTING]
-        found: dict[str, tuple[int, int]] = {}
-        with in_order(self._states_in, work, min(_THREADS, len(work))) as states:
-            for some in states:
-                found.update(some)
-        return found
+        single = [(folder, [path]) for folder, inside in work if len(inside) < _MIN_TO_LIST for path in inside]
+        work = single + [item for item in work if len(item[1]) >= _MIN_TO_LIST]
+        states: dict[str, tuple[int, int]] = {}
+        with in_order(self._read_states_in, work, min(_THREADS, len(work))) as batches:
+            for batch in batches:
+                states.update(batch)
+        return states
 
-    def _states_in(self, work: tuple[str, list[str]]) -> dict[str, tuple[int, int]]:
-        folder, wanted = work
+    def _read_states_in(self, work: tuple[str, list[str]]) -> dict[str, tuple[int, int]]:
+        folder, paths = work
         infos: list[FileInfo] = []
-        if len(wanted) >= _WORTH_LISTING:
-            with suppress(OSError, StorageError):  # it may not be listed
+        if len(paths) >= _MIN_TO_LIST:
+            with suppress(OSError, StorageError):  # the folder may not be listable
                 infos = self.get_file_info_selector(FileSelector(folder + "/"))
-        for path in [] if infos else wanted:
-            with suppress(OSError, StorageError):  # opening it says what is wrong
-                infos.append(self._info(path))
-        inside = set(wanted)
-        files = [info for info in infos if info.type == FileType.File and info.path in inside]
+        for path in [] if infos else paths:
+            with suppress(OSError, StorageError):  # opening the file reports the error
+                infos.append(self._read_info(path))
+        requested = set(paths)
+        files = [info for info in infos if info.type == FileType.File and info.path in requested]
         return {info.path: (info.size, info.mtime_ns) for info in files}
 
     def _read_only(self, *_: Any, **__: Any) -> NoReturn:
-        raise StorageError("files behind the driver's JVM can only be read")
+        raise StorageError("files that the driver's JVM reads cannot be written: they can only be read")
 
     create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = delete_file = _read_only
     move = copy_file = open_output_stream = open_append_stream = _read_only
 
 
 class _File(io.RawIOBase):
-    """A file opened: a position, for which nothing is open in the JVM."""
+    """An open file: only a position, as the JVM keeps nothing open for it."""
 
     def __init__(self, read: Callable[[FileInfo, int, int], bytes], info: FileInfo):
         super().__init__()
@@ -334,8 +335,8 @@ class _File(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._size - self._position)
-        length = left if size is None or size < 0 else min(size, left)
+        remaining = max(0, self._size - self._position)
+        length = remaining if size is None or size < 0 else min(size, remaining)
         if not length:
             return b""
         data = self._read(self.info, self._position, length)
@@ -343,33 +344,33 @@ class _File(io.RawIOBase):
         return data
 
 
-def _info_of(path: str, found: _Listed) -> FileInfo:
-    if found.is_folder:
-        return FileInfo(path, FileType.Directory, mtime_ns=found.mtime_ns)
-    return FileInfo(path, FileType.File, size=found.size, mtime_ns=found.mtime_ns)
+def _make_info(path: str, status: _FileStatus) -> FileInfo:
+    if status.is_folder:
+        return FileInfo(path, FileType.Directory, mtime_ns=status.mtime_ns)
+    return FileInfo(path, FileType.File, size=status.size, mtime_ns=status.mtime_ns)
 
 
-def _told(lines: str) -> Iterator[_Listed]:
-    """What the JVM wrote, a line each; in a URI a line break is encoded."""
+def _parse_statuses(lines: str) -> Iterator[_FileStatus]:
+    """Parse the statuses that the JVM returns, one in each line; line breaks in URIs are encoded."""
     for line in lines.split("\n")[:-1]:
         is_folder, size, modified, uri = line.split(" ", 3)
-        yield _Listed(uri, is_folder == "true", int(size), int(modified) * 1_000_000)
+        yield _FileStatus(uri, is_folder == "true", int(size), int(modified) * 1_000_000)
 
 
-def _called(path: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    """What a method of the JVM's returns; the error it throws as one of ours."""
+def _call(path: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method in the JVM and convert the error that it throws."""
     try:
         return method(*arguments)
     except (Py4JError, PySparkException, OSError) as error:
-        reason, number = _reason(error)
-        # Of the class that pyarrow looks for, where the number has one; the reader says which file it is.
+        reason, number = _find_reason(error)
+        # With a number, Python picks the subclass of OSError that pyarrow expects; the reader adds the file's name.
         raise (
             OSError(number, reason, redacted(path)) if number else StorageError(reason, path=path)
         ) from without_secrets(error)
 
 
-def _reason(error: Exception) -> tuple[str, int | None]:
-    """Why the JVM failed, on one line, and the system's number for that if it has one."""
+def _find_reason(error: Exception) -> tuple[str, int | None]:
+    """Return the reason of a failure in the JVM, on one line, and the `errno` for it if there is one."""
     if not isinstance(error, Py4JJavaError):
         return first_line(error), None
     try:
@@ -379,7 +380,7 @@ def _reason(error: Exception) -> tuple[str, int | None]:
             cause = cause.getCause()
             name = cause.getClass().getSimpleName()
         text = (cause.getMessage() or "").strip().splitlines()
-    except Py4JError:  # the JVM is gone by now
+    except Py4JError:  # the JVM has ended
         return "the JVM does not answer", None
     number = _NUMBERS.get(name)
     text = [*map(redacted, text)]

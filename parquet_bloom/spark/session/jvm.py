@@ -1,7 +1,7 @@
-"""Spark's own objects in the driver's JVM, of classic sessions: many of them in few calls.
+"""Access to Spark's objects in the driver's JVM (classic sessions), many of them in few calls.
 
-A call from Python into the JVM takes about 0.1 ms, so lists are not walked: Java's methods are handed to Scala's
-collections as functions, and what comes back is one text.
+A call from Python into the JVM takes about 0.1 ms, so collections are not iterated from Python: Java methods are passed
+to Scala's collections as functions, and the result is returned as one text.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pyspark.sql import SparkSession
 DATASOURCES = "org.apache.spark.sql.execution.datasources"
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
-_BETWEEN = "\0"  # no path has it
+_SEPARATOR = "\0"  # not valid in paths
 _DEFAULT = "copy$default$"
 _INIT = "$lessinit$greater$default$"
 _NUMBERS: dict[str, list[int]] = {}
 _NUM_FIELDS: dict[str, int] = {}
-_LISTS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
-_FUNCTIONS: WeakKeyDictionary[Any, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # a gateway each
+_LISTINGS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+_FUNCTIONS: WeakKeyDictionary[Any, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # by gateway
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether a session has a JVM at hand; Spark Connect's have not."""
+    """Return True if a session has access to its JVM; sessions of Spark Connect do not."""
     return hasattr(spark, "_jsparkSession")
 
 
@@ -38,9 +38,9 @@ class Jvm:
 
     Attributes
     ----------
-    packages : the JVM's packages, as py4j has them.
-    session : Spark's own session.
-    lists : of files that Spark gave before; see `plans.listing_of`.
+    packages : the JVM's packages, as py4j represents them.
+    session : Spark's session object in the JVM.
+    listings : files that Spark has listed before; see `catalyst_plan.find_listing`.
     """
 
     def __init__(self, spark: SparkSession):
@@ -49,14 +49,14 @@ class Jvm:
         self.packages: Any = spark._jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._functions = _FUNCTIONS.setdefault(self._gateway, {})
-        self.lists: dict[Any, Any] = _LISTS.setdefault(self._gateway, {})
+        self.listings: dict[Any, Any] = _LISTINGS.setdefault(self._gateway, {})
 
     def package(self, name: str) -> Any:
-        """A class or package by its full name."""
+        """Return a class or package by its full name."""
         return getattr(self.packages, name)
 
     def classes(self, name: str) -> Any:
-        """A class as an object, as Spark's own loader knows it."""
+        """Load a class by Spark's own class loader."""
         return self.session.getClass().getClassLoader().loadClass(name)
 
     @property
@@ -65,43 +65,43 @@ class Jvm:
         return getattr(self.package("scala.collection.immutable.Nil$"), "MODULE$")
 
     def none(self) -> Any:
-        """Scala's None."""
+        """Return Scala's None."""
         return self.package("scala.Option").empty()
 
     def some(self, value: Any) -> Any:
-        """Scala's Some."""
+        """Return Scala's Some of a value."""
         return self.package("scala.Option").apply(value)
 
     def seq(self, items: Iterable[Any]) -> Any:
-        """A Scala Seq of Java objects."""
-        several = self.package("java.util.ArrayList")()
+        """Make a Scala Seq of Java objects."""
+        java_list = self.package("java.util.ArrayList")()
         for item in items:
-            several.add(item)
-        return self.package("scala.jdk.javaapi.CollectionConverters").asScala(several).toSeq()
+            java_list.add(item)
+        return self.package("scala.jdk.javaapi.CollectionConverters").asScala(java_list).toSeq()
 
     def array(self, class_name: str, items: list[Any]) -> Any:
-        """A Java array of objects of a class."""
-        made = self._gateway.new_array(self.package(class_name), len(items))
-        for index, item in enumerate(items):
-            made[index] = item
-        return made
+        """Make a Java array of objects of a class."""
+        array = self._gateway.new_array(self.package(class_name), len(items))
+        for i, item in enumerate(items):
+            array[i] = item
+        return array
 
     def method(self, class_name: str, name: str) -> Any:
-        """A Java method without parameters as a Scala function, for `map` and `flatMap`."""
+        """Return a Java method without parameters as a Scala function, for `map` and `flatMap`."""
         key = class_name, name
         if key not in self._functions:
             java = self.packages.java.lang
-            of = self.classes(class_name)
-            returns = of.getMethod(name, self._gateway.new_array(java.Class, 0)).getReturnType()
+            java_class = self.classes(class_name)
+            returns = java_class.getMethod(name, self._gateway.new_array(java.Class, 0)).getReturnType()
             handle = java.invoke.MethodHandles.publicLookup().findVirtual(
-                of, name, java.invoke.MethodType.methodType(returns)
+                java_class, name, java.invoke.MethodType.methodType(returns)
             )
             function = self.classes("scala.Function1")
             self._functions[key] = java.invoke.MethodHandleProxies.asInterfaceInstance(function, handle)
         return self._functions[key]
 
     def mapping(self, items: Any) -> dict[str, str]:
-        """A Scala Map of texts."""
+        """Convert a Scala Map of texts to a dict."""
         try:
             names, values = self.texts(items.keys().toSeq()), self.texts(items.values().toSeq())
         except ValueError:
@@ -109,52 +109,52 @@ class Jvm:
         return dict(zip(names, values, strict=True))
 
     def texts(self, items: Any) -> list[str]:
-        """The elements of a Scala collection as texts, in its order.
+        """Return the elements of a Scala collection as texts, in its order.
 
         Raises
         ------
         ValueError
-            Some of them have a NUL within.
+            A text has a NUL in it.
         """
         count = items.size()
-        found = items.mkString(_BETWEEN).split(_BETWEEN) if count else []
-        if len(found) != count:
+        texts = items.mkString(_SEPARATOR).split(_SEPARATOR) if count else []
+        if len(texts) != count:
             raise ValueError("a text has a NUL in it")
-        return found
+        return texts
 
 
-def elements(seq: Any) -> Iterator[Any]:
-    """The elements of a short Scala Seq, one by one."""
-    return (seq.apply(index) for index in range(seq.size()))
+def iter_elements(seq: Any) -> Iterator[Any]:
+    """Iterate over the elements of a short Scala Seq, with one call for each."""
+    return (seq.apply(i) for i in range(seq.size()))
 
 
 def class_name(item: Any) -> str:
-    """The name of a Java object's class, without its package."""
+    """Return the name of a Java object's class, without its package."""
     return item.getClass().getSimpleName()
 
 
-def nodes(plan: Any) -> Iterator[Any]:
-    """All nodes of a plan, from the top down; not those of subqueries in expressions."""
+def iter_nodes(plan: Any) -> Iterator[Any]:
+    """Iterate over the nodes of a plan, from the root down, without those of subqueries in expressions."""
     stack = [plan]
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(list(elements(top.children()))))
+        stack.extend(reversed(list(iter_elements(top.children()))))
 
 
-def copied(item: Any, *first: Any) -> Any:
-    """A copy of a Scala case class with its first fields replaced."""
+def copy_with(item: Any, *first: Any) -> Any:
+    """Copy an instance of a Scala case class with its first fields replaced."""
     name = item.getClass().getName()
-    if name not in _NUM_FIELDS:  # it depends on Spark's version, and is slow to ask
+    if name not in _NUM_FIELDS:  # depends on the version of Spark, and is slow to find out
         _NUM_FIELDS[name] = sum(method.startswith(_DEFAULT) for method in dir(item))
     rest = range(len(first) + 1, _NUM_FIELDS[name] + 1)
-    return item.copy(*first, *(getattr(item, f"{_DEFAULT}{number}")() for number in rest))
+    return item.copy(*first, *(getattr(item, f"{_DEFAULT}{i}")() for i in rest))
 
 
-def defaults_of(jvm: Jvm, name: str) -> dict[int, Any]:
-    """The defaults of a Scala constructor's parameters, by their numbers: methods to be called."""
+def find_defaults(jvm: Jvm, name: str) -> dict[int, Any]:
+    """Return the methods that give the defaults of a Scala constructor's parameters, by number of the parameter."""
     companion = jvm.package(name)
-    if name not in _NUMBERS:  # they depend on Spark's version, and are slow to ask
+    if name not in _NUMBERS:  # depend on the version of Spark, and are slow to find out
         methods = {method.getName() for method in jvm.classes(name).getMethods()}
-        _NUMBERS[name] = [int(found.removeprefix(_INIT)) for found in methods if found.startswith(_INIT)]
-    return {number: getattr(companion, f"{_INIT}{number}") for number in _NUMBERS[name]}
+        _NUMBERS[name] = [int(method.removeprefix(_INIT)) for method in methods if method.startswith(_INIT)]
+    return {i: getattr(companion, f"{_INIT}{i}") for i in _NUMBERS[name]}

@@ -1,4 +1,4 @@
-"""Paths: as callers write them, as Spark takes them, and as its lists of files give them back."""
+"""Paths: as callers write them, as Spark's reader accepts them, and as its lists of files return them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ...errors import ParquetBloomError
 from .fallback import CannotPush
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
-_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*|(?=/(?!/)))")  # scheme and host, if there is one
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*|(?=/(?!/)))")  # scheme and host, if there is one
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _GLOB = frozenset("{}[]*?\\")
 
 
 def path_list(paths: Any) -> list[str]:
-    """One path or several, as texts."""
-    several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not several:
+    """Convert a path, or a list of paths, to a list of texts."""
+    items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not items:
         raise ParquetBloomError("no path is given")
-    return [os.fsdecode(path) for path in several]
+    return [os.fsdecode(path) for path in items]
 
 
 def local_path(path: str) -> str | None:
-    """The local path that is meant by a path or a `file:` URI; None if it is on another file system.
+    """Return the local path of a path or a `file:` URI, or None if it is on another file system.
 
-    Spark takes a URI's path as it stands, but writes `%20` for a blank in its lists of files: what exists is meant.
+    Spark does not decode a URI's path, but writes `%20` for a blank in its lists of files; the form that exists counts.
     """
     uri = _FILE_URI.match(path)
     if uri is None or os.path.lexists(path):
@@ -37,60 +37,60 @@ def local_path(path: str) -> str | None:
     return decoded if os.path.lexists(decoded) and not os.path.lexists(literal) else literal
 
 
-def scheme_of(uri: str) -> str:
-    """The scheme of a URI in a list that Spark gave, in small letters; empty if there is none."""
-    found = _URL.match(uri)
-    return found[1].lower() if found else ""
+def find_scheme(uri: str) -> str:
+    """Return the scheme of a URI from Spark's lists, in lower case; empty if there is none."""
+    match = _URL.match(uri)
+    return match[1].lower() if match else ""
 
 
 def listed_path(uri: str) -> str:
-    """A URI in a list that Spark gave, with nothing encoded in it: a local path, or `hdfs://host/a b`.
+    """Decode a URI from Spark's lists of files to a local path or, say, `hdfs://host/a b`.
 
     Raises
     ------
-    Doubt
-        It is none.
+    CannotPush
+        It is not such a URI.
     """
-    found = _FILE_URI.match(uri)
-    if found is not None:
-        return unquote(uri[found.end() :])
-    place = _PLACE.match(uri)
-    if place is None or scheme_of(uri) == "file":
+    file_prefix = _FILE_URI.match(uri)
+    if file_prefix is not None:
+        return unquote(uri[file_prefix.end() :])
+    authority = _AUTHORITY.match(uri)
+    if authority is None or find_scheme(uri) == "file":
         raise CannotPush(f"it is not known which file {uri} is")
-    return place[0] + unquote(uri[place.end() :])
+    return authority[0] + unquote(uri[authority.end() :])
 
 
-def normal_path(path: str, place: str = "") -> str:
-    """A caller's path without what may stand there or not, as it begins what `listed_path` gives.
+def normalize_path(path: str, authority: str = "") -> str:
+    """Normalize a path of the caller, so that it is a prefix of the results of `listed_path` for files below it.
 
     Parameters
     ----------
-    place : scheme and host of the files, for URIs that leave the host out.
+    authority : scheme and host of the files, for URIs without a host.
     """
     local = local_path(path)
     if local is not None:
         return os.path.normpath(local)
-    found = _PLACE.match(path)
-    if found is None:
+    match = _AUTHORITY.match(path)
+    if match is None:
         return path
-    start = found[0].removesuffix("//")
-    start = place if start.endswith(":") and place.startswith(start) else start
-    return start + os.path.normpath(re.sub("/+", "/", "/" + path[found.end() :]))
+    start = match[0].removesuffix("//")
+    start = authority if start.endswith(":") and authority.startswith(start) else start
+    return start + os.path.normpath(re.sub("/+", "/", "/" + path[match.end() :]))
 
 
-def place_of(path: str) -> str:
-    """Scheme and host of what `listed_path` gives; empty if it is local."""
-    found = _PLACE.match(path)
-    return found[0] if found else ""
+def find_authority(path: str) -> str:
+    """Return scheme and host of a result of `listed_path`; empty if it is a local path."""
+    match = _AUTHORITY.match(path)
+    return match[0] if match else ""
 
 
 def is_pattern(path: str) -> bool:
-    """Whether Spark takes a path for a pattern."""
+    """Return True if Spark treats a path as a glob pattern."""
     return not _GLOB.isdisjoint(path)
 
 
-def for_reader(path: str) -> str:
-    """A caller's path as Spark's reader takes it: signs and escapes in the name of what exists mean themselves."""
+def to_reader_path(path: str) -> str:
+    """Convert a path of the caller for Spark's reader, with special characters of existing names escaped."""
     local = local_path(path)
     if local is None or not os.path.lexists(local):
         return path
@@ -100,6 +100,6 @@ def for_reader(path: str) -> str:
 
 
 def file_uri(path: str) -> str:
-    """A local path, or what `listed_path` gives, as Spark's reader takes it, whatever signs are in it."""
-    place = place_of(path)
-    return (place or "file://") + re.sub(r"[{}\[\]*?,\\]", r"\\\g<0>", path[len(place) :])
+    """Convert a local path, or a result of `listed_path`, for Spark's reader; special characters are escaped."""
+    authority = find_authority(path)
+    return (authority or "file://") + re.sub(r"[{}\[\]*?,\\]", r"\\\g<0>", path[len(authority) :])

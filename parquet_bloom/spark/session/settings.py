@@ -1,4 +1,4 @@
-"""The session's settings that decide what names and values mean."""
+"""Settings of the session that determine the meaning of names and values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 
 def setting(spark: SparkSession, key: str) -> str:
-    """A setting, or Spark's own default for it; empty where this Spark does not know it."""
+    """Return a setting, or Spark's default for it; an empty text if this version of Spark does not have it."""
     try:
         return spark.conf.get(key) or ""
     except PySparkException:
@@ -15,10 +15,10 @@ def setting(spark: SparkSession, key: str) -> str:
 
 
 def is_set(spark: SparkSession, key: str) -> bool:
-    """Whether a switch is on."""
+    """Return True if a boolean setting is on."""
     return setting(spark, key).lower() == "true"
 
 
 def ignores_case(spark: SparkSession) -> bool:
-    """Whether names match whatever their case."""
+    """Return True if names match regardless of case."""
     return not is_set(spark, "spark.sql.caseSensitive")

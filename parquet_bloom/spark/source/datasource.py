@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError, UnreadableColumnError
-from ..arrow.convert import unknown_type
+from ..arrow.convert import find_unknown_type
 from .options import Options, settings_of
 from .plan import FileListing
 from .predicate import Conjunct, conjuncts
@@ -104,7 +104,7 @@ class SourceReader(DataSourceReader):
         self._schema = schema
         self._conjuncts: list[Conjunct] = []
         for field in schema.fields:
-            unknown = unknown_type(field.dataType)
+            unknown = find_unknown_type(field.dataType)
             if unknown is not None:
                 problem = f"Python cannot hand {unknown.simpleString()} to Spark; leave it out by option 'columns'"
                 raise UnreadableColumnError(problem, path=", ".join(options.paths), column=field.name)

@@ -20,11 +20,11 @@ from ...predicate.statistics import PruningStatistics
 from ...scan.evaluate.parquet import ask_file, judge
 from ...scan.model.schemas import in_threads, reading
 from ...storage import is_url, list_entries
-from ..arrow.row_groups import file_state
-from ..partitions.layout import Layout, find_layout, partition_pair
-from ..partitions.values import inferred_type, value_of
+from ..arrow.row_groups import read_file_state
+from ..partitions.layout import Layout, find_layout, parse_partition
+from ..partitions.values import infer_type, parse_value
 from ..session.fallback import CannotPush
-from ..session.fields import folded
+from ..session.fields import fold_case
 from ..session.paths import is_pattern, local_path
 from .options import Options
 from .predicate import Conjunct
@@ -111,14 +111,14 @@ class FileListing:
             texts = {values[place] for values in layout.values.values()}
             try:
                 infers = options.infers_partitions
-                found = inferred_type(texts, options.zone, options.wall_clock) if infers else StringType()
+                found = infer_type(texts, options.zone, options.wall_clock) if infers else StringType()
             except CannotPush as doubt:
                 raise UnreadableColumnError(f"its type cannot be told: {doubt}; give a schema", column=name) from None
             fields.append(StructField(name, found, True))
         return fields
 
     def _named(self, name: str, names: Sequence[str]) -> list[str]:
-        return [own for own in names if folded(own, self._ignore_case) == folded(name, self._ignore_case)]
+        return [own for own in names if fold_case(own, self._ignore_case) == fold_case(name, self._ignore_case)]
 
     def _one(self, name: str, names: Sequence[str]) -> str:
         same = self._named(name, names)
@@ -158,7 +158,7 @@ class FileListing:
 
     def _value(self, text: str | None, field: StructField, file: str) -> object:
         try:
-            return value_of(text, field.dataType, self._options.zone)
+            return parse_value(text, field.dataType, self._options.zone)
         except CannotPush as doubt:
             raise UnreadableColumnError(f"its folder's value: {doubt}", path=file, column=field.name) from None
 
@@ -216,7 +216,7 @@ class _Told:
         """What is known of each of the names."""
         if not self._columns:
             return {}
-        known = self._layout.evidence(file, self._types)
+        known = self._layout.statistics(file, self._types)
         return {name: known[column] for name, column in self._columns.items()}
 
     def may_match(self, file: str) -> bool:
@@ -252,7 +252,7 @@ class _Chooser:
             kept = trusted(file, self._conjuncts, self._rules, self._told.names)
             possible = self._possible(file, path, kept) if kept else [True] * len(rows)
             left = {number: count for number, count in enumerate(rows) if count and possible[number]}
-            return _PlannedFile(file_state(file.source), sum(rows), left)
+            return _PlannedFile(read_file_state(file.source), sum(rows), left)
 
     def _possible(self, file: BloomFile, path: str, kept: Sequence[Conjunct]) -> list[bool]:
         key = tuple(map(id, kept))
@@ -319,7 +319,7 @@ def _layout(files: Sequence[str], root: str, base: str | None, ignore_case: bool
     """How files below one path are laid out, whatever their partition columns are called."""
     top = base or ("" if is_pattern(root) else root)
     parts = {part for file in files for part in file[len(top) :].split("/")[:-1]}
-    names = sorted({pair[0] for pair in map(partition_pair, parts) if pair})
+    names = sorted({pair[0] for pair in map(parse_partition, parts) if pair})
     schema = StructType([StructField(name, StringType()) for name in names])
     return find_layout(files, [root], {"basePath": base} if base else {}, schema, ignore_case)
 
@@ -334,7 +334,7 @@ def _directly_below(file: str, root: str) -> bool:
 def _refuse_twins(schema: StructType, ignore_case: bool, path: str) -> None:
     seen: dict[str, str] = {}
     for name in schema.names:
-        other = seen.setdefault(folded(name, ignore_case), name)
+        other = seen.setdefault(fold_case(name, ignore_case), name)
         if other is not name:
             raise UnreadableColumnError(
                 f"there is '{other}' as well; set the option caseSensitive", path=path, column=name

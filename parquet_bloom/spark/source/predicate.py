@@ -37,8 +37,8 @@ from ...predicate.tree import (
     NotEqual,
     NotIn,
 )
-from ..condition.literals import Values, Zone, exact_values
-from ..partitions.values import zone_of
+from ..condition.literals import Values, Zone, convert_values
+from ..partitions.values import find_zone
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field
 
@@ -128,7 +128,7 @@ def _exact(item: Leaf, field: Field, zone: _Zone) -> Node:
     if isinstance(item, Contains) and isinstance(data_type, ArrayType):
         data_type = data_type.elementType
     stamp = "TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ"
-    values = exact_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
+    values = convert_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
     if isinstance(item, Compare):
         alike = len(values) == 1 and type(values[0]) in _ORDERED.get(type(data_type), ())
         return Compare(item.column, item.operator, values[0]) if alike else IsNotNull(item.column)
@@ -143,7 +143,7 @@ class _Zone(Zone):
     def __init__(self, name: str):
         self._name = name
         try:
-            self.is_utc = zone_of(name).utcoffset(None) == dt.timedelta(0)
+            self.is_utc = find_zone(name).utcoffset(None) == dt.timedelta(0)
         except CannotPush:  # which matters to timestamps alone
             self.is_utc = False
 
@@ -154,5 +154,5 @@ class _Zone(Zone):
             clock = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
             if not self.is_utc and not _FIRST_YEAR <= clock.year <= _LAST_YEAR:
                 raise CannotPush(f"{value} lies outside of the years {_FIRST_YEAR} to {_LAST_YEAR}: write its offset")
-            found.append(clock.replace(tzinfo=zone_of(self._name)).astimezone(dt.UTC))
+            found.append(clock.replace(tzinfo=find_zone(self._name)).astimezone(dt.UTC))
         return found

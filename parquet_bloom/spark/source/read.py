@@ -20,9 +20,9 @@ from ...scan.model.schemas import metadata_of, reading
 from ...scan.read.row_group import RowGroupRows
 from ...scan.read.whole_reader import WholeReader
 from ..arrow.convert import arrow_field, conform
-from ..arrow.row_groups import file_state, reading_problem
+from ..arrow.row_groups import find_reading_problem, read_file_state
 from ..scan.parquet_columns import Rules, column_doubt
-from ..session.fields import CHAR, folded
+from ..session.fields import CHAR, fold_case
 from .predicate import Conjunct
 
 _BATCH_ROWS = 1 << 14
@@ -76,10 +76,10 @@ class FilePartitionReader:
         """
         stored = [field for field in self.fields if field.name not in self.partition_names]
         with open(share.path, self.filesystem, cache=SHARED_CACHE) as file:
-            if file_state(file.source) != share.state:
+            if read_file_state(file.source) != share.state:
                 raise ConcurrentChangeError("it was changed since the query was planned; load it again", path=file.path)
             with reading(file):
-                problem = reading_problem(file, list(map(_bare, stored)), self.rules)
+                problem = find_reading_problem(file, list(map(_bare, stored)), self.rules)
             if problem:
                 raise UnreadableColumnError(f"{problem}; leave the column out by option 'columns'", path=file.path)
             schema = pa.schema([arrow_field(field) for field in stored])
@@ -114,9 +114,9 @@ class FilePartitionReader:
         self, file: BloomFile, reader: WholeReader, row_group: int, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch | int]:
         """Batches of the columns that the file has; numbers of rows if it has none of those wanted."""
-        wanted = {folded(name, self.rules.ignore_case) for name in schema.names}
+        wanted = {fold_case(name, self.rules.ignore_case) for name in schema.names}
         stored = reader.parquet_file.schema_arrow
-        names = [name for name in stored.names if folded(name, self.rules.ignore_case) in wanted]
+        names = [name for name in stored.names if fold_case(name, self.rules.ignore_case) in wanted]
         num_rows = file.footer.num_rows_of(row_group)
         if not names:
             yield from (min(_BATCH_ROWS, num_rows - start) for start in range(0, num_rows, _BATCH_ROWS))

@@ -1,4 +1,4 @@
-"""Parts of conditions that are not understood: what is known without them is never too much."""
+"""Conditions with parts that are not understood: the predicate derived from the others never excludes a match."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.parse.sql.parser import fold_sql
 from parquet_bloom.predicate.parse.sql.tokens import Builder
 from parquet_bloom.predicate.tree import And, Equal, Node, Or
-from parquet_bloom.spark.condition.from_sql import foldable_comparison
+from parquet_bloom.spark.condition.from_sql import parse_comparison
 from parquet_bloom.spark.condition.terms import (
     Fragment,
-    Joined,
-    Negated,
+    Junction,
+    Negation,
     Reading,
     Term,
-    join,
-    joined,
-    known,
-    spelled,
+    derive_predicate,
+    join_spellings,
+    join_terms,
+    spell_term,
 )
 
 Truth = bool | None
@@ -38,50 +38,54 @@ def opposite(value: Truth) -> Truth:
 
 
 def truth(term: Any, values: dict[str, Truth]) -> Truth:
-    """A term by SQL's three-valued logic."""
+    """Evaluate a term by SQL's three-valued logic."""
     if isinstance(term, Fragment):
         return values[term.text]
-    if isinstance(term, Negated):
+    if isinstance(term, Negation):
         return opposite(truth(term.child, values))
-    found = [truth(child, values) for child in term.children]
+    children = [truth(child, values) for child in term.children]
     if term.kind is And:
-        return conjunction(found)
-    return opposite(conjunction([opposite(value) for value in found]))
+        return conjunction(children)
+    return opposite(conjunction([opposite(value) for value in children]))
 
 
 def holds(node: Node, values: dict[str, Truth]) -> Truth:
     def leaf(item: Any) -> Truth:
         return values[item.column] if isinstance(item, Equal) else opposite(values[item.column])
 
-    def of(item: Any, found: list[Truth]) -> Truth:
-        return conjunction(found) if isinstance(item, And) else opposite(conjunction([opposite(one) for one in found]))
+    def combine(item: Any, children: list[Truth]) -> Truth:
+        if isinstance(item, And):
+            return conjunction(children)
+        return opposite(conjunction([opposite(child) for child in children]))
 
-    return tree.fold(node, leaf, of)
+    return tree.fold(node, leaf, combine)
 
 
-def a_term(rng: random.Random, depth: int, names: list[str]) -> Term:
-    kind = rng.choice(["and", "or", "not", "piece"]) if depth else "piece"
+def make_term(rng: random.Random, depth: int, names: list[str]) -> Term:
+    kind = rng.choice(["and", "or", "not", "fragment"]) if depth else "fragment"
     if kind == "not":
-        return Negated(a_term(rng, depth - 1, names))
+        return Negation(make_term(rng, depth - 1, names))
     if kind in ("and", "or"):
-        children = [a_term(rng, depth - 1, names) for _ in range(rng.randint(2, 3))]
-        return Joined(And if kind == "and" else Or, children)
+        children = [make_term(rng, depth - 1, names) for _ in range(rng.randint(2, 3))]
+        return Junction(And if kind == "and" else Or, children)
     names.append(f"c{len(names)}")
     name = names[-1]
-    piece = Fragment(name, name)
+    fragment = Fragment(name, name)
     if rng.random() < 0.6:
         node = Equal(name, 1)
-        piece.readings.append(Reading(name, lambda negated: tree.negation(node) if negated else node))
-    return piece
+        fragment.readings.append(Reading(name, lambda negated: tree.negation(node) if negated else node))
+    return fragment
 
 
-def test_what_is_known_holds_wherever_the_condition_does() -> None:
+def test_derived_predicate_holds_wherever_the_condition_does() -> None:
     rng = random.Random(5)
     useful = refused = 0
     for _ in range(400):
         names: list[str] = []
-        term = a_term(rng, 4, names)
-        node = known(term, lambda piece, negated: piece.readings[0].exact(negated) if piece.readings else None)
+        term = make_term(rng, 4, names)
+        node = derive_predicate(
+            term, lambda fragment, negated: fragment.readings[0].exact(negated) if fragment.readings else None
+        )
         for _ in range(20):
             values = {name: rng.choice([True, False, None]) for name in names}
             if truth(term, values):
@@ -93,13 +97,13 @@ def test_what_is_known_holds_wherever_the_condition_does() -> None:
     assert refused > 1000
 
 
-def test_everything_is_known_where_all_is_understood() -> None:
+def test_derived_predicate_is_exact_if_all_is_understood() -> None:
     rng = random.Random(6)
     for _ in range(100):
         names: list[str] = []
-        term = a_term(rng, 3, names)
-        node = known(
-            term, lambda piece, negated: (tree.negation if negated else lambda item: item)(Equal(piece.text, 1))
+        term = make_term(rng, 3, names)
+        node = derive_predicate(
+            term, lambda fragment, negated: (tree.negation if negated else lambda item: item)(Equal(fragment.text, 1))
         )
         assert node is not None
         for _ in range(20):
@@ -107,18 +111,20 @@ def test_everything_is_known_where_all_is_understood() -> None:
             assert holds(node, values) == truth(term, values)
 
 
-def test_a_text_is_split_whatever_stands_in_it() -> None:
-    def piece(text: str, read: Any) -> Term:
+def test_texts_are_split_at_connectives_only() -> None:
+    def fragment(text: str, read: Any) -> Term:
         return Fragment(text, text)
 
-    builder: Builder[Term] = Builder(piece, Negated, lambda items: joined(And, items), lambda items: joined(Or, items))
+    builder: Builder[Term] = Builder(
+        fragment, Negation, lambda items: join_terms(And, items), lambda items: join_terms(Or, items)
+    )
     for text, expected in {
         "a = 1 AND f(b, 'x AND y') > 3": "(a = 1) AND (f(b, 'x AND y') > 3)",
         "NOT (a = 5L OR b LIKE 'x%') AND c": "(NOT ((a = 5L) OR (b LIKE 'x%'))) AND (c)",
         "a BETWEEN 1 AND 2 AND CASE WHEN b AND c THEN d END": "(a BETWEEN 1 AND 2) AND (CASE WHEN b AND c THEN d END)",
         "(a) = 1 OR (b = 2 AND (c = 3))": "((a) = 1) OR ((b = 2) AND (c = 3))",
     }.items():
-        assert spelled(fold_sql(text, "spark", builder)) == expected
+        assert spell_term(fold_sql(text, "spark", builder)) == expected
 
 
 @pytest.mark.parametrize(
@@ -135,10 +141,10 @@ def test_a_text_is_split_whatever_stands_in_it() -> None:
     ],
 )
 def test_comparisons_with_casts(text: str, operator: str, name: str, literals: list[str]) -> None:
-    found = foldable_comparison(text)
-    assert found is not None
-    assert (found.operator, found.name) == (operator, name)
-    assert [literal.spelling for literal in found.literals] == literals
+    comparison = parse_comparison(text)
+    assert comparison is not None
+    assert (comparison.operator, comparison.name) == (operator, name)
+    assert [literal.spelling for literal in comparison.literals] == literals
 
 
 @pytest.mark.parametrize(
@@ -161,8 +167,8 @@ def test_comparisons_with_casts(text: str, operator: str, name: str, literals: l
     ],
 )
 def test_no_comparisons_with_literals(text: str) -> None:
-    assert foldable_comparison(text) is None
+    assert parse_comparison(text) is None
 
 
 def test_long_conditions_are_one_text() -> None:
-    assert join(["a"] * 3, Or) == "(a) OR (a) OR (a)"
+    assert join_spellings(["a"] * 3, Or) == "(a) OR (a) OR (a)"

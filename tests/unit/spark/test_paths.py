@@ -1,4 +1,4 @@
-"""Where the files that Spark lists are: on which file system, below which folder, and who can read them there."""
+"""Files that Spark lists: their paths and file systems, and the layout of their folders."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from parquet_bloom.spark.partitions.layout import find_layout
 from parquet_bloom.spark.session.fallback import CannotPush
-from parquet_bloom.spark.session.paths import file_uri, normal_path
-from parquet_bloom.spark.session.storage import storage_for
+from parquet_bloom.spark.session.paths import file_uri, normalize_path
+from parquet_bloom.spark.session.storage import resolve_storage
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("p", StringType())])
 
 
 class _NoJvm:
-    """Of a session, all that is asked of one without a JVM."""
+    """A session without a JVM."""
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ class _NoJvm:
 )
 def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) -> None:
     session: Any = _NoJvm()
-    found, filesystem = storage_for(session, uris, options)
-    assert found == paths
+    result, filesystem = resolve_storage(session, uris, options)
+    assert result == paths
     assert (filesystem is None) == (not options or uris[0].startswith("file"))
 
 
 @pytest.mark.parametrize(
-    ("uris", "options", "doubt"),
+    ("uris", "options", "problem"),
     [
         (["file:///a", "s3a://b/k"], None, "several kinds"),
         (["hdfs://n/a", "webhdfs://n/a"], None, "several kinds"),
@@ -48,10 +48,10 @@ def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) ->
         (["a/b"], None, "not known which file"),
     ],
 )
-def test_doubts(uris: list[str], options: Any, doubt: str) -> None:
+def test_unsupported_file_systems(uris: list[str], options: Any, problem: str) -> None:
     session: Any = _NoJvm()
-    with pytest.raises(CannotPush, match=doubt):
-        storage_for(session, uris, options)
+    with pytest.raises(CannotPush, match=problem):
+        resolve_storage(session, uris, options)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,17 @@ def test_doubts(uris: list[str], options: Any, doubt: str) -> None:
         ("file:/a/../b", "/b"),
     ],
 )
-def test_callers_paths_begin_what_is_listed(path: str, expected: str) -> None:
-    assert normal_path(path, "hdfs://nn:8020") == expected
+def test_normalized_paths_are_prefixes_of_listed_paths(path: str, expected: str) -> None:
+    assert normalize_path(path, "hdfs://nn:8020") == expected
 
 
 @pytest.mark.parametrize("root", ["s3a://b/t", "hdfs:///t/", "hdfs://nn/t//", "hdfs:/t"])
 def test_partitions_are_found_on_any_file_system(root: str) -> None:
-    place = "s3a://b" if root.startswith("s3a") else "hdfs://nn"
-    files = [f"{place}/t/p=0{number}/f.parquet" for number in range(3)]
+    authority = "s3a://b" if root.startswith("s3a") else "hdfs://nn"
+    files = [f"{authority}/t/p=0{number}/f.parquet" for number in range(3)]
     layout = find_layout(files, [root], {}, SCHEMA, True)
-    assert (layout.base, layout.columns) == (f"{place}/t", ("p",))
-    assert layout.base_path == f"{place}/t"
+    assert (layout.base, layout.columns) == (f"{authority}/t", ("p",))
+    assert layout.base_path == f"{authority}/t"
     assert list(layout.values.values()) == [("00",), ("01",), ("02",)]
     only = find_layout(files[:1], [f"{root.rstrip('/')}/p=00"], {"basePath": root}, SCHEMA, True)
     assert (only.base, only.columns) == (layout.base, ("p",))
@@ -88,7 +88,7 @@ def test_a_bucket_is_a_folder() -> None:
     assert (layout.base, layout.columns) == ("s3a://b/", ("p",))
 
 
-def test_a_folder_elsewhere_is_doubted() -> None:
+def test_paths_outside_of_the_roots_are_refused() -> None:
     with pytest.raises(CannotPush, match="below none of the paths"):
         find_layout(["hdfs://nn/t/f.parquet"], ["relative/t"], {}, SCHEMA, True)
     with pytest.raises(CannotPush, match="given twice"):
@@ -103,5 +103,5 @@ def test_a_folder_elsewhere_is_doubted() -> None:
         ("hdfs://n/ü %20", "hdfs://n/ü %20"),
     ],
 )
-def test_what_is_listed_is_given_back_as_no_pattern(path: str, uri: str) -> None:
+def test_listed_paths_are_escaped_for_the_reader(path: str, uri: str) -> None:
     assert file_uri(path) == uri
