@@ -1,1 +1,1 @@
-"""What pruning found as a picture: one page that stands alone, and a small one for notebooks."""
+"""Render a plan as HTML: one self-contained page, and a smaller view for notebooks."""

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...scan.model.decision import FilePlan
+from ...scan.model.plan import FilePlan
 from ...storage import Source, open_source
 from ..arrow.row_groups import CHANGED, file_state
 from ..session.fallback import CannotPush

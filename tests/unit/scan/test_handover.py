@@ -25,7 +25,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.scan.engines import polars_predicate
-from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
+from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 FILES, GROUPS, ROWS = 3, 4, 50  # row groups a file, rows a row group

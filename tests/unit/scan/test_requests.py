@@ -176,7 +176,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
         answers = []
         for question in questions:
             found, problems = probe_hashes(
-                evidence.filters_of(file, facts, question.column, np.array([row_group])), question.hashes
+                evidence.find_filters(file, facts, question.column, np.array([row_group])), question.hashes
             )
             answers.append(ProbeResult(found.any(axis=1), problems))
         return answers
@@ -210,7 +210,7 @@ def test_asked_together_or_one_by_one_filters_say_the_same(
             alone = {number: one_by_one(decider, file, number) for number in file.row_groups}
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
-            numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts)).tolist()
+            numbers = evidence.evaluate_row_groups(facts, decider, evidence.make_filter_prober(file, facts)).tolist()
         together = dict(enumerate(map(decider.verdict, numbers)))
         assert together == alone
         if path == broken and "key = " in where[:6] and "AND" not in where:
@@ -307,7 +307,7 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
         return source
 
     monkeypatch.setattr(plan, "open_source", tagged)
-    monkeypatch.setattr(plan, "judge_local", nothing_at_once)
+    monkeypatch.setattr(plan, "evaluate_local", nothing_at_once)
     requests = []
     for _ in range(3):
         filesystem.asked.clear()
@@ -432,7 +432,7 @@ def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
             barrier.wait(20)
-            numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts))
+            numbers = evidence.evaluate_row_groups(facts, decider, evidence.make_filter_prober(file, facts))
             verdicts.append([decider.verdict(number) for number in numbers.tolist()])
 
     workers = [threading.Thread(target=judge) for _ in range(4)]
