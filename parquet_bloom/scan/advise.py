@@ -45,7 +45,7 @@ def advise(
     progress: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> AdviceReport:
-    """Say which columns deserve filters, and why: for queries of the form `column = value`.
+    """Advise on which columns deserve filters, for queries of the form `column = value`.
 
     The footer of every file is read, and the row indexes of ORC files: types, encodings, min and max, existing filters.
     The values of a sample of row groups, spread over all files, are read as well, to count distinct values and values

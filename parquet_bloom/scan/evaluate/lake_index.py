@@ -77,7 +77,7 @@ class IndexView:
 
     @property
     def deletes(self) -> frozenset[str]:
-        """The index's own files of which their table may have deleted rows."""
+        """Files of the index of which their table may have deleted rows."""
         return self._state.live.deletes if self._of_lake and self._state is not None else frozenset()
 
     def select_files(

@@ -51,14 +51,14 @@ class RowGroupDetails(NamedTuple):
     Attributes
     ----------
     num_bytes : of its column chunks, as they are stored; in ORC files its share of the stripe.
-    asked_bytes : of the chunks of the predicate's columns; 0 if unknown.
+    predicate_bytes : of the chunks of the predicate's columns; 0 if unknown.
     filtered : whether a column that filters can answer has a filter; None if there is no such column.
     matches : rows that match; None if they were not counted.
     filters : {column: its filter} of those that were read.
     """
 
     num_bytes: int
-    asked_bytes: int
+    predicate_bytes: int
     filtered: bool | None
     matches: int | None
     filters: dict[str, MeasuredFilter]
@@ -176,7 +176,7 @@ def _read_parquet(
     leaves = {name: column.leaf for name, column in statistics.columns.items() if column is not None}
     count = file.num_row_groups
     num_bytes = _sum_bytes(file, count, None)
-    asked_bytes = _sum_bytes(file, count, [leaf.index for leaf in leaves.values()])
+    predicate_bytes = _sum_bytes(file, count, [leaf.index for leaf in leaves.values()])
     has = {name: statistics.columns[name] for name in filterable if name in leaves}
     filtered = {name: column.evidence.filtered for name, column in has.items() if column is not None}
     for name, of_column in filtered.items():
@@ -184,7 +184,7 @@ def _read_parquet(
     return [
         RowGroupDetails(
             num_bytes[row_group],
-            asked_bytes[row_group],
+            predicate_bytes[row_group],
             any(bool(of_column[row_group]) for of_column in filtered.values()) if filterable else None,
             matches.get(row_group),
             dict(

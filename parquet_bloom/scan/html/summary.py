@@ -19,14 +19,14 @@ class Totals(NamedTuple):
     Attributes
     ----------
     num_bytes, read_bytes : of all columns.
-    asked_bytes, asked_read : of the predicate's columns.
+    predicate_bytes, predicate_bytes_read : of the predicate's columns.
     matches, matched, vain : matching rows, row groups with some, and row groups that were read and have none.
     """
 
     num_bytes: int
     read_bytes: int
-    asked_bytes: int
-    asked_read: int
+    predicate_bytes: int
+    predicate_bytes_read: int
     matches: int
     matched: int
     vain: int
@@ -34,18 +34,18 @@ class Totals(NamedTuple):
 
 def sum_totals(report: ScanPlan, details: PlanDetails) -> Totals:
     """Sum up the details of all files."""
-    num_bytes = read_bytes = asked_bytes = asked_read = matches = matched = vain = 0
+    num_bytes = read_bytes = predicate_bytes = predicate_bytes_read = matches = matched = vain = 0
     for file in report.files:
         for plan, group in zip(file.row_groups, details.files.get(file.path, ()), strict=False):
             num_bytes += group.num_bytes
-            asked_bytes += group.asked_bytes
+            predicate_bytes += group.predicate_bytes
             if plan.read:
                 read_bytes += group.num_bytes
-                asked_read += group.asked_bytes
+                predicate_bytes_read += group.predicate_bytes
                 matches += group.matches or 0
                 matched += bool(group.matches)
                 vain += group.matches == 0
-    return Totals(num_bytes, read_bytes, asked_bytes, asked_read, matches, matched, vain)
+    return Totals(num_bytes, read_bytes, predicate_bytes, predicate_bytes_read, matches, matched, vain)
 
 
 def summary_figures(report: ScanPlan, details: PlanDetails | None) -> Iterator[tuple[str, str, str]]:
@@ -100,7 +100,7 @@ def describe_notes(report: ScanPlan, details: PlanDetails) -> Iterator[str]:
 
 
 def _describe_time(totals: Totals, seconds: float) -> str:
-    read, skipped = totals.asked_read, totals.asked_bytes - totals.asked_read
+    read, skipped = totals.predicate_bytes_read, totals.predicate_bytes - totals.predicate_bytes_read
     cost = f"To look for matches, {format_bytes(read)} of the predicate's columns took {seconds:.2f} s."
     if read < _MIN_BYTES or seconds < _MIN_SECONDS:
         return f"{cost} That is too little to tell a rate by, and so what time was saved."

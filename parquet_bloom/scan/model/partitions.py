@@ -183,7 +183,7 @@ class PartitionResiduals:
 
     @property
     def whole(self) -> bool:
-        """Whether the residual of every file is the predicate itself."""
+        """True if the residual of every file is the predicate itself."""
         return not self._truths
 
     def of(self, path: str) -> Node | bool:

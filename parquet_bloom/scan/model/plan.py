@@ -135,7 +135,7 @@ def refuse_deleted_rows(path: str, deletes: frozenset[str]) -> None:
 @shown_redacted
 @dataclass
 class ScanPlan:
-    """Which files and row groups can hold a row that matches.
+    """The plan of a scan: the files and row groups that can contain a matching row.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""ORC files pruned and read, alone and among Parquet files; what pyarrow reads whole, filtered, is the measure."""
+"""Test planning and reading of ORC files, alone and among Parquet files, against whole files filtered by pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders `name=value` as columns: what they mean, what they rule out unopened, and where they show."""
+"""Test folders `name=value` as columns: their types, the files they rule out unopened, and their place in results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`prune`, `read_table` and the others with zones: which rows they leave, and when they are not believed."""
+"""Test `prune`, `read_table` and others with zones: the rows that these leave, and when they are not trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageErr
 from parquet_bloom.file.identity import NO_TOKEN, still_same
 from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.evaluate import zones as zoned
+from parquet_bloom.scan.evaluate import zones as evaluate_zones
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.evaluate.zones import open_zone_indexes
 from parquet_bloom.scan.html.states import row_group_state
@@ -409,7 +409,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(entry.path)
         return still_same(entry, *others)
 
-    monkeypatch.setattr(zoned, "still_same", noted)
+    monkeypatch.setattr(evaluate_zones, "still_same", noted)
     return seen
 
 
@@ -452,7 +452,7 @@ def test_files_with_the_same_values_keep_their_zones(
     assert len(verified) == 3  # by each that opens the index anew
     del given
     gc.collect()
-    assert not zoned._VERIFIED
+    assert not evaluate_zones._VERIFIED
 
 
 def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +463,7 @@ def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: p
         calls.append(entry.path)
         return still_same(entry, *others)[0], NO_TOKEN
 
-    monkeypatch.setattr(zoned, "still_same", unsettled)
+    monkeypatch.setattr(evaluate_zones, "still_same", unsettled)
     with zones.open(build(file)) as given:
         tick()
         os.utime(file)
@@ -542,7 +542,7 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
             os.replace(spare, file)
         return still_same(entry, *others)
 
-    monkeypatch.setattr(zoned, "still_same", first_swap)
+    monkeypatch.setattr(evaluate_zones, "still_same", first_swap)
     report = parquet_bloom.prune(file, where, zones=path)
     assert left(report) == dict.fromkeys(range(4))
     assert len(report.zone_doubts) == 1
@@ -552,9 +552,9 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
 def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pl = pytest.importorskip("polars")
     given = build(file)
-    from parquet_bloom.scan.engines import polars as source
+    from parquet_bloom.scan.engines import polars as polars_engine
 
-    original = source.plan_scan
+    original = polars_engine.plan_scan
 
     def then_replaced(*arguments: Any, **options: Any) -> Any:
         report = original(*arguments, **options)
@@ -563,7 +563,7 @@ def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest
         rewrite(file)
         return report
 
-    monkeypatch.setattr(source, "plan_scan", then_replaced)
+    monkeypatch.setattr(polars_engine, "plan_scan", then_replaced)
     found = parquet_bloom.scan_polars(file, zones=given).filter(pl.col("id") == IDS[3]).collect()
     assert found["n"].to_list() == [ROWS - 1 - 3]
 

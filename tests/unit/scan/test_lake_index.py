@@ -1,4 +1,4 @@
-"""`prune` with an index of the lake: what it rules out, what it must not, and what it says when it cannot be asked."""
+"""Test `prune` with a lake index: what it rules out, what it must not, and the doubts if it cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a report: its cells are what was decided, nothing gets out of its texts, and Chromium shows it."""
+"""Test the HTML page of a report: its cells match the plan, its texts are escaped, and Chromium shows it."""
 
 from __future__ import annotations
 
