@@ -94,7 +94,7 @@ def orc_statistics(
         elif len(leaves) > 1:
             doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
         elif (shape := _column_shape(leaves[0], name)) is ColumnShape.PARTS:
-            doubts.append(f"'{name}': what is inside of it is not looked into")
+            doubts.append(f"'{name}': values nested in it are not supported")
         elif is_misleading(file, leaves[0]):
             doubts.append(f"'{name}': ORC's C++ library writes other values of nested structs than it counts")
         else:

@@ -120,7 +120,7 @@ class ZoneView:
         """Return all doubts once every file is planned; an index without zones of any file read is one, too."""
         for (name, _), has_files in zip(self._indexes, self._has_files, strict=True):
             if self._used and not has_files:
-                self.doubts[f"{name}: it has zones of none of the files that are read"] = None
+                self.doubts[f"{name}: it has no zones of the files that are read"] = None
         return [*self.doubts]
 
     def _check_version(self, index: ZoneIndex, number: int, plan: FilePlan) -> bool:

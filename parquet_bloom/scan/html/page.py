@@ -104,7 +104,7 @@ def _render_filters(details: PlanDetails, asked_fpp: float | None) -> Iterator[s
     yield "<h2>Filters</h2>"
     if not any(details.num_filters.values()):
         columns = escape_text(", ".join(details.num_filters))
-        yield f"<p>There is none on {columns}: <code>parquet-bloom advise</code> tells whether one is worth it.</p>"
+        yield f"<p>There are none on {columns}: <code>parquet-bloom advise</code> tells whether they are worth it.</p>"
         return
     figures: list[str] = []
     rows = []

@@ -85,11 +85,11 @@ def describe_notes(report: ScanPlan, details: PlanDetails) -> Iterator[str]:
     yield "Bytes are those of the column chunks as the footers give them, compressed, all columns together."
     if report.unopened_files:
         causes = "; ".join(describe_unopened(report))
-        yield f"{report.unopened_files:,} files were not opened ({causes}): what they hold is not counted."
+        yield f"{report.unopened_files:,} files were not opened ({causes}): their row groups are not counted."
     for doubt in report.index_doubts:
-        yield f"The index is doubtful, and so more may be read than need be: {doubt}"
+        yield f"The index is doubtful, so more may be read than necessary: {doubt}"
     for doubt in truncate_list(report.zone_doubts):
-        yield f"Zones are not used, and so more may be read than need be: {doubt}"
+        yield f"Zones are not used, so more may be read than necessary: {doubt}"
     if details.checked:
         yield _describe_time(totals, details.seconds)
     else:
@@ -103,7 +103,7 @@ def _describe_time(totals: Totals, seconds: float) -> str:
     read, skipped = totals.predicate_bytes_read, totals.predicate_bytes - totals.predicate_bytes_read
     cost = f"To look for matches, {format_bytes(read)} of the predicate's columns took {seconds:.2f} s."
     if read < _MIN_BYTES or seconds < _MIN_SECONDS:
-        return f"{cost} That is too little to tell a rate by, and so what time was saved."
+        return f"{cost} That is too little to estimate a rate, and the time saved."
     more = skipped / read * seconds
     return (
         f"{cost} At that rate, the {format_bytes(skipped)} of these columns that were skipped would have taken about "

@@ -116,7 +116,7 @@ def test_checked_cells_tell_where_rows_match(report: PruneReport, lake: Path) ->
     (cell,) = [cell for cell in page.cells if cell["data-state"] == "matched"]
     assert "1 of its rows match" in cell["aria-label"]
     assert "To look for matches, " in page.text
-    assert "too little to tell a rate by" in page.text
+    assert "too little to estimate a rate" in page.text
     # By ranges alone nothing can be read for want of a filter.
     ranges = parquet_bloom.prune(lake, "id > 0")
     assert set(Page(ranges.to_html()).states) == {"read"}

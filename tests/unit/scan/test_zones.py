@@ -230,10 +230,10 @@ def test_several_indexes_over_one_column(tmp_path: Path) -> None:
     assert rows == {str(paths[0]): [(zone(3),)], str(paths[1]): [(zone(3),)], str(third): [None]}
     assert report.zone_doubts == []  # a file without zones is nothing odd
     assert parquet_bloom.prune(third, "id = 8", zones=given).zone_doubts == [
-        f"{name}: it has zones of none of the files that are read" for name in given
+        f"{name}: it has no zones of the files that are read" for name in given
     ]
     other = parquet_bloom.prune(third, "id = 8", zones=zones.open(given[0])).zone_doubts
-    assert other == [f"{given[0]}: it has zones of none of the files that are read"]
+    assert other == [f"{given[0]}: it has no zones of the files that are read"]
 
 
 def test_with_an_index_of_the_lake(tmp_path: Path) -> None:
