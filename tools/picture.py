@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parquet_bloom
-from parquet_bloom.scan.html.details import look
-from parquet_bloom.scan.html.document import document
+from parquet_bloom.scan.html.details import read_details
+from parquet_bloom.scan.html.document import render_document
 
 TARGET = Path(__file__).parents[1] / "docs" / "prune.svg"
 FILES, GROUPS, ROWS = 40, 8, 4000
@@ -59,7 +59,7 @@ def main() -> None:
         write_lake(lake)
         report = parquet_bloom.prune(lake, WHERE)
         TARGET.parent.mkdir(exist_ok=True)
-        TARGET.write_text(document(report, look(report, check=True)), "utf-8")
+        TARGET.write_text(render_document(report, read_details(report, check=True)), "utf-8")
         if arguments.page:
             report.to_html(arguments.page, check=True, asked_fpp=0.01)
     print(f"{TARGET}: {TARGET.stat().st_size:,} bytes; {report}")

@@ -1,1 +1,1 @@
-"""Many files and a predicate: which files and row groups can hold a match, and the rows that do."""
+"""Scan files for a predicate: plan which files and row groups can contain a match, and read the rows that match."""

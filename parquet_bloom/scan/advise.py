@@ -1,4 +1,4 @@
-"""Which columns of a lake deserve filters, and why: of Parquet and of ORC files."""
+"""Advise on which columns of Parquet and ORC files deserve filters, and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def survey(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> FileSurvey:
-    """Look at one file, of whichever format; see `file.survey.survey`."""
+    """Survey one file of either format; see `file.advise.survey`."""
     with open_source(path, resolve_filesystem(filesystem, storage_options)) as source:
         file = open_any(source, None)
         if isinstance(file, BloomFile):
@@ -45,53 +45,52 @@ def advise(
     progress: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> AdviceReport:
-    """Say which columns deserve filters, and why: for queries of the form `column = value`.
+    """Advise on which columns deserve filters, for queries of the form `column = value`.
 
-    Of every file the footer is read, of ORC files the row indexes too: types, encodings, min and max, filters that are
-    there. Of some row groups, spread over all files, the values are read as well, which tells how many are distinct,
-    and how many row groups have values in common. What follows are estimates; they say what a filter would skip beyond
-    what min and max do.
+    The footer of every file is read, and the row indexes of ORC files: types, encodings, min and max, existing filters.
+    The values of a sample of row groups, spread over all files, are read as well, to count distinct values and values
+    that row groups have in common. The results are estimates of what a filter would skip beyond min and max.
 
     Parameters
     ----------
-    paths : file, folder, pattern or URL, or several; as in `prune`. Parquet and ORC files, told by what they hold.
-    columns : dotted paths, a group standing for all columns in it; None for all columns.
-    sample : number of row groups to be read; 0 for none: then dictionaries' headers in a few files tell how many values
-        are distinct, min and max whether row groups are alike, and what that leaves open is said to be.
-    fpp : false-positive probability that filters are reckoned with; in ORC files that of a stripe, all of whose row
-        groups are read by some readers as soon as one of their filters says "maybe".
+    paths : file, folder, pattern or URL, or a list of them; as in `prune`. Parquet and ORC files, by their contents.
+    columns : dotted paths; a group selects all columns in it. None for all columns.
+    sample : number of row groups to read. 0 reads no values: distinct counts come from dictionary headers in a few
+        files, min and max tell whether row groups are alike, and the report marks what is unknown.
+    fpp : assumed false-positive probability of filters; in ORC files that of a stripe, since some readers read all of
+        its row groups as soon as one of their filters answers "maybe".
     filesystem, storage_options : as in `prune`.
     progress : called after each file with (done, in all).
-    threads : files that are looked at at once; None for a few a processor.
+    threads : files surveyed concurrently; None for four for each processor.
 
     Returns
     -------
     AdviceReport
-        A verdict a column with its reason and numbers; `str()` of it is a table, with the command to run. Files that
-        cannot be read are named in it, and do not count.
+        A verdict for each column with its reason and figures; `str()` of it is a table, with the command to run. Files
+        that cannot be read are listed, and do not count.
 
     Raises
     ------
     StorageError, ManagedTableError
-        There are no such files, or a table keeps books on them.
+        There are no such files, or a table tracks them in its metadata.
     UnknownColumnError
         No file has one of the columns.
     """
-    several = as_path_list(paths)
-    places = resolve_filesystem(filesystem, storage_options)
-    files = list_files(several, places)
-    question, options = ask(files, columns, sample, fpp, filesystem=places, look=survey)
-    found: list[tuple[str, FileSurvey | None, str | None]] = []
-    with in_order(partial(_one, question), files, threads or 4 * processors()) as outcomes:
-        for done, outcome in enumerate(outcomes, 1):
-            found.append(outcome)
+    path_list = as_path_list(paths)
+    filesystem = resolve_filesystem(filesystem, storage_options)
+    files = list_files(path_list, filesystem)
+    task, options = ask(files, columns, sample, fpp, filesystem=filesystem, look=survey)
+    surveys: list[tuple[str, FileSurvey | None, str | None]] = []
+    with in_order(partial(_survey_file, task), files, threads or 4 * processors()) as results:
+        for done, result in enumerate(results, 1):
+            surveys.append(result)
             if progress:
                 progress(done, len(files))
-    return conclude(several, question, options.fpp, found)
+    return conclude(path_list, task, options.fpp, surveys)
 
 
-def _one(question: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:
+def _survey_file(task: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:
     try:
-        return path, question(path), None
+        return path, task(path), None
     except ParquetBloomError as error:
         return path, None, str(error)

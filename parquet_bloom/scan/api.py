@@ -1,4 +1,4 @@
-"""The public functions: plan a scan, and read the rows that match."""
+"""Public functions: plan a scan, and read the rows that match."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..predicate import parse, tree
 from ..storage import Entry, RequestCount, entry_for_identity, list_entries, resolve_filesystem
 from .evaluate.lake_index import open_lake_index
-from .evaluate.planner import prune_entries
+from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
-from .model.partitions import partitions_of
+from .model.partitions import parse_partitions
+from .model.row_selection import RowRangesByGroup
 from .read.reader import iter_selected, read_selected
-from .read.row_ranges import RowRangesByGroup, ranges_of
+from .read.row_ranges import find_row_ranges
 from .report import PruneReport
 
 if TYPE_CHECKING:
@@ -41,59 +42,59 @@ def prune(
     index: Index | None = None,
     zones: Zones | None = None,
 ) -> PruneReport:
-    """Find the row groups that can hold a row that matches, from statistics and Bloom filters alone.
+    """Find the row groups that can contain a matching row, from statistics and Bloom filters alone.
 
     Parameters
     ----------
     paths : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
-        `az://`, `abfss://`) or web servers (`https://`). None stands for the live files of `index`. Parquet and ORC
-        files may lie side by side: their last bytes tell which is which.
+        `az://`, `abfss://`) or web servers (`https://`). None for the live files of `index`. Parquet and ORC files
+        may be mixed: the format is recognised by a file's last bytes.
     where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or a
         predicate tree.
-    filesystem : pyarrow or fsspec file system, or a store of obstore's, whose keys the paths then are; None for local
+    filesystem : pyarrow or fsspec file system, or an obstore store, whose keys the paths then are; None for local
         paths and URLs.
     storage_options : settings of the URLs' stores by obstore's names (`aws_endpoint`, `aws_access_key_id`,
-        `google_service_account`, `azure_storage_account_name`, `allow_http`, `timeout`, `max_retries`); what is not
-        given is taken from the environment.
+        `google_service_account`, `azure_storage_account_name`, `allow_http`, `timeout`, `max_retries`); the defaults
+        are taken from the environment.
     timezone : zone of timestamps written without one, where a column holds instants.
-    dialect : sqlglot dialect of SQL text; None for the common ground.
+    dialect : sqlglot dialect of SQL text; None for generic SQL.
     ignore_case : match column names whatever their case.
     progress : called after each file with (done, in all).
     on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
-        the error is raised, that of the first such file.
-    threads : how many files are looked at at a time; None for one local file, for which more bring nothing while their
-        footers are in memory, and 64 others, which are waited for. Local files whose footers the cache knows are
-        visited by as many as there are processors.
-    cache : footers that are known, and to which those read now are added; None for none. The one that is used when
-        nothing is said is shared by all calls of the process and takes 256 MiB at most.
-    partitioning : "hive" takes folders `name=value` below a given folder (of a given file: in its path) as columns,
+        the error of the first such file is raised.
+    threads : files planned concurrently. Default: 1 for local files, which gain nothing while their footers are in
+        memory, and 64 for remote ones. Local files with cached footers are read by as many threads as there are
+        processors.
+    cache : cached footers, to which those read now are added; None for none. The default cache is shared by all calls
+        of the process and takes 256 MiB at most.
+    partitioning : "hive" reads folders `name=value` below a given folder (for a given file: in its path) as columns,
         int64, date32 or string, if all files have them: files that they rule out are not opened. A file's own column
-        of such a name is not looked at, as in Spark, DuckDB and polars. None takes them as mere names.
-    index : an index of the lake, which rules out files before they are opened: its folder, on the same file system as
-        the files, or an open `LakeIndex`. Files that it does not know, or that are no longer what was indexed, are
-        judged as without it; so is everything if it cannot be read, and `index_doubts` says so. Without `paths` its
-        files are those that were live when it was opened.
-    zones : zone indexes, by `zones.build`, which rule out rows of the row groups that are read otherwise: a path, on
-        the same file system as the files, an open `ZoneIndex`, or a list of them. Zones of files that are no longer
-        what was indexed are not used, nor those that cannot be read, and `zone_doubts` says so; filters may have been
-        embedded into the files.
+        of such a name is ignored, as in Spark, DuckDB and polars. None reads no columns from folders.
+    index : a lake index, which rules out files before they are opened: its folder, on the same file system as the
+        files, or an open `LakeIndex`. Files that it does not contain, or that have changed since, are planned without
+        it; if it cannot be read, all files are, and `index_doubts` says so. Without `paths` the files are those that
+        were live when it was opened.
+    zones : zone indexes, by `zones.build`, which rule out rows of the remaining row groups: a path, on the same file
+        system as the files, an open `ZoneIndex`, or a list of them. Zones of files that have changed since they were
+        indexed are not used, nor those that cannot be read, and `zone_doubts` says so; embedding filters into a file
+        does not count as a change.
 
     Returns
     -------
     PruneReport
-        `selected` is {path: [row groups]}. Every row that matches is in a selected row group; what is doubtful is
-        selected, and `doubts` says why.
+        `selected` is {path: [row groups]}. Every matching row is in a selected row group; row groups with evidence that
+        cannot be used are selected, and `doubts` says why.
 
     Raises
     ------
     PredicateError
-        The predicate is not understood.
+        The predicate cannot be parsed.
     UnknownColumnError
-        No file has a column that the predicate names.
+        No file has a column of the predicate.
     ManagedTableError
-        A folder belongs to a Delta, Iceberg or Hudi table or a streaming sink, whose old files hold removed rows.
+        A folder belongs to a Delta, Iceberg or Hudi table or a streaming sink, whose old files contain removed rows.
     StorageError
-        There is no such path, or no index or zones at all where they are said to be.
+        There is no such path, or no index or zones at the given path.
     ParquetBloomError
         A file is neither a Parquet nor an ORC file, or cannot be read.
     """
@@ -108,27 +109,27 @@ def prune(
         open_zone_indexes(zones, filesystem) as zone_view,
     ):
         if of_lake and view is not None:
-            filesystem, paths, entries = view.lake(filesystem)
+            filesystem, paths, entries = view.list_files(filesystem)
         else:
-            entries = _listed(paths, filesystem, cache, listing)
-        partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
+            entries = _list_entries(paths, filesystem, cache, listing)
+        partitions = parse_partitions([entry.path for entry in entries], partitioning, paths)
         if of_lake and view is not None:
-            partitions = view.confirmed(partitions, entries)
+            partitions = view.keep_confirmed(partitions, entries)
         if partitioning is None:
             options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-        report = prune_entries(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
+        report = plan_scan(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
         report.requests += listing.number
         return PruneReport.of(report)
 
 
-def _listed(paths: Any, filesystem: Any, cache: MetadataCache | None, requests: RequestCount) -> list[Entry]:
-    known = (
+def _list_entries(paths: Any, filesystem: Any, cache: MetadataCache | None, requests: RequestCount) -> list[Entry]:
+    is_cached = (
         cache is not None
         and isinstance(paths, str)
         and entry_for_identity(paths, filesystem, cache.last_identity(paths))
     )
-    # An object that was opened before is no folder, which is what listing would ask.
-    return [Entry(paths)] if known else list_entries(paths, filesystem, requests=requests)
+    # An object that was opened before is not a folder, so listing it would be a wasted request.
+    return [Entry(paths)] if is_cached else list_entries(paths, filesystem, requests=requests)
 
 
 def read_table(
@@ -145,7 +146,7 @@ def read_table(
     index: Index | None = None,
     zones: Zones | None = None,
 ) -> pa.Table:
-    """Read the rows that match a predicate, opening only row groups that can hold one.
+    """Read the rows that match a predicate, from the row groups that can contain one alone.
 
     Parameters
     ----------
@@ -159,21 +160,21 @@ def read_table(
     -------
     pyarrow.Table
         Columns as `pyarrow.parquet.read_table` and `pyarrow.orc.read_table` give them, rows in file order. Files whose
-        columns differ are joined as `pyarrow.concat_tables(promote_options="permissive")` does; a column that is a
-        dictionary in some of them only is none. Columns that stand in the names of folders come behind the files' own
-        (int64, date32 or string), or in the place of a file's column of the same name.
+        columns differ are combined as by `pyarrow.concat_tables(promote_options="permissive")`; a column that is a
+        dictionary in some files only is not one in the result. Partition columns (int64, date32 or string) come after
+        the files' own, or replace a file's column of the same name.
 
     Raises
     ------
     PredicateError
-        The predicate is not understood, or a literal cannot be compared exactly with a column.
+        The predicate cannot be parsed, or a literal cannot be compared exactly with a column.
     UnknownColumnError
-        No file has a column that is wanted, or that the predicate names.
+        No file has a column of the result or of the predicate.
     UnreadableColumnError
-        A column of an ORC file holds timestamps beyond 1677 to 2262, which pyarrow cannot count in nanoseconds.
+        A column of an ORC file has timestamps outside of 1677 to 2262, which pyarrow cannot count in nanoseconds.
     ManagedTableError
-        As in `prune`; or the files are those of an index over a Delta or Iceberg table, which may have deleted rows of
-        those that are to be read: Iceberg by delete files, Delta by deletion vectors, where it has that feature.
+        As in `prune`; or the files are those of an index over a Delta or Iceberg table that may have deleted rows of
+        the selected files: Iceberg by delete files, Delta by deletion vectors, if that feature is on.
     ParquetBloomError
         As in `prune`.
     """
@@ -199,27 +200,27 @@ def iter_batches(
     index: Index | None = None,
     zones: Zones | None = None,
 ) -> pa.RecordBatchReader:
-    """Read the rows that match a predicate a batch at a time: no more than one row group (of ORC, stripe) is in memory.
+    """Read the rows that match a predicate in batches; at most one row group (in ORC, stripe) is in memory.
 
     Parameters
     ----------
     paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning, index, zones : as in
         `read_table`.
-    batch_size : rows of a batch at most; a batch holds rows of one row group, and none is empty.
+    batch_size : maximum rows of a batch; a batch has rows of one row group, and is never empty.
 
     Returns
     -------
     pyarrow.RecordBatchReader
-        Iterates over record batches of one schema, that of `read_table`; engines that take Arrow's streams take it
-        too. Row groups are chosen at once, and read as the batches are asked for.
+        Iterates over record batches with the schema of `read_table`; engines that read Arrow streams can read it. Row
+        groups are selected now, and read as the batches are consumed.
 
     Raises
     ------
     PredicateError, ParquetBloomError
-        As in `read_table`; for what is in the row groups, when they are read.
+        As in `read_table`; errors in the row groups are raised when they are read.
     """
     if batch_size < 1:
-        raise ParquetBloomError(f"a batch of {batch_size} rows cannot be: at least 1")
+        raise ParquetBloomError(f"batch_size must be at least 1, got {batch_size}")
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
     options |= {"filesystem": filesystem, "storage_options": storage_options}
@@ -240,7 +241,7 @@ def row_ranges(
     index: Index | None = None,
     zones: Zones | None = None,
 ) -> dict[str, RowRangesByGroup]:
-    """Find the rows that can match, without reading a value.
+    """Find the rows that can match, without reading values.
 
     Parameters
     ----------
@@ -248,9 +249,9 @@ def row_ranges(
 
     Returns
     -------
-    {path: {row group: [(first row, row behind the last one), ...]}} of files and row groups that `prune` selects. Rows
-    are counted from the beginning of their row group. A row group is there whole unless it has a page index that is
-    usable and rules rows out, or zones do; ranges may be none at all. Row groups of ORC files are there whole.
+    {path: {row group: [(start, stop), ...]}} of the files and row groups that `prune` selects, with `stop` excluded.
+    Rows are counted from the first row of their row group. A row group is listed whole unless a valid page index or
+    zones rule out rows; it may have no ranges at all. Row groups of ORC files are always listed whole.
 
     Raises
     ------
@@ -259,4 +260,4 @@ def row_ranges(
     """
     node = parse(where, dialect=dialect)
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "timezone": timezone}
-    return ranges_of(prune(paths, node, partitioning=partitioning, index=index, zones=zones, **options))
+    return find_row_ranges(prune(paths, node, partitioning=partitioning, index=index, zones=zones, **options))

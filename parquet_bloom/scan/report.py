@@ -1,4 +1,4 @@
-"""The plan as callers get it: explained as text or as a page, and handed to other engines."""
+"""The public report of a plan: explained as text or as a page, and handed to other engines."""
 
 from __future__ import annotations
 
@@ -12,73 +12,72 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, printable
 from ..storage import create
-from ..util.wording import count_of, truncate_list
-from .model.decision import FilePlan, RowGroupPlan, ScanPlan
+from ..util.wording import count, count_of, truncate_list
+from .model.plan import FilePlan, RowGroupPlan, ScanPlan
 from .model.wording import summarize
 
 
 class PruneReport(ScanPlan):
-    """A plan that explains itself: as text, as a page, and as a dataset for other engines."""
+    """A scan plan that can be shown as text or as a page, and read by other engines as a dataset."""
 
     @classmethod
     def of(cls, plan: ScanPlan) -> PruneReport:
         """Wrap a plan."""
-        return cls(**{each.name: getattr(plan, each.name) for each in fields(plan)})
+        return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     def to_dataset(self, schema: pa.Schema | None = None) -> Any:
-        """The surviving row groups as a dataset, for DuckDB, polars, DataFusion and whoever else reads one.
+        """Return the selected row groups as a dataset, for DuckDB, polars, DataFusion and other engines.
 
-        The predicate is not applied: the dataset holds every row of these row groups, and the engine filters them. A
-        file that was replaced after it was judged is in it whole, all of its row groups, and so is an ORC file of which
-        any row group is read: pyarrow has no fragments of parts of them. The files are read when the dataset is; one
-        that is rewritten after the dataset was made has other row groups.
+        The predicate is not applied: the dataset has every row of these row groups, and the engine filters them. A file
+        that was replaced since it was planned is included whole, and so is an ORC file with a selected row group:
+        pyarrow has no fragments of parts of ORC files. The files are read when the dataset is; one that is rewritten
+        after the dataset was made has other row groups.
 
         Parameters
         ----------
-        schema : of the dataset; None takes the one that all files of the report fit into, skipped ones too.
+        schema : of the dataset; None for the unified schema of all files of the report, skipped ones included.
 
         Returns
         -------
         pyarrow.dataset.Dataset
-            A fragment a file, in the report's order. Types differ between files as far as pyarrow's datasets allow.
-            Partition columns stand behind the files' own. Of Parquet and ORC files together it is a union of datasets.
+            A fragment for each file, in the report's order. Types may differ between files as far as pyarrow's datasets
+            allow. Partition columns come after the files' own. For Parquet and ORC files together it is a union.
 
         Raises
         ------
         UnreadableColumnError
-            The files' columns fit into no one schema.
+            The files' columns do not fit into one schema.
         """
-        # Not at the top: it opens files, and what opens files knows reports.
-        from .engines.dataset import dataset
+        # Not at the top: modules that open files import reports.
+        from .engines.dataset import make_dataset
 
-        return dataset(self.files, self.filesystem, schema, self.partitions)
+        return make_dataset(self.files, self.filesystem, schema, self.partitions)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
-        """Tell for each row group whether it is read, what ruled it out, and what was doubtful.
+        """Explain for each row group whether it is read, what ruled it out, and what is doubtful.
 
         Parameters
         ----------
-        max_files : so many files at most, those that are read first.
-        max_lines : so many lines a file at most; neighbours that share their fate share a line.
+        max_files : maximum number of files; those that are read come first.
+        max_lines : maximum number of lines for each file; neighbouring row groups with equal plans share a line.
         """
-        lines = [printable(self.where), str(self), *self._causes()]
-        shown = self.notable(max_files)
+        lines = [printable(self.where), str(self), *self._describe_causes()]
+        shown = self.first_files(max_files)
         for file in shown:
-            lines += ["", f"{printable(file.path)}: {_told(file)}"]
-            runs = list(_runs(file.row_groups))
+            lines += ["", f"{printable(file.path)}: {_describe_file(file)}"]
+            runs = list(_describe_runs(file.row_groups))
             lines += [f"  {line}" for line in runs[:max_lines]]
             if len(runs) > max_lines:
                 lines.append(f"  ... {len(runs) - max_lines:,} more lines")
         if len(shown) < len(self.files):
-            rest = len(self.files) - len(shown)
-            still = self.selected_files - sum(bool(file.selected) for file in shown)
-            lines += ["", f"... {rest:,} more {'file' if rest == 1 else 'files'}, {still:,} of them read"]
+            num_selected = self.selected_files - sum(bool(file.selected) for file in shown)
+            lines += ["", f"... {count(len(self.files) - len(shown), 'more file')}, {num_selected:,} of them read"]
         return "\n".join(lines)
 
-    def _causes(self) -> Iterator[str]:
+    def _describe_causes(self) -> Iterator[str]:
         if self.skipped_by:
             causes = sorted(self.skipped_by.items(), key=lambda item: (-item[1], item[0]))
-            yield "skipped by " + ", ".join(f"{printable(cause)}: {count:,}" for cause, count in causes)
+            yield "skipped by " + ", ".join(f"{printable(cause)}: {number:,}" for cause, number in causes)
         if self.doubts:
             yield f"doubtful: {count_of(len({doubt[:2] for doubt in self.doubts}), self.total_row_groups, 'row group')}"
         yield from (f"the index is doubtful: {printable(doubt)}" for doubt in self.index_doubts)
@@ -96,39 +95,39 @@ class PruneReport(ScanPlan):
         filesystem: Any = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> str:
-        """Draw the report as a page that stands alone: a heat map of files and row groups, and how the filters do.
+        """Render the report as a self-contained page: a heat map of files and row groups, and figures of the filters.
 
-        The footers are looked at again, and of the filters as many are read as it takes to tell what
-        false-positive probability they have, 64 MiB at most.
+        The footers are read again, and a sample of the filters, 64 MiB at most, to estimate their false-positive
+        probability.
 
         Parameters
         ----------
-        path : where to write the page, replacing what stands there; None to write nothing.
-        check : also read the predicate's columns in the selected row groups, and tell in which of them rows match.
-        asked_fpp : the false-positive probability that the filters were asked to have, to compare with.
+        path : file to write the page to, replacing an existing one; None to write nothing.
+        check : also read the predicate's columns in the selected row groups, and show which of them have matches.
+        asked_fpp : the false-positive probability that the filters were made for, to compare with.
         filesystem : of `path`; None for local paths and URLs.
         progress : called after each file with (done, in all).
 
         Returns
         -------
-        The page, which loads nothing from anywhere. Its size is bounded: of many files or row groups several share a
+        The page, which loads nothing else. Its size is bounded: if there are many files or row groups, several share a
         row or a cell.
 
         Raises
         ------
         ParquetBloomError
-            The report is not one of `prune`, or the page cannot be written. Files that cannot be read any more are no
-            error: the page says so.
+            The report was not made by `prune`, or the page cannot be written. Files that can no longer be read are not
+            an error: the page lists them.
         """
         # Not at the top: few callers need it.
-        from .html.details import look
-        from .html.page import page
+        from .html.details import read_details
+        from .html.page import render_page
 
         if self.asked is None:
-            raise ParquetBloomError("a report that prune did not make cannot be followed up")
+            raise ParquetBloomError("only a report made by prune can be rendered as a page")
         if asked_fpp is not None and not 0 < asked_fpp < 1:
-            raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, not {asked_fpp}")
-        text = page(self, look(self, check, progress), asked_fpp)
+            raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, got {asked_fpp}")
+        text = render_page(self, read_details(self, check, progress), asked_fpp)
         if path is not None:
             with create(path, filesystem) as new:
                 new.write(text.encode())
@@ -136,30 +135,30 @@ class PruneReport(ScanPlan):
         return text
 
     def _repr_html_(self) -> str:
-        """For notebooks: the same heat map, smaller, of what is known without looking at a file again."""
-        from .html.notebook import snippet
+        """Render a smaller heat map for notebooks, without reading files again."""
+        from .html.notebook import render_snippet
 
-        return snippet(self)
+        return render_snippet(self)
 
 
-def _told(file: FilePlan) -> str:
+def _describe_file(file: FilePlan) -> str:
     if file.unopened:
         return f"not opened: {printable(file.unopened)}"
     return f"{count_of(len(file.selected), len(file.row_groups), 'row group')} read"
 
 
-def _runs(decisions: tuple[RowGroupPlan, ...]) -> Iterator[str]:
-    """One line for each run of row groups of the same fate, and one for each of its doubts."""
-    for (*fate, doubts), run in groupby(decisions, lambda d: (d.read, d.rows is None, d.by, d.reason, d.doubts)):
-        read, whole, by, reason = fate
+def _describe_runs(plans: tuple[RowGroupPlan, ...]) -> Iterator[str]:
+    """Yield a line for each run of row groups with equal plans, and one for each of its doubts."""
+    for key, run in groupby(plans, lambda plan: (plan.read, plan.rows is None, plan.by, plan.reason, plan.doubts)):
+        read, all_rows, by, reason, doubts = key
         members = list(run)
         first, last = members[0].row_group, members[-1].row_group
         numbers = f"{first}" if first == last else f"{first}-{last}"
         rows = sum(member.num_rows for member in members)
-        if read and not whole:
+        if read and not all_rows:
             yield f"{numbers}: read, {count_of(sum(member.num_left for member in members), rows, 'row')} by zones"
         elif read:
-            yield f"{numbers}: read, {rows:,} row{'' if rows == 1 else 's'}"
+            yield f"{numbers}: read, {count(rows, 'row')}"
         else:
             yield f"{numbers}: skipped by {printable('+'.join(sorted(by)))}: {printable(reason)}"
         for doubt in doubts:

@@ -91,7 +91,7 @@ def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch
     for _, key in malformed.needles():
         where = f"key = {key}"
         with monkeypatch.context() as alone:
-            alone.setattr(plan, "judge_local", lambda *_: {})
+            alone.setattr(plan, "evaluate_local", lambda *_: {})
             expected = parquet_bloom.prune(case.path, where, cache=None).files
         for known in (None, footer_alone, cache, cache):
             assert parquet_bloom.prune(case.path, where, cache=known).files == expected

@@ -34,7 +34,7 @@ import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import pruning as decide
 from parquet_bloom.predicate import tree
-from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
+from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 TABLES = 6  # of each writer in the default suite

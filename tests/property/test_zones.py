@@ -27,7 +27,7 @@ from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
-from parquet_bloom.scan.read.row_ranges import ranges_of
+from parquet_bloom.scan.read.row_ranges import find_row_ranges
 
 LAKES, MORE_LAKES = 4, 60
 PREDICATES = 12
@@ -146,7 +146,7 @@ def check(lake: Lake, node: Node, made: list[Any], told: Counter[str], damaged: 
         return
     found, report = rows_of(lake.root, node, ignore_case, zones=made)
     assert found == expected, f"{node} {ignore_case=}; {report.explain()}"
-    ranges = ranges_of(report)
+    ranges = find_row_ranges(report)
     left = {
         (path, group, row) for path, of in ranges.items() for group in of for a, b in of[group] for row in range(a, b)
     }

@@ -152,8 +152,8 @@ def test_a_predicate_is_shown_and_not_obeyed(lake: Path, tmp_path: Path) -> None
 
 
 def test_pages_and_pictures_hold_texts_as_texts(lake: Path, tmp_path: Path) -> None:
-    from parquet_bloom.scan.html.details import look
-    from parquet_bloom.scan.html.document import document
+    from parquet_bloom.scan.html.details import read_details
+    from parquet_bloom.scan.html.document import render_document
 
     for where in ("id = 1", f"text = '{HOSTILE[0]}' or \"{HOSTILE[2]}\" = '{HOSTILE[3]}'"):
         report = parquet_bloom.prune(lake, where)
@@ -165,7 +165,7 @@ def test_pages_and_pictures_hold_texts_as_texts(lake: Path, tmp_path: Path) -> N
         assert not any(name.startswith("on") or name in ("src", "href", "xlink:href") for name in known.attributes)
         for page in (known.text, known.values):
             assert all(SAFE(character) or character == "\n" for character in page)
-        picture = document(report, look(report, False))
+        picture = render_document(report, read_details(report, False))
         names = {element.tag for element in ElementTree.fromstring(picture).iter()}
         assert not any(name.endswith(("script", "foreignObject", "image", "a")) for name in names if "}" not in name)
         assert {name.rpartition("}")[2] for name in names}.isdisjoint({"script", "foreignObject", "image", "a", "use"})

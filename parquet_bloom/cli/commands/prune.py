@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from ...predicate import parse
-from ...scan.model.decision import RowGroupPlan
-from ...scan.read.row_ranges import RowRangesByGroup, ranges_of
+from ...scan.model.plan import RowGroupPlan
+from ...scan.model.row_selection import RowRangesByGroup
+from ...scan.read.row_ranges import find_row_ranges
 from ...scan.report import PruneReport
 from ..options.common import command
 from ..options.paths import check_output
@@ -102,7 +103,7 @@ def prune(
         rows = stack.enter_context(output.rows("row_groups", COLUMNS))
         report = pruned(output, files, node, timezone, ignore_case, cache, asked, zones)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
-            ranges = ranges_of(report, on_error=output.fail, progress=bar.of)
+            ranges = find_row_ranges(report, on_error=output.fail, progress=bar.of)
         if html is not None:
             with output.progress(len(files)) as bar, output.step("picture"):
                 report.to_html(html, check=check, asked_fpp=asked_fpp, filesystem=output.filesystem, progress=bar.of)

@@ -12,7 +12,7 @@ from ...file.cache.disk import DiskMetadataCache
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...scan.api import prune
-from ...scan.evaluate.lake_index import files_of
+from ...scan.evaluate.lake_index import list_live_files
 from ...scan.report import PruneReport
 from ...util.wording import truncate_list
 from ..output.output import Output
@@ -79,7 +79,7 @@ def files_asked(
     with ExitStack() as stack:
         with output.step("index"):
             opened = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
-            files = [MatchedPaths(path, root, root is not None) for path, root in files_of(opened)]
+            files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(opened)]
         yield files, opened
 
 

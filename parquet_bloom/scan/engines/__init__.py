@@ -1,1 +1,1 @@
-"""Hands a plan to other engines: pyarrow datasets and polars."""
+"""Hand a plan to other engines: pyarrow datasets and polars."""

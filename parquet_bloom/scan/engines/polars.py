@@ -1,7 +1,7 @@
 """Parquet and ORC files as a polars LazyFrame that reads only the row groups its filters need.
 
-polars hands its source the predicate of a query. What of it is surely understood (`polars_predicate`) chooses the row
-groups; what is read is filtered by polars itself, by the whole predicate, so what is not understood costs time only.
+polars gives its source the predicate of a query. The part of it that can be translated (`polars_predicate`) selects the
+row groups. polars filters the rows read by the whole predicate, so parts that cannot be translated cost only time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ...predicate.tree import Node
 from ...storage import Entry, is_local, list_entries, resolve_filesystem
 from ...util.threads import AHEAD, in_order
 from ..evaluate.lake_index import open_lake_index
-from ..evaluate.object_batch import footers_of
-from ..evaluate.planner import prune_entries
+from ..evaluate.object_batch import read_footers
+from ..evaluate.planner import plan_scan
 from ..evaluate.zones import open_zone_indexes
-from ..model.data_file import DataFile, RowSelection
-from ..model.decision import FilePlan, refuse_deleted_rows
-from ..model.partitions import Partitions, partitions_of
-from ..model.schemas import in_threads, promoted, unified
+from ..model.data_file import DataFile
+from ..model.partitions import Partitions, parse_partitions
+from ..model.plan import FilePlan, refuse_deleted_rows
+from ..model.row_selection import RowSelection
+from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from ..read.open import open_entry, open_version
 from ..read.parquet import ParquetData
 from . import polars_predicate
@@ -47,54 +48,53 @@ def scan_polars(
     index: Index | None = None,
     zones: Zones | None = None,
 ) -> Any:
-    """Parquet and ORC files as a polars LazyFrame: filters choose the row groups, by statistics and Bloom filters.
+    """Return Parquet and ORC files as a polars LazyFrame, whose filters select row groups by statistics and filters.
 
     Parameters
     ----------
-    paths : a file, a folder, or a list of them; listed, and their footers read for the schema, at once. None for the
-        live files of `index`.
+    paths : a file, a folder, or a list of them, which are listed now, and their footers read for the schema. None for
+        the live files of `index`.
     filesystem, storage_options, timezone, cache, partitioning : as in `prune`. With a cache the footers are read once,
         for schema and filters.
-    index, zones : as in `prune`; they are asked by each query. Those that are given by their paths are opened anew for
-        each. Of a row group of which zones leave some rows, the pages with these are read.
+    index, zones : as in `prune`; each query uses them, and opens those that are given by their paths anew. If zones
+        leave some rows of a row group, only the pages with these rows are read.
 
     Returns
     -------
     polars.LazyFrame
-        The rows of all files in file order; columns of files that differ are promoted as in `read_table`, which has
-        those in the names of folders in the same place. Filters,
-        projections and leading slices reach the files; every filter that polars pushes down is applied, whole, to what
-        is read, and those that are understood (comparisons of a bare column with literals, under `&`, `|`, `~`)
-        choose the row groups beforehand.
+        The rows of all files in file order; columns that differ between files are promoted, and partition columns
+        added, as in `read_table`. Filters, projections and leading slices are pushed down to the files. Every filter
+        that polars pushes down is applied to the rows read; comparisons of a bare column with literals, under `&`,
+        `|`, `~`, also select the row groups before.
 
     Raises
     ------
     ParquetBloomError
-        As in `prune`; polars is not installed; or the files' columns fit into no one schema.
+        As in `prune`; polars is not installed; or the files' columns do not fit into one schema.
     """
-    pl = _polars()
+    pl = _import_polars()
     filesystem = resolve_filesystem(filesystem, storage_options)
     deletes: frozenset[str] = frozenset()
     index_files = paths is None
     if index_files:
         with open_lake_index(index, filesystem, storage_options, of_lake=True) as view:
             assert view is not None
-            filesystem, paths, entries = view.lake(filesystem)
+            filesystem, paths, entries = view.list_files(filesystem)
             files = [entry.path for entry in entries]
-            partitions = view.confirmed(partitions_of(files, partitioning, paths), entries)
+            partitions = view.keep_confirmed(parse_partitions(files, partitioning, paths), entries)
             deletes = view.deletes
     else:
         entries = list_entries(paths, filesystem)
-        partitions = partitions_of([entry.path for entry in entries], partitioning, paths)
+        partitions = parse_partitions([entry.path for entry in entries], partitioning, paths)
     if not entries:
         raise ParquetBloomError("there are no files to scan")
     options = {"timezone": timezone, "cache": cache}
     relist = None if index_files else partial(list_entries, paths, filesystem)
     source = _Source(pl, entries, filesystem, partitions, options, index, zones, deletes, relist)
-    return pl.io.plugins.register_io_source(source.frames, schema=source.dtypes)
+    return pl.io.plugins.register_io_source(source.read_frames, schema=source.dtypes)
 
 
-def _polars() -> Any:
+def _import_polars() -> Any:
     try:
         import polars
         import polars.io.plugins
@@ -103,20 +103,20 @@ def _polars() -> Any:
     return polars
 
 
-_FILES_AT_ONCE = 16  # of those in object stores
-_BYTES_AT_ONCE = 256 * 1024 * 1024  # of these, as they are stored
-_LARGE = 128 * 1024 * 1024  # bytes of a file of which nothing is known
+_MAX_CONCURRENT_FILES = 16  # in object stores
+_MAX_CONCURRENT_BYTES = 256 * 1024 * 1024  # of these files, as they are stored
+_UNKNOWN_FILE_BYTES = 128 * 1024 * 1024  # assumed size of a file of unknown size
 
 
-class _Chosen(NamedTuple):
-    """A file to read, and which row groups of it; None for all."""
+class _SelectedFile(NamedTuple):
+    """A file to read, and its plan; None for all row groups."""
 
     entry: Entry
-    decision: FilePlan | None
+    plan: FilePlan | None
 
 
 class _Source:
-    """Files, as polars asks for them.
+    """An IO source of polars that reads files.
 
     Attributes
     ----------
@@ -139,174 +139,177 @@ class _Source:
         self._deletes = deletes  # files of which rows may have been deleted
         self._filesystem = filesystem
         self._partitions = partitions
-        self._options = options  # of `prune_entries`
+        self._options = options  # of `plan_scan`
         self._index = index
         self._zones = zones
         self._relist = relist
         self._remote = not is_local(filesystem, [entry.path for entry in entries])
         cache: MetadataCache | None = options["cache"]
-        known = footers_of(entries, cache) if cache is not None and self._remote else [None] * len(entries)
-        of_others = in_threads(
-            self._look, [entry for entry, file in zip(entries, known, strict=True) if file is None], remote=self._remote
-        )
-        others = iter(of_others)
-        looks = [next(others) if file is None else _schema_of(ParquetData(file)) for file in known]
-        # What is known of the files now is asked again by each query, which finds out whether it still is so.
+        footers = read_footers(entries, cache) if cache is not None and self._remote else [None] * len(entries)
+        unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
+        others = iter(map_in_threads(self._read_schema, unread, remote=self._remote))
+        schemas_and_inexact = [next(others) if file is None else _read_schema(ParquetData(file)) for file in footers]
+        # Each query checks again whether the metadata of the files is still valid.
         self._files = [entry.path for entry in entries]
-        schemas = [schema for schema, _ in looks]
-        odd = {name for _, inexact in looks for name in inexact}
-        own = unified(schemas)
-        self._schema = partitions.joined(own.empty_table()).schema
+        schemas = [schema for schema, _ in schemas_and_inexact]
+        inexact = {name for _, names in schemas_and_inexact for name in names}
+        file_schema = unify_schemas(schemas)
+        self._schema = partitions.add_columns(file_schema.empty_table()).schema
         names = self._schema.names
         if len({*names}) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise UnreadableColumnError("polars takes no two columns of one name", column=twice)
+            raise UnreadableColumnError("polars cannot read two columns of one name", column=twice)
         self.dtypes = pl.from_arrow(self._schema.empty_table()).schema
         for schema in {*schemas}:
-            odd.update(field.name for field in schema if not _same_values(field.type, own.field(field.name).type))
-        odd.difference_update(partitions.schema.names)  # what stands in the files does not count
-        # Columns whose values polars sees as every file has them. Of a name with a dot a file may have a struct's leaf.
-        self._plain = {f.name for f in self._schema if _comparable(f.type) and "." not in f.name} - odd
+            inexact.update(
+                field.name for field in schema if not _preserves_values(field.type, file_schema.field(field.name).type)
+            )
+        inexact.difference_update(partitions.schema.names)  # they are not read from the files
+        # The columns whose values polars sees as every file stores them. A name with a dot may be a struct's leaf.
+        self._exact = {f.name for f in self._schema if _is_comparable(f.type) and "." not in f.name} - inexact
 
-    def _look(self, entry: Entry) -> tuple[pa.Schema, set[str]]:
-        """The schema of a file, and its columns whose values may be others than pyarrow shows."""
+    def _read_schema(self, entry: Entry) -> tuple[pa.Schema, set[str]]:
+        """Return the schema of a file, and its columns of which pyarrow may show other values."""
         with open_entry(entry, self._filesystem, self._options["cache"]) as file:
-            return _schema_of(file)
+            return _read_schema(file)
 
-    def frames(
+    def read_frames(
         self, with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
     ) -> Iterator[Any]:
-        """The rows that polars asks for, a row group at a time; `batch_size`, a hint, is not heeded."""
+        """Read the rows that polars requests, a row group at a time; `batch_size`, a hint, is ignored."""
         names = self._schema.names if with_columns is None else with_columns
         needed = [] if predicate is None else list(dict.fromkeys(predicate.meta.root_names()))
         columns = list(dict.fromkeys([*names, *needed])) or self._schema.names[:1]
-        # A slice that comes with a predicate was cut before it, off all rows: none of them may be left out.
-        whole = predicate is None or n_rows is not None
-        node = None if whole else polars_predicate.translate(self._pl, predicate, self.dtypes, self._plain)
-        alone = not whole and 0 < len(needed) < len(columns)  # the predicate's columns first: perhaps nothing matches
-        left = 0 if self._never(predicate, needed) else n_rows
+        # A slice that comes with a predicate applies before it, to all rows: no row group may be skipped.
+        read_all = predicate is None or n_rows is not None
+        node = None if read_all else polars_predicate.translate(self._pl, predicate, self.dtypes, self._exact)
+        predicate_first = not read_all and 0 < len(needed) < len(columns)  # perhaps no row matches
+        remaining = 0 if self._is_never_true(predicate, needed) else n_rows
 
-        def read(decision: _Chosen) -> Iterator[Any]:
-            nonlocal left
-            for file, row_group, zoned in self._row_groups(decision):
-                held = None
-                if alone:
-                    held = self._table(file, row_group, zoned, needed)
-                    if self._frame(held, file, needed, predicate, None).is_empty():
+        def read(file_to_read: _SelectedFile) -> Iterator[Any]:
+            nonlocal remaining
+            for file, row_group, selection in self._row_groups(file_to_read):
+                predicate_columns = None
+                if predicate_first:
+                    predicate_columns = self._read_table(file, row_group, selection, needed)
+                    if self._to_frame(predicate_columns, file, needed, predicate, None).is_empty():
                         continue
                 rows = file.num_rows_of(row_group)
-                table = self._table(file, row_group, zoned, columns, held)
-                yield self._frame(table, file, columns, predicate, left).select(names)
-                if left is not None:
-                    left -= min(left, rows)
-                    if left == 0:
+                table = self._read_table(file, row_group, selection, columns, predicate_columns)
+                yield self._to_frame(table, file, columns, predicate, remaining).select(names)
+                if remaining is not None:
+                    remaining -= min(remaining, rows)
+                    if remaining == 0:
                         break
 
-        chosen = self._chosen(node) if left != 0 else []
-        threads = self._files_at_once(chosen) if left is None else 1
-        if threads > 1:  # each takes several requests, one after the other, and is waited for
-            with in_order(lambda one: list(read(one)), chosen, threads) as frames:
+        files = self._select_files(node) if remaining != 0 else []
+        threads = self._num_threads(files) if remaining is None else 1
+        if threads > 1:  # each takes several consecutive requests, which are waited for
+            with in_order(lambda one: list(read(one)), files, threads) as frames:
                 yield from chain.from_iterable(frames)
         else:
-            for one in chosen:
+            for one in files:
                 yield from read(one)
-                if left == 0:
+                if remaining == 0:
                     break
-        yield self._pl.DataFrame(schema=self.dtypes).select(names)  # polars wants a frame at least
+        yield self._pl.DataFrame(schema=self.dtypes).select(names)  # polars needs one frame at least
 
-    def _never(self, predicate: Any, needed: list[str]) -> bool:
-        """Whether a predicate without columns, as polars makes of an empty `is_in`, is not true."""
+    def _is_never_true(self, predicate: Any, needed: list[str]) -> bool:
+        """Return whether a predicate without columns, as polars makes of an empty `is_in`, is false or null."""
         if predicate is None or needed:
             return False
         values = self._pl.select(predicate).to_series()
         return len(values) == 1 and not values[0]
 
-    def _chosen(self, node: Node | None) -> list[_Chosen]:
-        """The files to read, as they are now."""
-        entries = self._listed_now()
-        chosen = [_Chosen(entry, None) for entry in entries]
+    def _select_files(self, node: Node | None) -> list[_SelectedFile]:
+        """Return the files to read, in their current versions."""
+        entries = self._list_current()
+        files = [_SelectedFile(entry, None) for entry in entries]
         if node is not None:
             options = {"filesystem": self._filesystem} | self._options
             with (
                 open_lake_index(self._index, self._filesystem, columns=tree.columns(node)) as view,
                 open_zone_indexes(self._zones, self._filesystem) as zones,
             ):
-                report = prune_entries(entries, node, self._partitions, index=view, zones=zones, **options)
-            of_path = {entry.path: entry for entry in entries}
-            chosen = [_Chosen(of_path[one.path], one) for one in report.files if one.selected]
-        for one in chosen:
+                report = plan_scan(entries, node, self._partitions, index=view, zones=zones, **options)
+            entry_of = {entry.path: entry for entry in entries}
+            files = [_SelectedFile(entry_of[plan.path], plan) for plan in report.files if plan.selected]
+        for one in files:
             refuse_deleted_rows(one.entry.path, self._deletes)
-        return chosen
+        return files
 
-    def _listed_now(self) -> list[Entry]:
-        """The files; of objects, the versions that there are now, if their folders tell them by a listing."""
+    def _list_current(self) -> list[Entry]:
+        """Return the files; objects in their current versions, if a listing of their folders tells these."""
         if not self._remote or self._relist is None:
             return [Entry(path) for path in self._files]
-        now = {entry.path: entry for entry in self._relist()}
-        return [now.get(path, Entry(path)) for path in self._files]
+        current = {entry.path: entry for entry in self._relist()}
+        return [current.get(path, Entry(path)) for path in self._files]
 
-    def _files_at_once(self, chosen: Sequence[_Chosen]) -> int:
-        """How many files are read at a time: as many as a bound on memory allows, by their sizes."""
-        if not self._remote or len(chosen) < 2:
+    def _num_threads(self, files: Sequence[_SelectedFile]) -> int:
+        """Return how many files are read concurrently: as many as a bound on memory allows, by their sizes."""
+        if not self._remote or len(files) < 2:
             return 1
         sizes = []
-        for entry, decision in chosen:
+        for entry, plan in files:
             size = None if entry.known is None else entry.known.size
-            share = 1.0 if decision is None else len(decision.selected) / max(1, len(decision.row_groups))
-            sizes.append(_LARGE if size is None else int(size * share))
-        return max(1, min(_FILES_AT_ONCE, len(chosen), _BYTES_AT_ONCE // (AHEAD * max(1, *sizes))))
+            share = 1.0 if plan is None else len(plan.selected) / max(1, len(plan.row_groups))
+            sizes.append(_UNKNOWN_FILE_BYTES if size is None else int(size * share))
+        return max(1, min(_MAX_CONCURRENT_FILES, len(files), _MAX_CONCURRENT_BYTES // (AHEAD * max(1, *sizes))))
 
-    def _row_groups(self, chosen: _Chosen) -> Iterator[tuple[DataFile, int, RowSelection | None]]:
-        """The row groups of a file to read, each with the file, and the rows that zones leave of it; None for all."""
-        entry, decision = chosen
+    def _row_groups(self, file_to_read: _SelectedFile) -> Iterator[tuple[DataFile, int, RowSelection | None]]:
+        """Yield the row groups to read of a file, each with the open file and its selected rows; None for all."""
+        entry, plan = file_to_read
         cache = self._options["cache"]
         file: DataFile
-        if decision is None:
+        if plan is None:
             with open_entry(entry, self._filesystem, cache) as file:
                 for row_group in file.row_groups:
                     yield file, row_group, None
             return
-        with open_version(entry.path, self._filesystem, cache, decision.identity) as file:
-            for row_group, zoned in decision.left_in(file):
-                yield file, row_group, zoned
+        with open_version(entry.path, self._filesystem, cache, plan.identity) as file:
+            for row_group, selection in plan.selections_in(file):
+                yield file, row_group, selection
 
-    def _table(
+    def _read_table(
         self,
         file: DataFile,
         row_group: int,
-        zoned: RowSelection | None,
+        selection: RowSelection | None,
         columns: list[str],
-        held: pa.Table | None = None,
+        already_read: pa.Table | None = None,
     ) -> pa.Table:
-        """Columns of a row group as the file has them; `held` has those of them that were read before."""
-        names = self._partitions.in_files(columns)
-        if held is not None:
-            there = {*file.schema.names} - {*held.schema.names}
-            names = [name for name in names or () if name in there]
+        """Read columns of a row group as the file has them; `already_read` has some of them."""
+        names = self._partitions.columns_in_files(columns)
+        if already_read is not None:
+            unread = {*file.schema.names} - {*already_read.schema.names}
+            names = [name for name in names or () if name in unread]
             if not names:
-                return held
-        table = file.read(row_group, names or file.schema.names[:1], zoned)
-        if held is None:
+                return already_read
+        table = file.read(row_group, names or file.schema.names[:1], selection)
+        if already_read is None:
             return table
-        if len(held) != len(table):
-            problem = f"cannot be read: {len(held)} rows of some columns, {len(table)} of others"
+        if len(already_read) != len(table):
+            problem = f"cannot be read: {len(already_read)} rows of some columns, {len(table)} of others"
             raise UnreadableColumnError(problem, path=file.path, row_group=row_group)
-        for name in held.schema.names:
+        for name in already_read.schema.names:
             if name not in table.schema.names:
-                table = table.append_column(held.schema.field(name), held.column(name))
+                table = table.append_column(already_read.schema.field(name), already_read.column(name))
         return table
 
-    def _frame(self, table: pa.Table, file: DataFile, columns: list[str], predicate: Any, num_rows: int | None) -> Any:
-        """Of a row group's rows, or the first of them, those that the predicate lets through."""
-        table = self._partitions.joined(table, file.path, columns)
+    def _to_frame(
+        self, table: pa.Table, file: DataFile, columns: list[str], predicate: Any, num_rows: int | None
+    ) -> Any:
+        """Convert a row group's first `num_rows` rows, or all, to a frame, and filter it by the predicate."""
+        table = self._partitions.add_columns(table, file.path, columns)
         schema = pa.schema([self._schema.field(name) for name in columns])
-        frame = self._pl.from_arrow(promoted(table.select([n for n in columns if n in table.column_names]), schema))
+        table = promote_table(table.select([n for n in columns if n in table.column_names]), schema)
+        frame = self._pl.from_arrow(table)
         frame = frame if num_rows is None else frame.head(num_rows)
         return frame if predicate is None else frame.filter(predicate)
 
 
-def _schema_of(file: DataFile) -> tuple[pa.Schema, set[str]]:
-    return file.schema, file.inexact()
+def _read_schema(file: DataFile) -> tuple[pa.Schema, set[str]]:
+    return file.schema, file.inexact_columns()
 
 
 _COMPARABLE = (
@@ -328,15 +331,15 @@ _COMPARABLE = (
 )
 
 
-def _comparable(arrow_type: pa.DataType) -> bool:
-    """Whether polars has the type's values, or those of its lists, as they are stored, and compares them exactly."""
+def _is_comparable(arrow_type: pa.DataType) -> bool:
+    """Return whether polars keeps the type's values, or those of its lists, as stored, and compares them exactly."""
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         arrow_type = arrow_type.value_type
     return any(test(arrow_type) for test in _COMPARABLE)
 
 
-def _same_values(arrow_type: pa.DataType, promoted_type: pa.DataType) -> bool:
-    """Whether promotion leaves every value what it was."""
+def _preserves_values(arrow_type: pa.DataType, promoted_type: pa.DataType) -> bool:
+    """Return whether promotion preserves every value."""
     floats = (pa.float32(), pa.float64())
     integers = pa.types.is_integer(arrow_type) and pa.types.is_integer(promoted_type)
     return arrow_type == promoted_type or integers or (arrow_type in floats and promoted_type in floats)

@@ -1,9 +1,9 @@
-"""polars' expressions -> the predicate tree, as far as both surely mean the same.
+"""Translate polars' expressions to predicate trees, as far as both certainly mean the same.
 
-What comes out is never stricter than the expression: a part of an AND that is not understood is left out of it, and an
-OR with such a part is not understood itself. A source gets its predicate after polars has typed it: literals have the
-type of the column that they are compared with, and where polars converts the column, the expression says so. So a
-comparison is understood where a bare column stands beside a literal of its own type.
+The result is never stricter than the expression: an unsupported part of an AND is left out, and an OR with such a part
+is unsupported itself. A source gets its predicate after polars has typed it: literals have the type of the column that
+they are compared with, and if polars converts the column, the expression contains the cast. So a comparison of a bare
+column with a literal of its own type is supported.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ...predicate.tree import (
     any_of,
 )
 
-# polars' names of comparisons of a column with a literal, with several (none of them null), and with nothing: a line an
-# operator. One that is not here is not understood.
+# polars' names of comparisons of a column with a literal, with a list of literals (none null), and with nothing.
+# Operators that are not here are unsupported.
 _COMPARISONS: dict[str, Callable[[str, Any], Node]] = {
     "Eq": Equal,
     "NotEq": NotEqual,
@@ -56,18 +56,18 @@ _BETWEEN = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "L
 
 
 def translate(pl: Any, predicate: Any, dtypes: Mapping[str, Any], columns: Collection[str]) -> Node | None:
-    """A predicate that is true wherever polars' is; None when nothing is known of it.
+    """Return a predicate that is true wherever polars' is; None if no part of it is supported.
 
     Parameters
     ----------
     pl : the module polars.
     predicate : polars expression.
     dtypes : polars' type of each column.
-    columns : the columns that may be relied on.
+    columns : the columns whose values polars sees as the files store them.
     """
     try:
         return _Translation(pl, dtypes, columns).node(json.loads(predicate.meta.serialize(format="json")), False)
-    except Exception:  # polars promises nothing about this form: whatever it is, it is not understood
+    except Exception:  # polars does not document this format: what cannot be parsed is unsupported
         return None
 
 
@@ -78,7 +78,7 @@ class _Translation:
         self._columns = columns
 
     def node(self, item: dict[str, Any], negated: bool) -> Node | None:
-        """Of one expression, or of its negation."""
+        """Translate one expression, or its negation."""
         [(kind, body)] = item.items()
         if kind == "Column" and isinstance(self._dtypes.get(body), self._pl.Boolean):
             return Equal(body, not negated) if body in self._columns else None
@@ -94,10 +94,10 @@ class _Translation:
     def _binary(self, operator: str, left: dict[str, Any], right: dict[str, Any], negated: bool) -> Node | None:
         if operator in _ANY:
             parts = [self.node(left, negated), self.node(right, negated)]
-            known = [part for part in parts if part is not None]
+            supported = [part for part in parts if part is not None]
             if _ANY[operator] != negated:
-                return any_of(known) if len(known) == len(parts) else None
-            return all_of(known) if known else None
+                return any_of(supported) if len(supported) == len(parts) else None
+            return all_of(supported) if supported else None
         if "Column" not in left:
             operator, left, right = _SWAPPED.get(operator, ""), right, left
         return self._comparison(operator, left, right, negated)
@@ -111,10 +111,10 @@ class _Translation:
             parts = [
                 self._comparison(*part, negated) for part in ((low, items[0], items[1]), (high, items[0], items[2]))
             ]
-            known = [part for part in parts if part is not None]
+            supported = [part for part in parts if part is not None]
             if negated:
-                return any_of(known) if len(known) == len(parts) else None
-            return all_of(known) if known else None
+                return any_of(supported) if len(supported) == len(parts) else None
+            return all_of(supported) if supported else None
         if name == "IsIn":
             return self._membership(items[0], items[1], negated, options["nulls_equal"])
         column = self._column(items[0])
@@ -127,7 +127,7 @@ class _Translation:
         if column is None or compare is None:
             return None
         values = self._values(value)
-        if values is None or len(values) != 1 or not self._of_type(column, values.dtype):
+        if values is None or len(values) != 1 or not self._compares_exactly(column, values.dtype):
             return None
         return compare(column, literal.from_collection(values)[0])
 
@@ -139,11 +139,11 @@ class _Translation:
         values = self._values(value)
         if values is not None and isinstance(values.dtype, self._pl.List):
             values = values.explode() if len(values) == 1 else None
-        if values is None or not self._of_type(column, values.dtype):
+        if values is None or not self._compares_exactly(column, values.dtype):
             return None
         if nulls_equal and (negated or values.null_count()):
             return None
-        # To polars a null in the list makes nothing null, unlike in SQL.
+        # In polars, unlike in SQL, a null in the list makes no comparison null.
         return member(column, literal.from_collection(values.drop_nulls()))
 
     def _contains(self, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
@@ -155,7 +155,7 @@ class _Translation:
         return (NotContains if negated else Contains)(column, literal.from_collection(values)[0])
 
     def _column(self, item: dict[str, Any]) -> str | None:
-        """A bare column of single values; None for other expressions."""
+        """Return the name of a bare column of single values; None for other expressions."""
         name = item.get("Column")
         return None if name is None or name not in self._columns or self._is_list(name) else name
 
@@ -163,16 +163,16 @@ class _Translation:
         return isinstance(self._dtypes[column], self._pl.List)
 
     def _values(self, item: dict[str, Any]) -> Any:
-        """A literal as a Series; None for other expressions."""
+        """Return a literal as a Series; None for other expressions."""
         if "Alias" in item:
             item = item["Alias"][0]
         if "Literal" not in item:
             return None
         return self._pl.select(self._pl.Expr.deserialize(StringIO(json.dumps(item)), format="json")).to_series()
 
-    def _of_type(self, column: str, dtype: Any) -> bool:
-        """Whether polars compares the column with literals of that type exactly."""
-        wanted = self._dtypes[column]
-        if isinstance(wanted, self._pl.Decimal) and isinstance(dtype, self._pl.Decimal):
-            return bool(dtype.scale <= wanted.scale)
-        return bool(dtype == wanted)
+    def _compares_exactly(self, column: str, dtype: Any) -> bool:
+        """Return whether polars compares the column with literals of that type exactly."""
+        column_dtype = self._dtypes[column]
+        if isinstance(column_dtype, self._pl.Decimal) and isinstance(dtype, self._pl.Decimal):
+            return bool(dtype.scale <= column_dtype.scale)
+        return bool(dtype == column_dtype)

@@ -1,4 +1,4 @@
-"""Evaluate a predicate against evidence: partitions, indexes, zones, statistics and filters.
+"""Evaluate a predicate by evidence: partition values, indexes, statistics, filters and zones.
 
 `planner` calls the others; `local_batch` and `object_batch` build on `parquet`, and `zones` on `zone_rows`.
 """

@@ -1,4 +1,4 @@
-"""An index of the lake, asked before any of its files is opened."""
+"""Query a lake index before any file is opened."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...errors import ParquetBloomError, PredicateError, StorageError
 from ...file.identity import NO_TOKEN, version_token
 from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Folder, Source
-from ..model.decision import INDEX, FilePlan, RowGroupPlan
 from ..model.file_scan import FileScanResult, ResidualEvaluator
 from ..model.partitions import Partitions
+from ..model.plan import INDEX, FilePlan, RowGroupPlan
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 class IndexView:
-    """An index as one question finds it.
+    """A lake index as one query uses it.
 
     Parameters
     ----------
-    state : what is asked; None for an index that cannot be read, of which `doubts` tell.
-    of_lake : whether the files are the index's own, which were looked at when it was opened, and are not again.
-    roots : the folders, patterns or tables that its files were found in.
-    filesystem : of the lake, as the index knows it.
-    trusted : whether an engine reads a column of some stored type as what is stored; None if it does in every case.
+    state : the snapshot to query; None for an index that cannot be read, which `doubts` explain.
+    of_lake : whether the files are the index's own live files, which were checked when it was opened.
+    roots : the folders, patterns or tables that its files were listed from.
+    filesystem : of the lake, as the index was opened with.
+    trusted : returns whether an engine reads a column of some stored type as what is stored; None if it always does.
 
     Attributes
     ----------
-    doubts : why it cannot be asked, or not all of it, each once.
-    requests, bytes_read : what was read of it.
+    doubts : why the index could not be used, or only in part, each doubt once.
+    requests, bytes_read : what was read of the index.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class IndexView:
         self._filesystem = filesystem
         self._trusted = trusted
 
-    def lake(self, filesystem: Any = None) -> tuple[Any, Sequence[str], list[Entry]]:
-        """The file system of its files, or the one given; what they were found in; and the live ones, in order."""
+    def list_files(self, filesystem: Any = None) -> tuple[Any, Sequence[str], list[Entry]]:
+        """Return the file system (the given one, if any), the roots, and the live files in order."""
         assert self._state is not None
         live = self._state.live
         paths = list(live.unindexed)
@@ -69,62 +69,69 @@ class IndexView:
         entries = [Entry(path) for path in sorted(paths)]
         return self._filesystem if filesystem is None else filesystem, self._roots, entries
 
-    def confirmed(self, partitions: Partitions, entries: Sequence[Entry]) -> Partitions:
-        """Of what folders say of the index's own files, that which a table's books say, too, if they tell."""
+    def keep_confirmed(self, partitions: Partitions, entries: Sequence[Entry]) -> Partitions:
+        """Return the partition columns whose path values agree with the table's metadata, if there is any."""
         assert self._state is not None
-        told = self._state.live.told
-        return partitions if told is None else partitions.confirmed([entry.path for entry in entries], told)
+        values = self._state.live.told
+        return partitions if values is None else partitions.keep_confirmed([entry.path for entry in entries], values)
 
     @property
     def deletes(self) -> frozenset[str]:
-        """The index's own files of which their table may have taken rows away."""
+        """Files of the index of which their table may have deleted rows."""
         return self._state.live.deletes if self._of_lake and self._state is not None else frozenset()
 
-    def choose(
-        self, entries: Sequence[Entry], deciders: ResidualEvaluator, timezone: str, ignore_case: bool, filesystem: Any
+    def select_files(
+        self,
+        entries: Sequence[Entry],
+        evaluator: ResidualEvaluator,
+        timezone: str,
+        ignore_case: bool,
+        filesystem: Any,
     ) -> list[FileSelection]:
-        """What the index says of files, in their order; nothing of those that their folders decide about."""
+        """Return the index's answer for each file, in order; none for files that their partition values decide."""
         from ...lake.select import FileSelection, IndexPruner
 
-        found = [FileSelection(False)] * len(entries)
-        for decider, places in _by_decider(entries, deciders) if self._state is not None else ():
+        result = [FileSelection(False)] * len(entries)
+        for predicate, positions in _group_by_predicate(entries, evaluator) if self._state is not None else ():
             assert self._state is not None
-            chooser = IndexPruner(self._state, decider.node, timezone, ignore_case, filesystem, self._trusted)
-            if not chooser.useful:
+            pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted)
+            if not pruner.useful:
                 continue
-            some = [entries[place] for place in places]
+            members = [entries[i] for i in positions]
             try:
-                choices = self._live(chooser.live(), some) if self._of_lake else chooser.choose(some)
+                selections = self._select_live(pruner.live(), members) if self._of_lake else pruner.choose(members)
             except PredicateError:
                 raise
             except ParquetBloomError as error:
                 self.doubts[str(error)] = None
                 continue
             finally:
-                self.doubts |= chooser.doubts
-                self.requests += chooser.requests
-                self.bytes_read += chooser.bytes_read
-            for place, choice in zip(places, choices, strict=True):
-                found[place] = choice
-        return found
+                self.doubts |= pruner.doubts
+                self.requests += pruner.requests
+                self.bytes_read += pruner.bytes_read
+            for i, selection in zip(positions, selections, strict=True):
+                result[i] = selection
+        return result
 
     @staticmethod
-    def _live(live: Iterator[tuple[str, FileSelection]], entries: Sequence[Entry]) -> list[FileSelection]:
-        wanted: dict[str, FileSelection | None] = dict.fromkeys(entry.path for entry in entries)
-        wanted |= {path: choice for path, choice in live if path in wanted}
-        return [choice for choice in wanted.values() if choice is not None]
+    def _select_live(live: Iterator[tuple[str, FileSelection]], entries: Sequence[Entry]) -> list[FileSelection]:
+        selections: dict[str, FileSelection | None] = dict.fromkeys(entry.path for entry in entries)
+        selections |= {path: selection for path, selection in live if path in selections}
+        return [selection for selection in selections.values() if selection is not None]
 
 
-def _by_decider(entries: Sequence[Entry], deciders: ResidualEvaluator) -> list[tuple[PruningPredicate, Sequence[int]]]:
-    """The places of files that are asked the same."""
-    if deciders.of_all is not None:
-        return [(deciders.of_all, range(len(entries)))]
-    found: dict[int, tuple[PruningPredicate, list[int]]] = {}
-    for place, entry in enumerate(entries):
-        decider = deciders.of(entry.path)
-        if not isinstance(decider, bool):
-            found.setdefault(id(decider), (decider, []))[1].append(place)
-    return list(found.values())
+def _group_by_predicate(
+    entries: Sequence[Entry], evaluator: ResidualEvaluator
+) -> list[tuple[PruningPredicate, Sequence[int]]]:
+    """Return each pruning predicate with the positions of its files."""
+    if evaluator.common is not None:
+        return [(evaluator.common, range(len(entries)))]
+    groups: dict[int, tuple[PruningPredicate, list[int]]] = {}
+    for i, entry in enumerate(entries):
+        predicate = evaluator.predicate_for(entry.path)
+        if not isinstance(predicate, bool):
+            groups.setdefault(id(predicate), (predicate, []))[1].append(i)
+    return list(groups.values())
 
 
 @contextmanager
@@ -137,23 +144,22 @@ def open_lake_index(
     trusted: Trusted | None = None,
     columns: Collection[str] = (),
 ) -> Iterator[IndexView | None]:
-    """Have an index at hand for one question; one that is given by its folder is open for that long.
+    """Open a lake index for one query; an index that is given open stays open.
 
     Parameters
     ----------
     index : its folder, or an open one; None for none.
     filesystem, storage_options : of a folder, and of the lake.
-    of_lake : whether the index has to say which files there are.
+    of_lake : whether the files to scan are those of the index.
     trusted : see `IndexView`.
-    columns : those of the predicate, if it is known, so that they need not be waited for.
+    columns : of the predicate, if they are known, to read their part of the index ahead.
 
     Raises
     ------
     StorageError
-        There is no index. One that is there, and cannot be read, is no error unless it has to say which files there
-        are.
+        There is no index. An index that exists but cannot be read is an error only with `of_lake`.
     ParquetBloomError
-        Files are wanted of no index, or of one that does not know them.
+        `of_lake` without an index, or with one that was opened without its live files.
     """
     if index is None:
         if of_lake:
@@ -166,34 +172,34 @@ def open_lake_index(
         if of_lake and not index.live:
             problem = "the index was opened with live=False, and does not know which files there are"
             raise ParquetBloomError(problem, path=index.path)
-        yield _view(index, of_lake, trusted)
+        yield _make_view(index, of_lake, trusted)
         return
-    folder = _CountedFolder(index, filesystem)
+    folder = _CountingFolder(index, filesystem)
     try:
         opened = LakeIndex(folder, filesystem, storage_options, None, live=of_lake, ahead=columns)
     except ParquetBloomError as error:
-        if of_lake or _is_none(folder):
+        if of_lake or _has_no_index(folder):
             raise
         view = IndexView(None)
         view.doubts[str(error)] = None
-        folder.count(view)
+        folder.add_counts(view)
         yield view
         return
     with closing(opened):
-        view = _view(opened, of_lake, trusted)
-        folder.count(view)
+        view = _make_view(opened, of_lake, trusted)
+        folder.add_counts(view)
         yield view
 
 
-def _view(index: LakeIndex, of_lake: bool, trusted: Trusted | None) -> IndexView:
+def _make_view(index: LakeIndex, of_lake: bool, trusted: Trusted | None) -> IndexView:
     lake = index.state.manifest.lake
     roots = lake.get("paths", [path for path in lake.values() if isinstance(path, str)])
     filesystem = index.lake_filesystem
     return IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted)
 
 
-class _CountedFolder(Folder):
-    """A folder that knows what was read of its files."""
+class _CountingFolder(Folder):
+    """A folder that counts what is read of its files."""
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any):
         super().__init__(path, filesystem)
@@ -204,13 +210,14 @@ class _CountedFolder(Folder):
         self._opened.append(source)
         return source
 
-    def count(self, view: IndexView) -> None:
+    def add_counts(self, view: IndexView) -> None:
+        """Add what was read so far to the counts of a view."""
         view.requests += sum(source.requests for source in self._opened)
         view.bytes_read += sum(source.bytes_read for source in self._opened)
 
 
-def _is_none(folder: Folder) -> bool:
-    """Whether there is no index in a folder, rather than one that cannot be read."""
+def _has_no_index(folder: Folder) -> bool:
+    """Return whether a folder has no index, rather than one that cannot be read."""
     from ...lake.manifest import numbers_in
 
     try:
@@ -221,40 +228,40 @@ def _is_none(folder: Folder) -> bool:
 
 def apply_index(
     entries: Sequence[Entry],
-    choices: Sequence[FileSelection],
-    look: Callable[[Sequence[Entry]], Generator[FileScanResult, None, None]],
+    selections: Sequence[FileSelection],
+    plan_files: Callable[[Sequence[Entry]], Generator[FileScanResult, None, None]],
 ) -> Generator[FileScanResult, None, None]:
-    """The looks at all files, in their order, where an index spares those that it rules out."""
-    left = [entry for entry, choice in zip(entries, choices, strict=True) if choice.read]
-    with closing(look(left)) as others:
-        for entry, choice in zip(entries, choices, strict=True):
-            if not choice.read:
-                yield FileScanResult((), FilePlan(entry.path, (), choice.reason, unopened_by=INDEX))
+    """Plan the files that an index does not rule out; the results are of all files, in their order."""
+    remaining = [entry for entry, selection in zip(entries, selections, strict=True) if selection.read]
+    with closing(plan_files(remaining)) as others:
+        for entry, selection in zip(entries, selections, strict=True):
+            if not selection.read:
+                yield FileScanResult((), FilePlan(entry.path, (), selection.reason, unopened_by=INDEX))
                 continue
-            found = next(others)
-            if found.decision is not None and choice.row_groups is not None:
-                found.decision = _narrowed(found.decision, choice)
-            yield found
+            result = next(others)
+            if result.plan is not None and selection.row_groups is not None:
+                result.plan = _remove_row_groups(result.plan, selection)
+            yield result
 
 
-def _narrowed(decision: FilePlan, choice: FileSelection) -> FilePlan:
-    """A file without the row groups that an index rules out, if it is the very file that the index knows."""
-    few = choice.row_groups
-    if few is None or choice.stamp == NO_TOKEN or version_token(decision.identity) != choice.stamp:
-        return decision
+def _remove_row_groups(plan: FilePlan, selection: FileSelection) -> FilePlan:
+    """Skip the row groups that an index rules out, if the file is the indexed version."""
+    selected = selection.row_groups
+    if selected is None or selection.stamp == NO_TOKEN or version_token(plan.identity) != selection.stamp:
+        return plan
     by, reason = frozenset({INDEX}), "the index says: no row of it matches"
     row_groups = (
         RowGroupPlan(one.row_group, False, by, reason, num_rows=one.num_rows)
-        if one.read and one.row_group not in few
+        if one.read and one.row_group not in selected
         else one
-        for one in decision.row_groups
+        for one in plan.row_groups
     )
-    return replace(decision, row_groups=tuple(row_groups))
+    return replace(plan, row_groups=tuple(row_groups))
 
 
-def files_of(index: LakeIndex) -> list[tuple[str, str | None]]:
-    """The live files of an open index, each with the folder of its lake that it is in, if it is in one."""
-    _, roots, entries = _view(index, True, None).lake()
+def list_live_files(index: LakeIndex) -> list[tuple[str, str | None]]:
+    """Return the live files of an open index, each with the root folder that it is in; None if it is in none."""
+    _, roots, entries = _make_view(index, True, None).list_files()
     folders = [root.rstrip("/") + "/" for root in roots]
     return [
         (entry.path, next((folder for folder in folders if entry.path.startswith(folder)), None)) for entry in entries

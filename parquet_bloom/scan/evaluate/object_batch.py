@@ -1,7 +1,7 @@
-"""Objects of a listing judged together, as `known` does it with local files.
+"""Evaluate a predicate on objects of a listing in batches, as `local_batch` does with local files.
 
-A listing tells the etag of each object, and so which version it is. What the cache has of that very version, footer and
-filters, is believed without a request; of the others the ends are read first, many at a time.
+A listing gives the ETag of each object, and so its version. Footer and filters of that very version that are in the
+cache are used without a request; the ends of the other objects are read first, many at a time.
 """
 
 from __future__ import annotations
@@ -20,45 +20,53 @@ from ...file.statistics import ColumnCompatibility, cached_statistics
 from ...predicate.pruning import PruningPredicate
 from ...storage import ClosedObject, Entry, Extents, listed_objects, read_tails
 from ...util.threads import in_order
-from .local_batch import Batch, KnownFile, LocalResult, StatisticsKey, by_layout, facts_or_none, judge_together
-from .parquet import columns_of
+from .local_batch import (
+    Batch,
+    CachedFile,
+    FileResult,
+    StatisticsKey,
+    evaluate_batches,
+    group_by_layout,
+    try_file_statistics,
+)
+from .parquet import predicate_columns
 
-TOGETHER = 1024  # objects that are judged at a time
+OBJECTS_PER_BATCH = 1024
 
-_TAILS = 128  # objects whose ends are read at a time, while those before are being parsed
+_TAILS_PER_READ = 128  # objects whose ends are read at a time, while those before are parsed
 
 
-class JudgedObjects(NamedTuple):
-    """What became of objects, by their positions among those that were asked for.
+class ObjectResults(NamedTuple):
+    """The results for objects, by their positions in the list that was given.
 
     Attributes
     ----------
-    judged : of those that were judged.
-    errors : of those that could not be read.
-    entries : of those whose ends were read, and that need a closer look all the same.
+    evaluated : results of objects that were evaluated.
+    errors : errors of objects that could not be read.
+    entries : entries of objects whose ends were read, but that need a closer look.
     """
 
-    judged: dict[int, LocalResult]
+    evaluated: dict[int, FileResult]
     errors: dict[int, ParquetBloomError]
     entries: dict[int, Entry]
 
 
-def judge_objects(
+def evaluate_objects(
     entries: Sequence[Entry],
-    decider: PruningPredicate | Literal[True],
+    predicate: PruningPredicate | Literal[True],
     cache: MetadataCache | None,
     ignore_case: bool,
     trust: ColumnCompatibility | None,
     fail_fast: bool,
     at_once: int | None = None,
-) -> JudgedObjects:
-    """Judge those of some objects whose footers and filters are in memory, or come with their last bytes.
+) -> ObjectResults:
+    """Evaluate a predicate on the objects whose footers and filters are cached, or come with their last bytes.
 
     Parameters
     ----------
     entries : as listed.
-    decider, cache, ignore_case, trust : as in `known.judge_local`.
-    fail_fast : whether a store that does not answer is an error of all; see `storage.read_tails`.
+    predicate, cache, ignore_case, trust : as in `local_batch.evaluate_local`.
+    fail_fast : whether a store that does not answer is an error for all objects; see `storage.read_tails`.
     at_once : objects whose ends are read at a time; None for as many as the store's client takes.
 
     Raises
@@ -66,53 +74,56 @@ def judge_objects(
     StorageError
         If `fail_fast` and a store does not answer.
     """
-    asked = StatisticsKey(tuple(columns_of(decider)), ignore_case, trust)
+    key = StatisticsKey(tuple(predicate_columns(predicate)), ignore_case, trust)
     objects = listed_objects(entries)
-    known = [_known(closed, cache) for closed in objects]
+    cached = [_find_cached(closed, cache) for closed in objects]
     errors: dict[int, ParquetBloomError] = {}
-    found: dict[int, CachedFooter] = {}
+    footers: dict[int, CachedFooter] = {}
     costs: dict[int, tuple[int, int]] = {}
     opened: dict[int, Entry] = {}
 
-    def batches() -> list[Batch]:
-        files: list[KnownFile] = []
-        for position, (closed, of_cache) in enumerate(zip(objects, known, strict=True)):
-            footer = found.get(position) if of_cache is None else of_cache[1]
+    def make_batches() -> list[Batch]:
+        files: list[CachedFile] = []
+        for position, (closed, entry) in enumerate(zip(objects, cached, strict=True)):
+            footer = footers.get(position) if entry is None else entry[1]
             if closed is None or footer is None:
                 continue
-            facts = cached_statistics(footer, asked) or facts_or_none(BloomFile(closed, known=footer), asked)
-            if facts is not None:
+            statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, known=footer), key)
+            if statistics is not None:
                 cost = costs.get(position, (0, 0))
-                files.append(KnownFile(position, closed.name, closed.identity, footer, facts, None, *cost))
-        return [Batch(some, _Remembered([file.known.extents for file in some])) for some in by_layout(files)]
+                files.append(CachedFile(position, closed.name, closed.identity, footer, statistics, None, *cost))
+        return [
+            Batch(members, _CachedRanges([file.footer.extents for file in members]))
+            for members in group_by_layout(files)
+        ]
 
-    unread = [position for position, one in enumerate(known) if one is None and objects[position] is not None]
-    for some, failures in _read_in_turn(unread, objects, fail_fast, at_once):
-        for position in some:
+    unread = [position for position, entry in enumerate(cached) if entry is None and objects[position] is not None]
+    for positions, failures in _read_tails_ahead(unread, objects, fail_fast, at_once):
+        for position in positions:
             closed = objects[position]
             assert closed is not None
             costs[position] = closed.requests, closed.bytes_read
             if position in failures:
                 errors[position] = failures[position]
                 continue
-            footer = _parsed(closed, cache)
+            footer = _parse_footer(closed, cache)
             if footer is None or cache is None:
                 opened[position] = closed.entry()
             if footer is not None:
-                found[position] = footer
+                footers[position] = footer
             closed.take_end(b"")
     paths = [entry.path for entry in entries]
-    judged = judge_together(paths, known, asked, decider, cache, 1, batches)
-    opened = {position: entry for position, entry in opened.items() if position not in judged}
-    return JudgedObjects(judged, errors, opened)
+    evaluated = evaluate_batches(paths, cached, key, predicate, cache, 1, make_batches)
+    opened = {position: entry for position, entry in opened.items() if position not in evaluated}
+    return ObjectResults(evaluated, errors, opened)
 
 
-def footers_of(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile | None]:
-    """The footers of listed objects, which are put into the cache where it lacks them; the files are not open.
+def read_footers(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile | None]:
+    """Read the footers of listed objects, and put those that the cache lacks into it; the files are not open.
 
     Returns
     -------
-    For each entry its file; None for what is no Parquet object of a listing, or whose footer takes a closer look.
+    The file of each entry; None for entries that are not Parquet objects of a listing, or need a closer look.
 
     Raises
     ------
@@ -120,15 +131,15 @@ def footers_of(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile
         A store does not answer.
     """
     objects = listed_objects(entries)
-    known = [_known(closed, cache) for closed in objects]
-    footers = [None if one is None else one[1] for one in known]
-    unread = [position for position, one in enumerate(known) if one is None and objects[position] is not None]
-    for some, failures in _read_in_turn(unread, objects, fail_fast=True):
-        for position in some:
+    cached = [_find_cached(closed, cache) for closed in objects]
+    footers = [None if entry is None else entry[1] for entry in cached]
+    unread = [position for position, entry in enumerate(cached) if entry is None and objects[position] is not None]
+    for positions, failures in _read_tails_ahead(unread, objects, fail_fast=True):
+        for position in positions:
             closed = objects[position]
             assert closed is not None
             if position not in failures:
-                footers[position] = _parsed(closed, cache)
+                footers[position] = _parse_footer(closed, cache)
                 closed.take_end(b"")
     return [
         None if closed is None or footer is None else BloomFile(closed, known=footer)
@@ -136,42 +147,42 @@ def footers_of(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile
     ]
 
 
-def _known(closed: ClosedObject | None, cache: MetadataCache | None) -> tuple[object, CachedFooter] | None:
+def _find_cached(closed: ClosedObject | None, cache: MetadataCache | None) -> tuple[object, CachedFooter] | None:
     footer = None if closed is None or cache is None else cache.find(closed)
     return None if footer is None or closed is None else (closed.identity, footer)
 
 
-def _read_in_turn(
+def _read_tails_ahead(
     unread: Sequence[int], objects: Sequence[ClosedObject | None], fail_fast: bool, at_once: int | None = None
 ) -> Iterator[tuple[list[int], dict[int, ParquetBloomError]]]:
-    """Read the ends of objects, some at a time, while the caller is at work on those before."""
+    """Read the ends of objects in groups, each while the caller handles the group before."""
     if not unread:
         return
 
-    def read(some: list[int]) -> tuple[list[int], dict[int, ParquetBloomError]]:
-        closed = [one for position in some if (one := objects[position]) is not None]
+    def read(positions: list[int]) -> tuple[list[int], dict[int, ParquetBloomError]]:
+        closed = [one for position in positions if (one := objects[position]) is not None]
         failures = read_tails(closed, fail_fast)
-        return some, {some[number]: error for number, error in failures.items()}
+        return positions, {positions[i]: error for i, error in failures.items()}
 
-    length = min(_TAILS, at_once or _TAILS)
-    runs = [[*unread[start : start + length]] for start in range(0, len(unread), length)]
-    with in_order(read, runs, 1) as done:
-        yield from done
+    length = min(_TAILS_PER_READ, at_once or _TAILS_PER_READ)
+    groups = [[*unread[start : start + length]] for start in range(0, len(unread), length)]
+    with in_order(read, groups, 1) as results:
+        yield from results
 
 
-def _parsed(closed: ClosedObject, cache: MetadataCache | None) -> CachedFooter | None:
-    """The footer of an object whose end was read, with the filters that stand before it; None if it takes more."""
+def _parse_footer(closed: ClosedObject, cache: MetadataCache | None) -> CachedFooter | None:
+    """Parse the footer of an object whose end was read, and the filters before it; None if more must be read."""
     try:
         file = BloomFile(closed, cache)
     except ParquetBloomError:
-        return None  # its footer is longer, or it is no Parquet file: a closer look tells
+        return None  # its footer is longer, or it is not a Parquet file: a closer look tells
     if cache is None:
         file.keep_filters()
     return file.known
 
 
-class _Remembered:
-    """Filters of many objects, as far as they are in memory."""
+class _CachedRanges:
+    """Ranges of many objects, as far as they are in memory."""
 
     in_memory = True
 
@@ -181,21 +192,21 @@ class _Remembered:
     def visit(
         self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """See `storage.KnownFiles.visit`; a file of which a range is not in memory counts as another one by now."""
+        """See `storage.LocalFileBatch.visit`; an object with a range that is not in memory counts as changed."""
         data = np.zeros((len(offsets), length), np.uint8)
         complete = np.ones(stop - start, np.bool_)
         inside = np.arange(length)
         bounds = first.tolist()
-        for number, extents in enumerate(self._extents[start:stop]):
-            begin, end = bounds[number], bounds[number + 1]
+        for i, extents in enumerate(self._extents[start:stop]):
+            begin, end = bounds[i], bounds[i + 1]
             if begin == end:
                 continue
-            wanted = offsets[begin:end]
+            requested = offsets[begin:end]
             missing = np.ones(end - begin, np.bool_)
             for offset, extent in extents.items():
-                here = missing & (wanted >= offset) & (wanted + length <= offset + len(extent))
+                here = missing & (requested >= offset) & (requested + length <= offset + len(extent))
                 if here.any():
-                    data[begin:end][here] = extent[(wanted[here] - offset)[:, np.newaxis] + inside]
+                    data[begin:end][here] = extent[(requested[here] - offset)[:, np.newaxis] + inside]
                     missing &= ~here
-            complete[number] = not missing.any()
+            complete[i] = not missing.any()
         return data, complete

@@ -1,6 +1,6 @@
-"""ORC files held against a predicate: stripes by the file's metadata, then row groups by row indexes and filters.
+"""Evaluate a predicate on ORC files: stripes by the file's metadata, then row groups by row indexes and filters.
 
-What is not understood is not looked at, and read: maps, unions, structs in lists.
+Columns that are not supported are ignored, so that their row groups are read: maps, unions, structs in lists.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ...file.statistics import ColumnCompatibility
 from ...orc.filters.hashes import keying_of
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
-from ..model.decision import ORC, FilePlan
-from .parquet import Decisions, columns_of
+from ..model.plan import ORC, FilePlan
+from .parquet import RowGroupPlanner, predicate_columns
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OrcFacts:
-    """What of a file a predicate is about.
+class OrcStatistics:
+    """The columns of a predicate in an ORC file.
 
     Attributes
     ----------
-    columns : the leaf of each name; None for a column that the file does not have, or that is not looked at.
-    holds : what the values of each are of what its name means.
+    columns : {name: leaf}; None for a column that the file does not have, or that is ignored.
+    holds : {name: shape of the column}.
     missing : the columns that the file does not have.
-    doubts : why columns that it has are not looked at.
+    doubts : why columns that it has are ignored.
     num_rows : of each row group, through the whole file; None for one without rows.
     """
 
@@ -45,43 +45,45 @@ class OrcFacts:
     num_rows: tuple[int | None, ...]
 
 
-def evaluate_orc(
+def plan_orc_file(
     file: OrcFile,
     path: str,
-    decider: PruningPredicate | Literal[True],
-    decisions: Decisions,
+    predicate: PruningPredicate | Literal[True],
+    planner: RowGroupPlanner,
     ignore_case: bool = False,
     trust: ColumnCompatibility | None = None,
 ) -> tuple[tuple[str, ...], FilePlan]:
-    """Judge all row groups of a file.
+    """Plan a file.
 
     Parameters
     ----------
     path : as it was listed.
-    decider : the predicate; True for one that holds for every row.
-    decisions : of this decider.
-    ignore_case : whether names match whatever their case.
-    trust : which columns are not looked at; one that does not know ORC files (by `orc_doubts`) trusts none.
+    predicate : True if every row matches.
+    planner : of this predicate.
+    ignore_case : match names whatever their case.
+    trust : which columns are ignored; one without `orc_doubts` does not know ORC files, and all columns are ignored.
 
     Returns
     -------
-    The columns that the file does not have, and the decision.
+    The columns that the file does not have, and the plan.
     """
-    facts = orc_statistics(file, columns_of(decider), ignore_case, trust)
-    found = decisions.of(facts, verdicts_of(file, facts, decider))
-    row_groups = (replace(one, stripe=row_group.stripe) for one, row_group in zip(found, file.row_groups, strict=True))
-    return facts.missing, FilePlan(path, tuple(row_groups), identity=file.source.identity, format=ORC)
+    statistics = orc_statistics(file, predicate_columns(predicate), ignore_case, trust)
+    plans = planner.plan(statistics, evaluate_row_groups(file, statistics, predicate))
+    row_groups = (
+        replace(plan, stripe=row_group.stripe) for plan, row_group in zip(plans, file.row_groups, strict=True)
+    )
+    return statistics.missing, FilePlan(path, tuple(row_groups), identity=file.source.identity, format=ORC)
 
 
 def orc_statistics(
     file: OrcFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
-) -> OrcFacts:
-    """Find the columns that names mean."""
+) -> OrcStatistics:
+    """Find the columns that names mean in a file."""
     names = list(names)
     columns: dict[str, OrcLeaf | None] = {}
     holds: dict[str, ColumnShape] = {}
     missing, doubts = [], []
-    distrusted = _distrusted(file, names, trust)
+    distrusted = _find_distrusted(file, names, trust)
     for name in names:
         leaves = find_leaves(file.leaves, name, ignore_case)
         columns[name] = None
@@ -91,112 +93,119 @@ def orc_statistics(
             doubts.append(f"'{name}': {distrusted[name]}")
         elif len(leaves) > 1:
             doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
-        elif (held := _holds(leaves[0], name)) is ColumnShape.PARTS:
-            doubts.append(f"'{name}': what is inside of it is not looked into")
-        elif misleading(file, leaves[0]):
+        elif (shape := _column_shape(leaves[0], name)) is ColumnShape.PARTS:
+            doubts.append(f"'{name}': values nested in it are not supported")
+        elif is_misleading(file, leaves[0]):
             doubts.append(f"'{name}': ORC's C++ library writes other values of nested structs than it counts")
         else:
-            columns[name], holds[name] = leaves[0], held
+            columns[name], holds[name] = leaves[0], shape
     num_rows = tuple(row_group.num_rows or None for row_group in file.row_groups)
-    return OrcFacts(columns, holds, tuple(missing), tuple(doubts), num_rows)
+    return OrcStatistics(columns, holds, tuple(missing), tuple(doubts), num_rows)
 
 
-def misleading(file: OrcFile, leaf: OrcLeaf) -> bool:
-    """Whether evidence may be about other values than those that every reader finds.
+def is_misleading(file: OrcFile, leaf: OrcLeaf) -> bool:
+    """Return whether statistics may be about other values than readers find.
 
-    pyarrow's writer, by ORC's C++ library, loses values of a struct with nulls in a struct without, and texts of a
-    struct with nulls that it writes by a dictionary; what it counts are the values that it was given.
+    pyarrow's writer, which is ORC's C++ library, loses values of a struct with nulls inside a struct without, and texts
+    of a struct with nulls that it writes with a dictionary; its statistics are of the values that it was given.
     """
     text = leaf.kind in ("STRING", "VARCHAR", "CHAR", "BINARY")
     return file.writer == "c++" and not leaf.repeated and len(leaf.path) > (1 if text else 2)
 
 
-def _distrusted(file: OrcFile, names: Sequence[str], trust: ColumnCompatibility | None) -> Mapping[str, str]:
+def _find_distrusted(file: OrcFile, names: Sequence[str], trust: ColumnCompatibility | None) -> Mapping[str, str]:
+    """Return {name: doubt} for the columns that an engine may read as another type."""
     if trust is None:
         return {}
-    asked: Callable[[OrcFile], Mapping[str, str]] | None = getattr(trust, "orc_doubts", None)
-    return dict.fromkeys(names, "how the engine reads ORC files is not known") if asked is None else asked(file)
+    find_doubts: Callable[[OrcFile], Mapping[str, str]] | None = getattr(trust, "orc_doubts", None)
+    if find_doubts is None:
+        return dict.fromkeys(names, "how the engine reads ORC files is not known")
+    return find_doubts(file)
 
 
-def _holds(leaf: OrcLeaf, name: str) -> ColumnShape:
-    """What a leaf's values are of what a name means that it was found by."""
+def _column_shape(leaf: OrcLeaf, name: str) -> ColumnShape:
+    """Return the shape of the column that a name means, from the leaf that it was resolved to."""
     if not leaf.repeated and len(leaf.name) == len(name):
         return ColumnShape.VALUES
-    above = leaf.path[:-1]
-    # Elements are called "item"; what stands below another list, a map or a union is called so too, or by these names.
-    inside = any(part in ("item", "key", "value") or part.isdigit() for part in above[1:])
-    of_list = leaf.repeated and leaf.path[-1] == "item" and len(".".join(above)) == len(name) and not inside
-    return ColumnShape.ELEMENTS if of_list else ColumnShape.PARTS
+    parents = leaf.path[:-1]
+    # The elements of a list are called "item"; a parent with one of these names is another list, a map or a union.
+    is_nested = any(part in ("item", "key", "value") or part.isdigit() for part in parents[1:])
+    is_list = leaf.repeated and leaf.path[-1] == "item" and len(".".join(parents)) == len(name) and not is_nested
+    return ColumnShape.ELEMENTS if is_list else ColumnShape.PARTS
 
 
-def verdicts_of(file: OrcFile, facts: OrcFacts, decider: PruningPredicate | Literal[True]) -> NDArray[np.int32]:
-    """Judge all row groups of a file: the number of each one's verdict."""
-    if decider is True:
-        return np.zeros(len(facts.num_rows), np.int32)
-    of_stripes = decider.decide_all(_columns(facts, lambda leaf: file.stripe_statistics(leaf)), len(file.stripes))
+def evaluate_row_groups(
+    file: OrcFile, statistics: OrcStatistics, predicate: PruningPredicate | Literal[True]
+) -> NDArray[np.int32]:
+    """Evaluate a predicate on all row groups of a file; return the number of each one's verdict."""
+    if predicate is True:
+        return np.zeros(len(statistics.num_rows), np.int32)
+    of_stripes = predicate.decide_all(
+        _collect_statistics(statistics, lambda leaf: file.stripe_statistics(leaf)), len(file.stripes)
+    )
     stripe_of = np.array([row_group.stripe for row_group in file.row_groups], np.intp)
     verdicts = of_stripes[stripe_of]
-    possible = decider.possible(of_stripes)
-    places = np.flatnonzero(possible[stripe_of])
-    left = sorted({*stripe_of[places].tolist()})
-    leaves = {leaf.column_id: leaf for leaf in facts.columns.values() if leaf is not None}
-    if not len(places) or not leaves:
+    possible = predicate.possible(of_stripes)
+    row_groups = np.flatnonzero(possible[stripe_of])
+    stripes = sorted({*stripe_of[row_groups].tolist()})
+    leaves = {leaf.column_id: leaf for leaf in statistics.columns.values() if leaf is not None}
+    if not len(row_groups) or not leaves:
         return verdicts
-    known = file.row_group_evidence(list(leaves.values()), left)
+    evidence = file.row_group_evidence(list(leaves.values()), stripes)
 
-    def in_row_groups(leaf: OrcLeaf) -> list[PruningStatistics]:
-        return [one for stripe in left for one in known[stripe, leaf.column_id]]
+    def row_group_statistics(leaf: OrcLeaf) -> list[PruningStatistics]:
+        return [one for stripe in stripes for one in evidence[stripe, leaf.column_id]]
 
-    ask = _Asking(file, facts, places)
-    verdicts[places] = decider.decide_all(_columns(facts, in_row_groups), len(places), ask)
+    prober = _FilterProber(file, statistics, row_groups)
+    columns = _collect_statistics(statistics, row_group_statistics)
+    verdicts[row_groups] = predicate.decide_all(columns, len(row_groups), prober)
     return verdicts
 
 
-def _columns(
-    facts: OrcFacts, look: Callable[[OrcLeaf], list[PruningStatistics]]
+def _collect_statistics(
+    statistics: OrcStatistics, read_statistics: Callable[[OrcLeaf], list[PruningStatistics]]
 ) -> dict[str, PruningStatisticsArray | None]:
-    """The evidence on each column, in the places that `look` knows."""
+    """Return the pruning statistics of each column, from those that `read_statistics` returns for its leaf."""
     columns: dict[str, PruningStatisticsArray | None] = {}
-    for name, leaf in facts.columns.items():
+    for name, leaf in statistics.columns.items():
         columns[name] = None
         if leaf is not None:
-            found = look(leaf)
-            if leaf.repeated:  # a list's filter holds more than its elements
-                found = [replace(one, filtered=False) for one in found]
-            columns[name] = PruningStatisticsArray.of(leaf.column_type, found, keying_of(leaf)).holding(
-                facts.holds[name]
-            )
+            items = read_statistics(leaf)
+            if leaf.repeated:  # the filter of a list contains more than its elements
+                items = [replace(one, filtered=False) for one in items]
+            array = PruningStatisticsArray.of(leaf.column_type, items, keying_of(leaf))
+            columns[name] = array.holding(statistics.holds[name])
     return columns
 
 
-class _Asking:
-    """Asks the filters of row groups, of a stripe and column together.
+class _FilterProber:
+    """Probes the filters of row groups; those of one stripe and column are read together.
 
     Parameters
     ----------
-    places : which of the file's row groups are judged.
+    row_groups : those of the file's row groups that are evaluated.
     """
 
-    def __init__(self, file: OrcFile, facts: OrcFacts, places: NDArray[np.intp]):
+    def __init__(self, file: OrcFile, statistics: OrcStatistics, row_groups: NDArray[np.intp]):
         self._file = file
-        self._facts = facts
-        self._row_groups = [file.row_groups[place] for place in places.tolist()]
+        self._statistics = statistics
+        self._row_groups = [file.row_groups[row_group] for row_group in row_groups.tolist()]
 
-    def __call__(self, questions: list[FilterProbe]) -> list[ProbeResult]:
-        asked = [[self._row_groups[place] for place in question.places.tolist()] for question in questions]
-        wanted = {
+    def __call__(self, probes: list[FilterProbe]) -> list[ProbeResult]:
+        probed = [[self._row_groups[i] for i in probe.places.tolist()] for probe in probes]
+        keys = {
             (leaf.column_id, row_group.stripe): (leaf, row_group.stripe)
-            for question, row_groups in zip(questions, asked, strict=True)
-            if (leaf := self._facts.columns[question.column]) is not None
+            for probe, row_groups in zip(probes, probed, strict=True)
+            if (leaf := self._statistics.columns[probe.column]) is not None
             for row_group in row_groups
         }
-        found = dict(zip(wanted, self._file.filters_at(list(wanted.values())), strict=True))
-        answers = []
-        for question, row_groups in zip(questions, asked, strict=True):
-            leaf = self._facts.columns[question.column]
+        of_stripes = dict(zip(keys, self._file.filters_at(list(keys.values())), strict=True))
+        results = []
+        for probe, row_groups in zip(probes, probed, strict=True):
+            leaf = self._statistics.columns[probe.column]
             assert leaf is not None
-            filters = [found[leaf.column_id, one.stripe][one.row_group] for one in row_groups]
-            maybe = [one is None or not one.trusted or one.check_hashes(question.hashes).any() for one in filters]
+            filters = [of_stripes[leaf.column_id, one.stripe][one.row_group] for one in row_groups]
+            maybe = [one is None or not one.trusted or one.check_hashes(probe.hashes).any() for one in filters]
             problems = [None if one is None else one.doubt for one in filters]
-            answers.append(ProbeResult(np.array(maybe, np.bool_), problems))
-        return answers
+            results.append(ProbeResult(np.array(maybe, np.bool_), problems))
+        return results

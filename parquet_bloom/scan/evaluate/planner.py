@@ -1,4 +1,4 @@
-"""From a predicate to the row groups worth reading."""
+"""Plan a scan: from a predicate to the row groups to read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
 from ...util.threads import in_order, processors
-from ..model.decision import FilePlan, ScanPlan, ScanRequest
 from ..model.file_format import open_any
 from ..model.file_scan import FileScanResult, ResidualEvaluator
 from ..model.partitions import Partitions
+from ..model.plan import FilePlan, ScanPlan, ScanRequest
 from ..model.residual import Residuals
 from ..model.schemas import REMOTE_THREADS
 from .lake_index import IndexView, apply_index
-from .local_batch import judge_local
-from .object_batch import TOGETHER, judge_objects
-from .parquet import Decisions, ask_file, columns_of, judge
+from .local_batch import evaluate_local
+from .object_batch import OBJECTS_PER_BATCH, evaluate_objects
+from .parquet import RowGroupPlanner, evaluate_row_groups, make_filter_prober, predicate_columns
 from .zones import ZoneView
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
 
-_RUN = 16  # files that a thread is handed at a time
-_TOGETHER = 4096  # local files that are judged at a time
+_MAX_FILES_PER_TASK = 16
+_LOCAL_FILES_PER_BATCH = 4096
 
 
-def prune_entries(
+def plan_scan(
     entries: Sequence[Entry],
     node: Node,
     partitions: Partitions,
@@ -52,69 +52,72 @@ def prune_entries(
     index: IndexView | None = None,
     zones: ZoneView | None = None,
 ) -> ScanPlan:
-    """`prune` for files that were listed, and folders that were read.
+    """Plan the scan of listed files; see `prune`.
 
     Parameters
     ----------
-    partitions : the columns that the files' folders give.
-    named : whether a column that no file has is no mistake all the same.
-    trust : which columns of a file are not looked at, since an engine reads them as something else.
-    left : what folders have left of the predicate; None to work it out from `partitions`.
-    index : what is asked before files are opened; None for nothing.
-    zones : what is asked about the rows of row groups that are read; None for nothing.
+    partitions : the partition columns of the files.
+    named : returns whether a column that no file has is valid all the same.
+    trust : which columns of a file are ignored, since an engine reads them as another type.
+    left : the residuals of the predicate; None to compute them from `partitions`.
+    index : lake index that is queried before files are opened; None for none.
+    zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
-    decider = PruningPredicate(node, timezone)
-    report = ScanPlan(
+    predicate = PruningPredicate(node, timezone)
+    plan = ScanPlan(
         str(node), filesystem=filesystem, partitions=partitions, asked=ScanRequest(node, timezone, ignore_case)
     )
-    missing = set(decider.columns)
+    missing = set(predicate.columns)
     if left is None:
-        left = partitions.left_of(node, timezone, ignore_case=ignore_case, strict=False)
-    deciders = ResidualEvaluator(decider, left, timezone)
-    look = _Looker(deciders, filesystem, ignore_case, cache, threads, trust, on_error is None).look
+        left = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
+    evaluator = ResidualEvaluator(predicate, left, timezone)
+    plan_files = _FilePlanner(
+        evaluator, filesystem, ignore_case, cache, threads, trust, fail_fast=on_error is None
+    ).plan_files
     if index is None:
-        looks = look(entries)
+        results = plan_files(entries)
     else:
-        looks = apply_index(entries, index.choose(entries, deciders, timezone, ignore_case, filesystem), look)
-        report.requests, report.bytes_read, report.index_doubts = index.requests, index.bytes_read, [*index.doubts]
-        report.deletes = index.deletes
+        selections = index.select_files(entries, evaluator, timezone, ignore_case, filesystem)
+        results = apply_index(entries, selections, plan_files)
+        plan.requests, plan.bytes_read, plan.index_doubts = index.requests, index.bytes_read, [*index.doubts]
+        plan.deletes = index.deletes
     with (
-        closing(looks),  # else whichever thread collects garbage would end the others, or itself
-        nullcontext((found, found.decision) for found in looks)
+        closing(results),  # otherwise its threads would be ended by whichever thread collects garbage
+        nullcontext((result, result.plan) for result in results)
         if zones is None
-        else zones.narrowing(looks, deciders) as narrowed,
+        else zones.restrict_plans(results, evaluator) as restricted,
     ):
-        for done, (found, decided) in enumerate(narrowed):
-            report.requests += found.requests
-            report.bytes_read += found.bytes_read
-            if found.missing is not None:
-                missing.intersection_update(found.missing)
-            if decided is not None:
-                report.files.append(decided)
-            if found.error is not None:
+        for done, (result, file_plan) in enumerate(restricted):
+            plan.requests += result.requests
+            plan.bytes_read += result.bytes_read
+            if result.missing is not None:
+                missing.intersection_update(result.missing)
+            if file_plan is not None:
+                plan.files.append(file_plan)
+            if result.error is not None:
                 if on_error is None:
-                    raise found.error
-                on_error(found.error)
+                    raise result.error
+                on_error(result.error)
             if progress:
                 progress(done + 1, len(entries))
     if zones is not None:
-        report.zone_doubts = zones.finish()
+        plan.zone_doubts = zones.finish()
     if cache is not None:
         cache.flush()
-    unknown = [name for name in sorted(missing) if report.files and not (named and named(name))]
+    unknown = [name for name in sorted(missing) if plan.files and not (named and named(name))]
     if unknown:
-        several = f" in any of {len(entries):,} files" if len(entries) > 1 else ""
-        path = None if several else entries[0].path
-        raise UnknownColumnError(f"no such column{several}", path=path, column=unknown[0])
-    return report
+        in_files = f" in any of {len(entries):,} files" if len(entries) > 1 else ""
+        path = None if in_files else entries[0].path
+        raise UnknownColumnError(f"no such column{in_files}", path=path, column=unknown[0])
+    return plan
 
 
-class _Looker:
-    """Looks at files: at local ones many at a time, at the others, and where anything is odd, one by one."""
+class _FilePlanner:
+    """Plans files: in batches where possible, and one by one where a file needs a closer look."""
 
     def __init__(
         self,
-        deciders: ResidualEvaluator,
+        evaluator: ResidualEvaluator,
         filesystem: Any,
         ignore_case: bool,
         cache: MetadataCache | None,
@@ -122,135 +125,137 @@ class _Looker:
         trust: ColumnCompatibility | None,
         fail_fast: bool,
     ):
-        self._deciders = deciders
+        self._evaluator = evaluator
         self._filesystem = filesystem
         self._ignore_case = ignore_case
         self._cache = cache
         self._threads = threads
         self._trust = trust
         self._fail_fast = fail_fast
-        self._decisions: dict[int, Decisions] = {}
+        self._planners: dict[int, RowGroupPlanner] = {}
 
-    def look(self, files: Sequence[Entry]) -> Generator[FileScanResult, None, None]:
-        """Look at files, in their order."""
+    def plan_files(self, files: Sequence[Entry]) -> Generator[FileScanResult, None, None]:
+        """Plan files, in their order."""
         local = is_local(self._filesystem)
         for is_remote, group in groupby(files, lambda entry: not local or is_url(entry.path)):
-            yield from self._in_batches(list(group), is_remote)
+            yield from self._plan_group(list(group), is_remote)
 
-    def _in_batches(self, files: list[Entry], is_remote: bool) -> Iterator[FileScanResult]:
+    def _plan_group(self, files: list[Entry], is_remote: bool) -> Iterator[FileScanResult]:
+        """Plan files that are all local or all remote."""
         threads = self._threads or (REMOTE_THREADS if is_remote else 1)
-        together = TOGETHER if is_remote else _TOGETHER
-        for start in range(0, len(files), together):
-            some = files[start : start + together]
-            looks = self._judged(some, is_remote)
-            left = [entry for place, entry in enumerate(some) if place not in looks]
-            # To hand over a file to a thread takes as long as to look at one that is in memory: they go by several.
-            run = 1 if is_remote else max(1, min(_RUN, -(-len(left) // threads)))
-            with closing(self._look_at_all(left, threads, run)) as others:
-                for place in range(len(some)):
-                    yield looks[place] if place in looks else next(others)
+        batch_size = OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH
+        for start in range(0, len(files), batch_size):
+            batch = files[start : start + batch_size]
+            results = self._plan_batch(batch, is_remote)
+            remaining = [entry for i, entry in enumerate(batch) if i not in results]
+            # Handing a task to a thread costs as much as planning a file that is in memory: a task is several files.
+            length = 1 if is_remote else max(1, min(_MAX_FILES_PER_TASK, -(-len(remaining) // threads)))
+            with closing(self._plan_one_by_one(remaining, threads, length)) as others:
+                for i in range(len(batch)):
+                    yield results[i] if i in results else next(others)
 
-    def _judged(self, files: list[Entry], is_remote: bool) -> dict[int, FileScanResult]:
-        """Looks at those files that can be judged together, by their places; entries of others may be replaced."""
-        if is_remote and len(files) < 2:  # one by one it may be known again without a listing
+    def _plan_batch(self, files: list[Entry], is_remote: bool) -> dict[int, FileScanResult]:
+        """Plan the files that can be evaluated as a batch, by position; entries of the others may be replaced."""
+        if is_remote and len(files) < 2:  # a single file may be in the cache, and then needs no listing
             return {}
-        of_deciders: dict[int, tuple[PruningPredicate | Literal[True], list[int]]] = {}
-        looks: dict[int, FileScanResult] = {}
-        same = self._deciders.of_all
-        for place, entry in enumerate(files if same is None else ()):
-            decider = self._deciders.of(entry.path)
-            if decider is False:
-                looks[place] = self._unopened(entry.path)
+        groups: dict[int, tuple[PruningPredicate | Literal[True], list[int]]] = {}
+        results: dict[int, FileScanResult] = {}
+        common = self._evaluator.common
+        for i, entry in enumerate(files if common is None else ()):
+            predicate = self._evaluator.predicate_for(entry.path)
+            if predicate is False:
+                results[i] = self._plan_unopened(entry.path)
             else:
-                of_deciders.setdefault(id(decider), (decider, []))[1].append(place)
-        if same is not None:
-            of_deciders[id(same)] = same, list(range(len(files)))
+                groups.setdefault(id(predicate), (predicate, []))[1].append(i)
+        if common is not None:
+            groups[id(common)] = common, list(range(len(files)))
         threads = self._threads or processors()
-        for decider, places in of_deciders.values():
-            paths = [files[place].path for place in places]
-            decisions = self._decisions_of(decider)
+        for predicate, positions in groups.values():
+            paths = [files[i].path for i in positions]
+            planner = self._planner_for(predicate)
             if is_remote:
-                some = [files[place] for place in places]
-                found, errors, entries = judge_objects(
-                    some, decider, self._cache, self._ignore_case, self._trust, self._fail_fast, self._threads
+                members = [files[i] for i in positions]
+                evaluated, errors, entries = evaluate_objects(
+                    members, predicate, self._cache, self._ignore_case, self._trust, self._fail_fast, self._threads
                 )
-                looks |= {places[number]: FileScanResult(error=error) for number, error in errors.items()}
-                for number, entry in entries.items():
-                    files[places[number]] = entry
+                results |= {positions[j]: FileScanResult(error=error) for j, error in errors.items()}
+                for j, entry in entries.items():
+                    files[positions[j]] = entry
             else:
-                found = judge_local(paths, decider, self._cache, self._ignore_case, threads, self._trust)
-            for number, evaluate_orc in found.items():
-                row_groups = decisions.of(evaluate_orc.facts, evaluate_orc.verdicts)
-                decision = FilePlan(paths[number], row_groups, identity=evaluate_orc.identity)
-                cost = evaluate_orc.requests, evaluate_orc.bytes_read
-                looks[places[number]] = FileScanResult(
-                    evaluate_orc.facts.missing, decision, None, *cost, evaluate_orc.facts
-                )
-        return looks
+                evaluated = evaluate_local(paths, predicate, self._cache, self._ignore_case, threads, self._trust)
+            for j, result in evaluated.items():
+                row_groups = planner.plan(result.statistics, result.verdicts)
+                plan = FilePlan(paths[j], row_groups, identity=result.identity)
+                cost = result.requests, result.bytes_read
+                results[positions[j]] = FileScanResult(result.statistics.missing, plan, None, *cost, result.statistics)
+        return results
 
-    def _unopened(self, path: str) -> FileScanResult:
-        """A file whose folders rule it out."""
-        return FileScanResult((), FilePlan(path, (), self._deciders.residuals.told(path)))
+    def _plan_unopened(self, path: str) -> FileScanResult:
+        """Plan a file that its partition values rule out."""
+        return FileScanResult((), FilePlan(path, (), self._evaluator.residuals.told(path)))
 
-    def _decisions_of(self, decider: PruningPredicate | Literal[True]) -> Decisions:
-        doubts = tuple(self._deciders.residuals.doubts)
-        return self._decisions.get(id(decider)) or self._decisions.setdefault(id(decider), Decisions(decider, doubts))
+    def _planner_for(self, predicate: PruningPredicate | Literal[True]) -> RowGroupPlanner:
+        doubts = tuple(self._evaluator.residuals.doubts)
+        planner = self._planners.get(id(predicate))
+        return planner or self._planners.setdefault(id(predicate), RowGroupPlanner(predicate, doubts))
 
-    def _look_at_all(self, files: list[Entry], threads: int, length: int) -> Generator[FileScanResult, None, None]:
-        """Look at files one by one, by threads that are handed so many at a time."""
-        runs = [files[start : start + length] for start in range(0, len(files), length)]
-        threads = min(len(runs), threads)
-        looks = in_order(self._look_at_run, runs, threads) if threads > 1 else nullcontext(map(self._look_at_run, runs))
-        with looks as found:
-            yield from chain.from_iterable(found)
+    def _plan_one_by_one(self, files: list[Entry], threads: int, length: int) -> Generator[FileScanResult, None, None]:
+        """Plan files one by one, in several threads; a task is `length` files."""
+        tasks = [files[start : start + length] for start in range(0, len(files), length)]
+        threads = min(len(tasks), threads)
+        results = in_order(self._run_task, tasks, threads) if threads > 1 else nullcontext(map(self._run_task, tasks))
+        with results as of_tasks:
+            yield from chain.from_iterable(of_tasks)
 
-    def _look_at_run(self, files: list[Entry]) -> list[FileScanResult]:
-        return [self._look_at(entry) for entry in files]
+    def _run_task(self, files: list[Entry]) -> list[FileScanResult]:
+        return [self._plan_file(entry) for entry in files]
 
-    def _look_at(self, entry: Entry) -> FileScanResult:
-        decider = self._deciders.of(entry.path)
-        if decider is False:
-            return self._unopened(entry.path)
+    def _plan_file(self, entry: Entry) -> FileScanResult:
+        predicate = self._evaluator.predicate_for(entry.path)
+        if predicate is False:
+            return self._plan_unopened(entry.path)
         if self._cache is not None and (entry.known is None or entry.known.e_tag is None):
-            known = entry_for_identity(entry.path, self._filesystem, self._cache.last_identity(entry.path))
-            if known is not None:
-                found = self._look_inside(known, decider, verify=True)
-                if found.error is None:
-                    return found
-        return self._look_inside(entry, decider)
+            cached = entry_for_identity(entry.path, self._filesystem, self._cache.last_identity(entry.path))
+            if cached is not None:
+                result = self._open_and_plan(cached, predicate, verify=True)
+                if result.error is None:
+                    return result
+        return self._open_and_plan(entry, predicate)
 
-    def _look_inside(
-        self, entry: Entry, decider: PruningPredicate | Literal[True], verify: bool = False
+    def _open_and_plan(
+        self, entry: Entry, predicate: PruningPredicate | Literal[True], verify: bool = False
     ) -> FileScanResult:
-        """Look at a file; with `verify` an object that may be another one by now."""
-        found = FileScanResult()
+        """Open and plan a file; `verify` checks afterwards that an object is still the cached version."""
+        result = FileScanResult()
         try:
             with open_source(entry.path, self._filesystem, entry) as source:
                 try:
                     file = open_any(source, self._cache)
                     if isinstance(file, BloomFile):
-                        found.missing, found.decision, found.facts = self._parquet(file, entry.path, decider)
+                        result.missing, result.plan, result.statistics = self._plan_parquet(file, entry.path, predicate)
                     else:
-                        found.missing, found.decision = self._orc(file, entry.path, decider)
+                        result.missing, result.plan = self._plan_orc(file, entry.path, predicate)
                     if verify:
                         source.check_unchanged()
                 finally:
-                    found.requests, found.bytes_read = source.requests, source.bytes_read
+                    result.requests, result.bytes_read = source.requests, source.bytes_read
         except ParquetBloomError as error:
-            found.error = error
-        return found
+            result.error = error
+        return result
 
-    def _parquet(
-        self, file: BloomFile, path: str, decider: PruningPredicate | Literal[True]
+    def _plan_parquet(
+        self, file: BloomFile, path: str, predicate: PruningPredicate | Literal[True]
     ) -> tuple[tuple[str, ...], FilePlan, FileStatistics]:
-        facts = file_statistics(file, columns_of(decider), self._ignore_case, self._trust)
-        row_groups = self._decisions_of(decider).of(facts, judge(facts, decider, ask_file(file, facts)))
-        return facts.missing, FilePlan(path, row_groups, identity=file.source.identity), facts
+        statistics = file_statistics(file, predicate_columns(predicate), self._ignore_case, self._trust)
+        verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(file, statistics))
+        row_groups = self._planner_for(predicate).plan(statistics, verdicts)
+        return statistics.missing, FilePlan(path, row_groups, identity=file.source.identity), statistics
 
-    def _orc(
-        self, file: OrcFile, path: str, decider: PruningPredicate | Literal[True]
+    def _plan_orc(
+        self, file: OrcFile, path: str, predicate: PruningPredicate | Literal[True]
     ) -> tuple[tuple[str, ...], FilePlan]:
-        # Not at the top: a lake without ORC files does without.
-        from .orc import evaluate_orc
+        # Not at the top: most lakes have no ORC files.
+        from .orc import plan_orc_file
 
-        return evaluate_orc(file, path, decider, self._decisions_of(decider), self._ignore_case, self._trust)
+        planner = self._planner_for(predicate)
+        return plan_orc_file(file, path, predicate, planner, self._ignore_case, self._trust)

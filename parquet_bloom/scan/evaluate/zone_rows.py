@@ -1,4 +1,4 @@
-"""Which rows of a file's row groups its zones leave for a predicate."""
+"""Select the rows of a file's row groups that can match a predicate by the file's zones."""
 
 from __future__ import annotations
 
@@ -14,35 +14,34 @@ from ...errors import ParquetBloomError
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import NO, UNKNOWN, PruningStatisticsArray
-from ..model.decision import FilePlan
+from ..model.plan import FilePlan
+from ..model.row_selection import RowPositions, RowSelection, find_runs, to_row_selection
 
 if TYPE_CHECKING:
     from ...zones import ZoneIndex
 
-RowPositions = NDArray[np.int64]
-
-_FEW = 4  # choices of row groups and indexes that are remembered for a file
+_MAX_CACHED_SEGMENTS = 4  # combinations of row groups and indexes that are cached for a file
 
 
-class Zoned(NamedTuple):
-    """A file in the index of one of its columns.
+class ZonedColumn(NamedTuple):
+    """A column of a file with the zone index of the column.
 
     Attributes
     ----------
-    asked : the index.
-    number : the file's.
+    zone_index : the index.
+    file_number : the file's number in it.
     """
 
-    asked: ZoneIndex
-    number: int
+    zone_index: ZoneIndex
+    file_number: int
 
 
-class _Laid(NamedTuple):
-    """Zones of a column along the rows of the row groups that are read, which are put one behind the other.
+class _ZoneLayout(NamedTuple):
+    """Zones of a column along the rows of the selected row groups, which are concatenated.
 
     Attributes
     ----------
-    start, stop : a zone's rows.
+    start, stop : the rows of each zone.
     zones : its ordinal in the index.
     has_null : whether one of its rows is null.
     """
@@ -52,23 +51,24 @@ class _Laid(NamedTuple):
     zones: NDArray[np.intp]
     has_null: NDArray[np.bool_]
 
-    def at(self, rows: RowPositions) -> NDArray[np.intp]:
-        """The number, among these, of the zone that each of some rows is in; -1 for none."""
-        at = np.searchsorted(self.start, rows, "right") - 1
-        return np.where((at >= 0) & (rows < np.append(self.stop, 0)[at]), at, -1)
+    def find_zones(self, rows: RowPositions) -> NDArray[np.intp]:
+        """Return the position, among these zones, of the zone of each row; -1 for none."""
+        i = np.searchsorted(self.start, rows, "right") - 1
+        return np.where((i >= 0) & (rows < np.append(self.stop, 0)[i]), i, -1)
 
 
-class _Stretches(NamedTuple):
-    """The same rows, cut wherever a column goes from one zone to the next; arrays have an entry a stretch.
+class _Segments(NamedTuple):
+    """The rows of the selected row groups, cut wherever a zone of any column begins or ends.
 
-    Nothing here depends on what a predicate compares with: it is made once for a file.
+    Nothing here depends on the literals of a predicate, so that a file's segments are made once. Arrays have an entry
+    for each segment.
 
     Attributes
     ----------
-    borders : the first row of each, and behind them the number of rows.
-    parts : of each row group: its number, its first row, and its stretches [begin, end).
-    zones : {name: ordinal of the zone in the index, without meaning where there is none}.
-    evidence : {name: what is known of the column}.
+    borders : first row of each segment, then the number of rows.
+    parts : for each row group its ordinal, its first row, and its segments [begin, end).
+    zones : {name: ordinal of the zone in the index, undefined where there is none}.
+    evidence : {name: statistics of the column}.
     """
 
     borders: RowPositions
@@ -77,136 +77,150 @@ class _Stretches(NamedTuple):
     evidence: dict[str, PruningStatisticsArray | None]
 
 
-def rows_left(
-    decision: FilePlan, facts: FileStatistics, decider: PruningPredicate, columns: Mapping[str, Zoned]
-) -> dict[int, tuple[tuple[int, int], ...]]:
-    """The rows that zones leave of the row groups that are read.
+def select_rows(
+    plan: FilePlan, statistics: FileStatistics, predicate: PruningPredicate, columns: Mapping[str, ZonedColumn]
+) -> dict[int, RowSelection]:
+    """Return the rows of the selected row groups that zones leave.
 
     Parameters
     ----------
-    decision, facts : of the file, which is the one that was indexed.
-    decider : the predicate.
-    columns : {name in the predicate: zones}.
+    plan, statistics : of the file, which is the indexed version.
+    predicate : the predicate.
+    columns : {name in the predicate: column with zones}.
 
     Returns
     -------
-    {row group: ranges [start, stop), ascending}, of row groups of which some rows are ruled out.
+    {row group: ranges [start, stop), ascending} of the row groups of which some rows are ruled out.
 
     Raises
     ------
     ParquetBloomError
         Zones contradict the file, or cannot be read.
     """
-    # By weak references, which tell an index from each later one: what is kept must not keep it open.
-    by_zones = tuple((name, ref(one.asked), one.number) for name, one in columns.items())
-    key = by_zones, tuple(decision.selected)
-    stretches = facts.beside.get(key)
-    if stretches is None:
-        stretches = _stretches(facts, decision.selected, decider.columns, columns)
-        if len(facts.beside) >= _FEW:
-            facts.beside.clear()
-        facts.beside[key] = stretches
+    # Weak references tell an index from each later one, without keeping it open.
+    by_zones = tuple((name, ref(column.zone_index), column.file_number) for name, column in columns.items())
+    key = by_zones, tuple(plan.selected)
+    segments = statistics.beside.get(key)
+    if segments is None:
+        segments = _make_segments(statistics, plan.selected, predicate.columns, columns)
+        if len(statistics.beside) >= _MAX_CACHED_SEGMENTS:
+            statistics.beside.clear()
+        statistics.beside[key] = segments
 
-    def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
+    def probe_filters(probes: list[FilterProbe]) -> list[ProbeResult]:
         return [
-            ProbeResult(columns[one.column].asked.check(stretches.zones[one.column][one.places], one.hashes))
-            for one in questions
+            ProbeResult(
+                columns[probe.column].zone_index.check(segments.zones[probe.column][probe.places], probe.hashes)
+            )
+            for probe in probes
         ]
 
-    borders = stretches.borders
-    possible = decider.possible(decider.decide_all(stretches.evidence, len(borders) - 1, ask))
-    found = {}
-    for row_group, first_row, begin, end in stretches.parts:
+    borders = segments.borders
+    possible = predicate.possible(predicate.decide_all(segments.evidence, len(borders) - 1, probe_filters))
+    selections = {}
+    for row_group, first_row, begin, end in segments.parts:
         part = possible[begin:end]
         if not part.all():
-            outside = np.zeros(len(part) + 2, np.int8)  # and what is around them
-            outside[1:-1] = part
-            changes = np.flatnonzero(outside[1:] != outside[:-1]).reshape(-1, 2)
-            rows = borders[begin : end + 1][changes] - first_row
-            found[row_group] = tuple((start, stop) for start, stop in rows.tolist())
-    return found
+            rows = borders[begin : end + 1][find_runs(part)] - first_row
+            selections[row_group] = to_row_selection(rows)
+    return selections
 
 
-def _stretches(
-    facts: FileStatistics, selected: Sequence[int], names: Sequence[str], columns: Mapping[str, Zoned]
-) -> _Stretches:
-    """What is known of the rows of the row groups that are read, before it is said which values are asked for."""
+def _make_segments(
+    statistics: FileStatistics,
+    selected: Sequence[int],
+    names: Sequence[str],
+    columns: Mapping[str, ZonedColumn],
+) -> _Segments:
+    """Cut the rows of the selected row groups into segments, with the statistics of each."""
     row_groups = np.array(selected, np.intp)
-    sizes = np.array([facts.num_rows[row_group] or 0 for row_group in selected], np.int64)
+    sizes = np.array([statistics.num_rows[row_group] or 0 for row_group in selected], np.int64)
     ends = np.cumsum(sizes)
     begins = ends - sizes
-    laid = {name: _lay(one, facts, row_groups, begins, sizes) for name, one in columns.items()}
-    # Between two of these rows no column goes from one zone to the next.
-    borders = np.unique(np.concatenate([begins, ends, *(part for one in laid.values() for part in one[:2])]))
+    layouts = {name: _lay_out_zones(column, statistics, row_groups, begins, sizes) for name, column in columns.items()}
+    # Between two borders no zone of any column begins or ends.
+    borders = np.unique(np.concatenate([begins, ends, *(part for layout in layouts.values() for part in layout[:2])]))
     first = borders[:-1]
-    of_stretch = row_groups[np.searchsorted(ends, first, "right")]
-    at = {name: one.at(first) for name, one in laid.items()}
-    evidence = {name: _evidence(facts, name, of_stretch) for name in names}
-    for name, one in columns.items():
-        evidence[name] = _with_zones(facts, name, one, evidence[name], laid[name], at[name])
-    places = np.searchsorted(borders, [begins, ends]).tolist()
-    parts = list(zip(selected, begins.tolist(), *places, strict=True))
-    return _Stretches(borders, parts, {name: laid[name].zones[at[name]] for name in columns}, evidence)
+    row_group_of = row_groups[np.searchsorted(ends, first, "right")]
+    zone_of = {name: layout.find_zones(first) for name, layout in layouts.items()}
+    evidence = {name: _statistics_without_zones(statistics, name, row_group_of) for name in names}
+    for name, column in columns.items():
+        evidence[name] = _add_zones(statistics, name, column, evidence[name], layouts[name], zone_of[name])
+    bounds = np.searchsorted(borders, [begins, ends]).tolist()
+    parts = list(zip(selected, begins.tolist(), *bounds, strict=True))
+    return _Segments(borders, parts, {name: layouts[name].zones[zone_of[name]] for name in columns}, evidence)
 
 
-def _lay(
-    one: Zoned, facts: FileStatistics, row_groups: NDArray[np.intp], begins: RowPositions, sizes: RowPositions
-) -> _Laid:
-    """Zones of row groups that are read, in the order of their rows, and no longer than the row group."""
-    zones = one.asked.zones_of(one.number)
-    place = np.full(max(len(facts.num_rows), 1), -1, np.intp)
-    place[row_groups] = np.arange(len(row_groups))
-    inside = (zones.row_group >= 0) & (zones.row_group < len(facts.num_rows))
-    inside &= (zones.start >= 0) & (zones.length > 0)
-    of_zone = np.where(inside, place[np.where(inside, zones.row_group, 0)], -1)
-    chosen = np.flatnonzero(of_zone >= 0)
-    of_zone = of_zone[chosen]
-    start, length = zones.start[chosen], zones.length[chosen]
-    stop = np.minimum(length, sizes[of_zone] - start) + start  # in this order: nothing overflows
-    kept = start < stop
-    start, stop = (start + begins[of_zone])[kept], (stop + begins[of_zone])[kept]
+def _lay_out_zones(
+    column: ZonedColumn,
+    statistics: FileStatistics,
+    row_groups: NDArray[np.intp],
+    begins: RowPositions,
+    sizes: RowPositions,
+) -> _ZoneLayout:
+    """Return the zones of the selected row groups in row order, cut off at the end of their row group."""
+    zones = column.zone_index.zones_of(column.file_number)
+    position = np.full(max(len(statistics.num_rows), 1), -1, np.intp)
+    position[row_groups] = np.arange(len(row_groups))
+    is_valid = (zones.row_group >= 0) & (zones.row_group < len(statistics.num_rows))
+    is_valid &= (zones.start >= 0) & (zones.length > 0)
+    of_zone = np.where(is_valid, position[np.where(is_valid, zones.row_group, 0)], -1)
+    selected = np.flatnonzero(of_zone >= 0)
+    of_zone = of_zone[selected]
+    start, length = zones.start[selected], zones.length[selected]
+    stop = np.minimum(length, sizes[of_zone] - start) + start  # in this order nothing overflows
+    has_rows = start < stop
+    start, stop = (start + begins[of_zone])[has_rows], (stop + begins[of_zone])[has_rows]
     order = np.argsort(start, kind="stable")
-    numbers = chosen[kept][order]
-    return _Laid(start[order], stop[order], zones.zones[numbers], zones.has_null[numbers])
+    numbers = selected[has_rows][order]
+    return _ZoneLayout(start[order], stop[order], zones.zones[numbers], zones.has_null[numbers])
 
 
-def _evidence(facts: FileStatistics, name: str, row_groups: NDArray[np.intp]) -> PruningStatisticsArray | None:
-    """What is known of a column in stretches of row groups without its zones."""
-    of_column = facts.columns[name]
-    if of_column is None:
+def _statistics_without_zones(
+    statistics: FileStatistics, name: str, row_groups: NDArray[np.intp]
+) -> PruningStatisticsArray | None:
+    """Return the statistics of a column in segments of row groups, without its zones."""
+    column = statistics.columns[name]
+    if column is None:
         return None
-    # A filter of the whole row group is not asked again.
-    own = of_column.evidence.at(row_groups)
+    # The filter of the whole row group is not probed again.
+    of_row_groups = column.evidence.at(row_groups)
     return replace(
-        own,
-        has_values=np.where(own.has_values == NO, NO, UNKNOWN).astype(np.int8),
-        has_nulls=np.where(own.has_nulls == NO, NO, UNKNOWN).astype(np.int8),
-        filtered=np.zeros(len(own), np.bool_),
+        of_row_groups,
+        has_values=np.where(of_row_groups.has_values == NO, NO, UNKNOWN).astype(np.int8),
+        has_nulls=np.where(of_row_groups.has_nulls == NO, NO, UNKNOWN).astype(np.int8),
+        filtered=np.zeros(len(of_row_groups), np.bool_),
         doubts=(),
-        holds=facts.holds[name],
+        holds=statistics.holds[name],
     )
 
 
-def _with_zones(
-    facts: FileStatistics,
+def _add_zones(
+    statistics: FileStatistics,
     name: str,
-    one: Zoned,
-    found: PruningStatisticsArray | None,
-    laid: _Laid,
-    at: NDArray[np.intp],
+    column: ZonedColumn,
+    without_zones: PruningStatisticsArray | None,
+    layout: _ZoneLayout,
+    zone_of: NDArray[np.intp],
 ) -> PruningStatisticsArray:
-    """What is known of a column in stretches by its zones, too, of which their numbers are given."""
-    of_column = facts.columns[name]
-    assert of_column is not None
-    assert found is not None
-    # As the file stored the column's values when the zones were made.
-    column_type = one.asked.file(one.number).column_type
-    if column_type != found.column_type:
-        problem = f"its zones are of {column_type}, the column is of {found.column_type}: they are not used"
+    """Add a column's zones to its statistics in segments.
+
+    Parameters
+    ----------
+    zone_of : the position in `layout` of each segment's zone; -1 for none.
+    """
+    column_statistics = statistics.columns[name]
+    assert column_statistics is not None
+    assert without_zones is not None
+    # The type in which the file stored the column when the zones were made.
+    column_type = column.zone_index.file(column.file_number).column_type
+    if column_type != without_zones.column_type:
+        problem = f"its zones are of {column_type}, the column is of {without_zones.column_type}: they are not used"
         raise ParquetBloomError(problem, column=name)
     from ...zones import hash_values
 
-    has_nulls = found.has_nulls
-    if not of_column.leaf.repeated:  # of lists, only nulls among their elements would be known
-        has_nulls = np.where((at >= 0) & ~np.append(laid.has_null, True)[at], NO, has_nulls).astype(np.int8)
-    return replace(found, has_nulls=has_nulls, filtered=at >= 0, keying=hash_values)
+    has_nulls = without_zones.has_nulls
+    if not column_statistics.leaf.repeated:  # of lists, only nulls among the elements would be known
+        is_null_free = (zone_of >= 0) & ~np.append(layout.has_null, True)[zone_of]
+        has_nulls = np.where(is_null_free, NO, has_nulls).astype(np.int8)
+    return replace(without_zones, has_nulls=has_nulls, filtered=zone_of >= 0, keying=hash_values)

@@ -1,4 +1,4 @@
-"""Zones: filters of a few thousand rows each, asked which rows of the row groups that are read can match."""
+"""Restrict the rows of selected row groups by zone indexes: filters of a few thousand rows each."""
 
 from __future__ import annotations
 
@@ -19,140 +19,141 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Contains, Equal, In, IsNull
 from ...storage import Entry
 from ...util.threads import in_order
-from ..model.decision import ZONES, FilePlan, RowGroupPlan
 from ..model.file_scan import FileScanResult, ResidualEvaluator
-from .zone_rows import Zoned, rows_left
+from ..model.plan import ZONES, FilePlan, RowGroupPlan
+from ..model.row_selection import RowSelection
+from .zone_rows import ZonedColumn, select_rows
 
 if TYPE_CHECKING:
     from ...zones import ZonedFile, ZoneIndex
 
-    OneZones = str | os.PathLike[str] | ZoneIndex
-    Zones = OneZones | Sequence[OneZones]
+    OneZoneIndex = str | os.PathLike[str] | ZoneIndex
+    Zones = OneZoneIndex | Sequence[OneZoneIndex]
 
-_ASKED_AT_A_TIME = 32  # files, where each is a request or two to an index in an object store
+_MAX_CONCURRENT_FILES = 32  # each is a request or two to an index in an object store
 
-_ASKED = (Equal, In, Contains, IsNull)  # what zones know something of
+_PROBED_NODES = (Equal, In, Contains, IsNull)  # predicates that zones can answer
 
 
 class ZoneView:
-    """Zone indexes as one question finds them.
+    """Zone indexes as one query uses them.
 
     Parameters
     ----------
-    indexes : open ones over Parquet files, each with the name by which it was given.
+    indexes : open indexes over Parquet files, each with the name that it was given by.
     filesystem : of the files.
-    doubts : why others cannot be asked.
+    doubts : why other indexes cannot be used.
 
     Attributes
     ----------
-    doubts : why zones are not used, each once.
+    doubts : why zones are not used, each doubt once.
     """
 
     def __init__(self, indexes: Sequence[tuple[str, ZoneIndex]], filesystem: Any, doubts: Sequence[str] = ()):
         self.doubts: dict[str, None] = dict.fromkeys(doubts)
         self._indexes = indexes
         self._filesystem = filesystem
-        self._knows = [False] * len(indexes)  # one of the files at least
-        self._asked = False
+        self._has_files = [False] * len(indexes)  # whether an index has zones of one of the files at least
+        self._used = False
 
     @contextmanager
-    def narrowing(
-        self, looks: Iterable[FileScanResult], deciders: ResidualEvaluator
+    def restrict_plans(
+        self, results: Iterable[FileScanResult], evaluator: ResidualEvaluator
     ) -> Iterator[Iterator[tuple[FileScanResult, FilePlan | None]]]:
-        """Each look, in order, and the decision less the rows that zones rule out.
+        """Yield each result, in order, with its plan restricted to the rows that zones leave.
 
-        Files are asked about side by side where the answers are waited for.
+        Files are handled concurrently if an index is in an object store.
         """
 
-        def narrowed(look: FileScanResult) -> tuple[FileScanResult, FilePlan | None]:
-            decision = look.decision
-            return look, None if decision is None else self.narrowed(look, deciders.of(decision.path))
+        def restrict(result: FileScanResult) -> tuple[FileScanResult, FilePlan | None]:
+            plan = result.plan
+            return result, None if plan is None else self.restrict(result, evaluator.predicate_for(plan.path))
 
         if any(index.distant for _, index in self._indexes):
-            with in_order(narrowed, looks, _ASKED_AT_A_TIME) as found:
-                yield found
+            with in_order(restrict, results, _MAX_CONCURRENT_FILES) as restricted:
+                yield restricted
         else:
-            yield map(narrowed, looks)
+            yield map(restrict, results)
 
-    def narrowed(self, look: FileScanResult, decider: PruningPredicate | bool) -> FilePlan:
-        """The decision on a file, less the rows that zones rule out.
+    def restrict(self, result: FileScanResult, predicate: PruningPredicate | bool) -> FilePlan:
+        """Return the plan of a file, restricted to the rows that zones leave.
 
         Parameters
         ----------
-        look : what was found of it, a decision among it.
-        decider : the predicate that its row groups were held against.
+        result : with a plan.
+        predicate : the one that the plan was made for.
         """
-        decision, facts = look.decision, look.facts
-        assert decision is not None
-        if facts is None or isinstance(decider, bool) or not decision.selected:
-            return decision
-        columns: dict[str, Zoned] = {}
-        for place, (_, index) in enumerate(self._indexes):
-            number = index.of_file(decision.path, self._filesystem)
+        plan, statistics = result.plan, result.statistics
+        assert plan is not None
+        if statistics is None or isinstance(predicate, bool) or not plan.selected:
+            return plan
+        columns: dict[str, ZonedColumn] = {}
+        for i, (_, index) in enumerate(self._indexes):
+            number = index.of_file(plan.path, self._filesystem)
             if number is None:
                 continue
-            self._knows[place] = True
+            self._has_files[i] = True
             try:
-                names = _names(index, facts, decider) - columns.keys()
-                if names and self._is_same(index, number, decision):
-                    columns |= dict.fromkeys(names, Zoned(index, number))
+                names = _find_names(index, statistics, predicate) - columns.keys()
+                if names and self._check_version(index, number, plan):
+                    columns |= dict.fromkeys(names, ZonedColumn(index, number))
             except ParquetBloomError as error:
-                self._doubt(error, decision.path)
-        self._asked = True
+                self._add_doubt(error, plan.path)
+        self._used = True
         if not columns:
-            return decision
+            return plan
         try:
-            left = rows_left(decision, facts, decider, columns)
+            rows = select_rows(plan, statistics, predicate, columns)
         except ParquetBloomError as error:
-            self._doubt(error, decision.path)
-            return decision
+            self._add_doubt(error, plan.path)
+            return plan
         row_groups = tuple(
-            _narrowed(one, left[one.row_group]) if one.row_group in left else one for one in decision.row_groups
+            _restrict_row_group(one, rows[one.row_group]) if one.row_group in rows else one for one in plan.row_groups
         )
-        return replace(decision, row_groups=row_groups)
+        return replace(plan, row_groups=row_groups)
 
-    def _doubt(self, error: ParquetBloomError, path: str) -> None:
+    def _add_doubt(self, error: ParquetBloomError, path: str) -> None:
         error.path = error.path or path
         self.doubts[str(error)] = None
 
     def finish(self) -> list[str]:
-        """All doubts, once every file was looked at; that an index knew none of those to be read is one, too."""
-        for (name, _), knows in zip(self._indexes, self._knows, strict=True):
-            if self._asked and not knows:
-                self.doubts[f"{name}: it has zones of none of the files that are read"] = None
+        """Return all doubts once every file is planned; an index without zones of any file read is one, too."""
+        for (name, _), has_files in zip(self._indexes, self._has_files, strict=True):
+            if self._used and not has_files:
+                self.doubts[f"{name}: it has no zones of the files that are read"] = None
         return [*self.doubts]
 
-    def _is_same(self, index: ZoneIndex, number: int, decision: FilePlan) -> bool:
-        """Whether a file is the one whose zones an index has; the doubts tell if it is not."""
-        same = _is_same(index, index.file(number), decision, self._filesystem)
-        if not same:
+    def _check_version(self, index: ZoneIndex, number: int, plan: FilePlan) -> bool:
+        """Return whether a file is the indexed version; if not, note a doubt."""
+        is_same = _is_indexed_version(index, index.file(number), plan, self._filesystem)
+        if not is_same:
             problem = "it has changed since its zones were made, which are not used"
-            self._doubt(ParquetBloomError(problem, column=index.column), decision.path)
-        return same
+            self._add_doubt(ParquetBloomError(problem, column=index.column), plan.path)
+        return is_same
 
 
-def _names(index: ZoneIndex, facts: FileStatistics, decider: PruningPredicate) -> set[str]:
-    """The names by which a predicate asks an index's column what zones can answer."""
-    asked = {leaf.column for leaf in tree.leaves(decider.node) if isinstance(leaf, _ASKED)}
-    found = {name: facts.columns[name] for name in asked}
-    return {name for name, column in found.items() if column is not None and column.leaf.name == index.column}
+def _find_names(index: ZoneIndex, statistics: FileStatistics, predicate: PruningPredicate) -> set[str]:
+    """Return the names of an index's column in the parts of a predicate that zones can answer."""
+    names = {leaf.column for leaf in tree.leaves(predicate.node) if isinstance(leaf, _PROBED_NODES)}
+    columns = {name: statistics.columns[name] for name in names}
+    return {name for name, column in columns.items() if column is not None and column.leaf.name == index.column}
 
 
-def _narrowed(decision: RowGroupPlan, rows: tuple[tuple[int, int], ...]) -> RowGroupPlan:
+def _restrict_row_group(plan: RowGroupPlan, rows: RowSelection) -> RowGroupPlan:
     if rows:
-        return replace(decision, rows=rows)
+        return replace(plan, rows=rows)
     reason = "its zones say: no row of it matches"
-    return replace(decision, read=False, by=frozenset({ZONES}), reason=reason, doubts=(), rows=None)
+    return replace(plan, read=False, by=frozenset({ZONES}), reason=reason, doubts=(), rows=None)
 
 
 _VERIFIED: WeakKeyDictionary[ZoneIndex, dict[tuple[int, int, bytes], bool]] = WeakKeyDictionary()
-"""For each open index, of files by number, size and stamp, whether their contents proved to be what was indexed."""
+"""For each open index: {(file number, size, version token): whether the contents proved to be what was indexed}."""
 _VERIFYING = threading.Lock()
 
 
-def _is_same(index: ZoneIndex, zoned: ZonedFile, decision: FilePlan, filesystem: Any) -> bool:
-    """Whether a file that was judged is the one that was indexed: by its stamp, or else by its contents."""
-    size, stamp = getattr(decision.identity, "size", None), version_token(decision.identity)
+def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, filesystem: Any) -> bool:
+    """Return whether the planned file is the indexed one: by its version token, or else by its contents."""
+    size, stamp = getattr(plan.identity, "size", None), version_token(plan.identity)
     if size is None:
         return False
     if stamp != NO_TOKEN and (size, stamp) == (zoned.size, zoned.stamp):
@@ -162,29 +163,29 @@ def _is_same(index: ZoneIndex, zoned: ZonedFile, decision: FilePlan, filesystem:
         verified = _VERIFIED.setdefault(index, {})
         if stamp != NO_TOKEN and key in verified:
             return verified[key]
-        entry, column = Entry(decision.path), index.column or ""
+        entry, column = Entry(plan.path), index.column or ""
         same, settled = still_same(entry, filesystem, zoned.footer, zoned.data, lambda file: [file.leaf(column)])
         if settled != NO_TOKEN and settled == stamp:
             verified[key] = same
-    # What was judged before, and is read afterwards, has to be what was looked at now.
+    # The version planned before and read afterwards must be the one compared here.
     return same and stamps_of([entry], filesystem) == [(size, stamp)]
 
 
 @contextmanager
 def open_zone_indexes(zones: Zones | None, filesystem: Any = None) -> Iterator[ZoneView | None]:
-    """Have zone indexes at hand for one question; those that are given by their paths are open for that long.
+    """Open zone indexes for one query; indexes that are given open stay open.
 
     Parameters
     ----------
-    zones : paths or open indexes, one or several; None for none.
+    zones : a path or an open index, or a list of them; None for none.
     filesystem : of the paths, and of the files.
 
     Raises
     ------
     StorageError
-        There is nothing at a path. What is there, and cannot be read, is no error.
+        There is nothing at a path. An index that exists but cannot be read is not an error.
     ParquetBloomError
-        An index is Lance's, of no Parquet files.
+        An index is Lance's own, which is not over Parquet files.
     """
     if zones is None:
         yield None
@@ -209,11 +210,9 @@ def open_zone_indexes(zones: Zones | None, filesystem: Any = None) -> Iterator[Z
                     doubts.append(str(error))
                     continue
             else:
-                raise ParquetBloomError(f"zones are given by a path or an open ZoneIndex, not {type(one).__name__}")
+                raise ParquetBloomError(f"zones must be a path or an open ZoneIndex, got {type(one).__name__}")
             if index.files is None:
-                problem = (
-                    "it is Lance's own index, which tells nothing of Parquet files: zones.build makes one that does"
-                )
+                problem = "it is Lance's own index, which is not over Parquet files: make one with zones.build"
                 raise ParquetBloomError(f"{name}: {problem}")
             indexes.append((name, index))
         yield ZoneView(indexes, filesystem, doubts)

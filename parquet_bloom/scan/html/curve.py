@@ -1,4 +1,4 @@
-"""How a column's filters do: their false-positive probability against their size, beside what the model promises."""
+"""Plot the filters of a column: their false-positive probability by size, with the curve of the model."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from statistics import median
 
 from ...core.bloom.sizing import BLOCK_BYTES, fpp_for
 from ...util.wording import format_bytes
-from .details import Measured
-from .grid import percent
-from .svg import text_of
+from .details import MeasuredFilter
+from .grid import format_percent
+from .svg import escape_text
 
 _WIDTH, _HEIGHT = 380, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 26, 12, 34
@@ -17,13 +17,13 @@ _LOWEST = 1e-6
 _DOTS = 200
 
 
-def curve(column: str, filters: list[Measured], asked: float | None) -> str:
-    """An SVG: bytes to the right, false-positive probability upwards, a curve for the median of distinct values.
+def render_curve(column: str, filters: list[MeasuredFilter], asked_fpp: float | None) -> str:
+    """Render an SVG: bytes to the right, false-positive probability upwards, a curve for the median number of values.
 
     Parameters
     ----------
-    column, filters : those that were measured, at least one.
-    asked : the probability that was asked for, a line across; None for none.
+    column, filters : the measured filters of a column, at least one.
+    asked_fpp : the probability that the filters were made for, drawn as a line; None for none.
     """
     sizes = [filter.num_bytes for filter in filters]
     finite = [filter.ndv for filter in filters if math.isfinite(filter.ndv)]
@@ -40,14 +40,14 @@ def curve(column: str, filters: list[Measured], asked: float | None) -> str:
     def tick(at_x: float, at_y: float, text: str, anchor: str = "end", kind: str = "tick") -> str:
         return f'<text class="{kind}" x="{at_x:g}" y="{at_y:g}" text-anchor="{anchor}">{text}</text>'
 
-    parts = [f"<title>{text_of(f'{column}: false-positive probability against bytes')}</title>"]
+    parts = [f"<title>{escape_text(f'{column}: false-positive probability against bytes')}</title>"]
     for power in range(0, -7, -1):
         at = y(10.0**power)
         parts.append(f'<path class="rule" d="M{_LEFT} {at:g}H{_WIDTH - _RIGHT}"/>')
         if power % 2 == 0:
-            parts.append(tick(_LEFT - 6, at + 4, percent(10.0**power)))
+            parts.append(tick(_LEFT - 6, at + 4, format_percent(10.0**power)))
     for exponent in range(first, last + 1, max(1, (last - first) // 4)):
-        parts.append(tick(x(2**exponent), _HEIGHT - 16, _binary(2**exponent), "middle"))
+        parts.append(tick(x(2**exponent), _HEIGHT - 16, _format_binary(2**exponent), "middle"))
     parts.append(tick(_WIDTH - _RIGHT, _HEIGHT - 3, "bytes of a filter"))
     points = []
     for step in range((last - first) * 8 + 1):
@@ -57,31 +57,31 @@ def curve(column: str, filters: list[Measured], asked: float | None) -> str:
         if fpp < _LOWEST:
             break
     parts.append(f'<path class="line" d="M{"L".join(points)}"/>')
-    if asked is not None:
-        at = y(asked)
+    if asked_fpp is not None:
+        at = y(asked_fpp)
         parts.append(f'<path class="asked" d="M{_LEFT} {at:g}H{_WIDTH - _RIGHT}"/>')
-        parts.append(tick(_WIDTH - _RIGHT, at - 4, f"asked: {percent(asked)}", kind="tick strong"))
+        parts.append(tick(_WIDTH - _RIGHT, at - 4, f"asked: {format_percent(asked_fpp)}", kind="tick strong"))
     for filter in filters[:: max(1, len(filters) // _DOTS)]:
         parts.append(f'<circle class="dot" cx="{x(max(32, filter.num_bytes)):.1f}" cy="{y(filter.fpp):.1f}" r="3.5"/>')
-    label = f"{column}: {summary(filters)}"
+    label = f"{column}: {describe_filters(filters)}"
     return (
-        f'<svg class="curve" role="img" aria-label="{text_of(label)}" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'<svg class="curve" role="img" aria-label="{escape_text(label)}" width="{_WIDTH}" height="{_HEIGHT}" '
         f'viewBox="0 0 {_WIDTH} {_HEIGHT}">{"".join(parts)}</svg>'
     )
 
 
-def summary(filters: list[Measured]) -> str:
-    """What can be said of the filters of a column in one line."""
+def describe_filters(filters: list[MeasuredFilter]) -> str:
+    """Describe the filters of a column in one line."""
     fpps = sorted(filter.fpp for filter in filters)
     finite = [filter.ndv for filter in filters if math.isfinite(filter.ndv)]
     values = f"{median(finite):,.0f} distinct values" if finite else "full"
     return (
         f"median {format_bytes(int(median(filter.num_bytes for filter in filters)))}, {values}, "
-        f"fpp {percent(median(fpps))}" + (f", worst {percent(fpps[-1])}" if len(fpps) > 1 else "")
+        f"fpp {format_percent(median(fpps))}" + (f", worst {format_percent(fpps[-1])}" if len(fpps) > 1 else "")
     )
 
 
-def _binary(num_bytes: int) -> str:
+def _format_binary(num_bytes: int) -> str:
     for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if num_bytes >= factor:
             return f"{num_bytes // factor} {unit}"

@@ -1,26 +1,26 @@
-"""The picture as an SVG document of its own, for pages that show images."""
+"""The heat map as an SVG document, for pages that show images."""
 
 from __future__ import annotations
 
-from ..model.decision import ScanPlan
+from ..model.plan import ScanPlan
 from ..model.wording import summarize
 from .details import PlanDetails
-from .grid import Grid, grid_of
-from .summary import summary_facts
+from .grid import Grid, make_grid
+from .summary import summary_figures
 from .svg import (
-    cells,
-    colours,
-    heads_of,
-    heat_rows,
-    height_of,
+    display_width,
+    escape_text,
     legend_items,
-    patterns,
-    swatch_at,
-    text_of,
-    width_of,
+    make_style_sheet,
+    map_height,
+    map_width,
+    render_heads,
+    render_patterns,
+    render_rows,
+    render_swatch_at,
 )
 
-_ROWS, _COLUMNS = 64, 36
+_MAX_ROWS, _MAX_COLUMNS = 64, 36
 _SCOPE = "pb"
 _TOP = 128  # pixels above the heat map
 _MARGIN = 20
@@ -38,46 +38,47 @@ _STYLE = """
 """
 
 
-def document(report: ScanPlan, look: PlanDetails) -> str:
-    """An SVG with the predicate, the numbers, the legend and the heat map."""
-    grid = grid_of(report, look, _ROWS, _COLUMNS)
-    width, height = width_of(grid) + 2 * _MARGIN, _TOP + height_of(grid) + _MARGIN
-    parts = [""]  # the ground, when its height is known
-    parts.append(f'<text class="where" x="{_MARGIN}" y="32">{text_of(f"WHERE {report.where}")}</text>')
+def render_document(report: ScanPlan, details: PlanDetails) -> str:
+    """Render an SVG with the predicate, the numbers, the legend and the heat map."""
+    grid = make_grid(report, details, _MAX_ROWS, _MAX_COLUMNS)
+    width, height = map_width(grid) + 2 * _MARGIN, _TOP + map_height(grid) + _MARGIN
+    parts = [""]  # the background, once its height is known
+    parts.append(f'<text class="where" x="{_MARGIN}" y="32">{escape_text(f"WHERE {report.where}")}</text>')
     x = float(_MARGIN)
-    for what, number, rest in summary_facts(report, look):
+    for what, number, rest in summary_figures(report, details):
         if what == "cost of deciding":
             continue
-        parts.append(f'<text class="what" x="{x:g}" y="58">{text_of(what)}</text>')
+        parts.append(f'<text class="what" x="{x:g}" y="58">{escape_text(what)}</text>')
         parts.append(
-            f'<text x="{x:g}" y="82"><tspan class="number">{text_of(number)}</tspan> '
-            f'<tspan class="what">{text_of(rest)}</tspan></text>'
+            f'<text x="{x:g}" y="82"><tspan class="number">{escape_text(number)}</tspan> '
+            f'<tspan class="what">{escape_text(rest)}</tspan></text>'
         )
-        x += max(cells(what) * _CHARACTER, cells(number) * 13 + cells(rest) * _CHARACTER) + 26
-    legend, lines = _legend(grid, width)
+        x += max(display_width(what) * _CHARACTER, display_width(number) * 13 + display_width(rest) * _CHARACTER) + 26
+    legend, lines = _render_legend(grid, width)
     parts += legend
     top = _TOP + _LINE * (lines - 1)
     height += _LINE * (lines - 1)
     parts[0] = f'<rect class="ground" width="{width}" height="{height}" rx="8"/>'
-    body = f'<g transform="translate({_MARGIN} {top})">{heads_of(grid)}{heat_rows(grid, _SCOPE)}</g>'
+    body = f'<g transform="translate({_MARGIN} {top})">{render_heads(grid)}{render_rows(grid, _SCOPE)}</g>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{_SCOPE}" role="img" '
-        f'aria-label="{text_of(summarize(report))}" '
+        f'aria-label="{escape_text(summarize(report))}" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-        f"<style>{_STYLE.replace(chr(10), '')}{colours(_SCOPE)}</style>{patterns(_SCOPE)}{''.join(parts)}{body}</svg>\n"
+        f"<style>{_STYLE.replace(chr(10), '')}{make_style_sheet(_SCOPE)}</style>"
+        f"{render_patterns(_SCOPE)}{''.join(parts)}{body}</svg>\n"
     )
 
 
-def _legend(grid: Grid, width: float) -> tuple[list[str], int]:
-    """The fates with their counts, and how many lines they take."""
+def _render_legend(grid: Grid, width: float) -> tuple[list[str], int]:
+    """Render the states with their counts; return also the number of lines."""
     parts: list[str] = []
     x, line = float(_MARGIN), 0
     for state, count in legend_items(grid):
         label = f"{state.label} {count:,}"
-        taken = 28 + cells(label) * _CHARACTER
+        taken = 28 + display_width(label) * _CHARACTER
         if x > _MARGIN and x + taken > width - _MARGIN:
             x, line = float(_MARGIN), line + 1
-        parts.append(swatch_at(_SCOPE, state, x, 100 + _LINE * line))
-        parts.append(f'<text x="{x + 28:g}" y="{111 + _LINE * line}">{text_of(label)}</text>')
+        parts.append(render_swatch_at(_SCOPE, state, x, 100 + _LINE * line))
+        parts.append(f'<text x="{x + 28:g}" y="{111 + _LINE * line}">{escape_text(label)}</text>')
         x += taken + 16
     return parts, line + 1

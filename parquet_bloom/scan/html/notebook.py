@@ -1,18 +1,18 @@
-"""The picture in a notebook: the heat map, its legend and the files, of bounded size, without a script."""
+"""The view for notebooks: heat map, legend and files, of bounded size and without a script."""
 
 from __future__ import annotations
 
 import hashlib
 
-from ..model.decision import FilePlan, ScanPlan
+from ..model.plan import FilePlan, ScanPlan
 from ..model.wording import describe_unopened, summarize
-from .grid import grid_of
-from .page import causes, doubts, how_laid_out, legend
-from .summary import summary_facts
-from .svg import colours, heat_map, text_of
+from .grid import make_grid
+from .page import describe_causes, describe_doubts, describe_layout, render_legend
+from .summary import summary_figures
+from .svg import escape_text, make_style_sheet, render_heat_map
 
-_ROWS, _COLUMNS = 24, 32
-_FILES = 20
+_MAX_ROWS, _MAX_COLUMNS = 24, 32
+_MAX_FILES = 20
 _HEAD = ("file", "row groups read", "of", "rows read", "skipped by", "doubtful")
 
 _STYLE = """
@@ -25,59 +25,60 @@ _STYLE = """
 """
 
 
-def snippet(report: ScanPlan) -> str:
-    """What `PruneReport._repr_html_` gives; nothing is read for it."""
-    grid = grid_of(report, None, _ROWS, _COLUMNS)
-    # Of its own in each cell of a notebook, whatever stands in the others.
+def render_snippet(report: ScanPlan) -> str:
+    """Render the result of `PruneReport._repr_html_`; nothing is read for it."""
+    grid = make_grid(report, None, _MAX_ROWS, _MAX_COLUMNS)
+    # Each cell of a notebook has its own scope, so that their styles do not interfere.
     scope = (
         "pb-"
         + hashlib.sha256(f"{report.where}{summarize(report)}{grid.rows}".encode("utf-8", "replace")).hexdigest()[:10]
     )
     facts = "".join(
-        f"<span>{text_of(what)} <b>{text_of(n)}</b> {text_of(rest)}</span>"
-        for what, n, rest in summary_facts(report, None)
+        f"<span>{escape_text(what)} <b>{escape_text(n)}</b> {escape_text(rest)}</span>"
+        for what, n, rest in summary_figures(report, None)
     )
-    style = (_STYLE.replace("\n", "").replace(".S", f".{scope}")) + colours(scope, dark=False)
+    style = (_STYLE.replace("\n", "").replace(".S", f".{scope}")) + make_style_sheet(scope, dark=False)
     return (
-        f'<div class="{scope}"><style>{style}</style><p><code>{text_of(report.where)}</code></p>'
-        f'<div class="facts">{facts}</div>{legend(grid, scope)}<p>{text_of(how_laid_out(grid))}</p>'
-        f'<div class="scroll">{heat_map(grid, scope, summarize(report))}</div>{_table(report)}</div>'
+        f'<div class="{scope}"><style>{style}</style><p><code>{escape_text(report.where)}</code></p>'
+        f'<div class="facts">{facts}</div>{render_legend(grid, scope)}<p>{escape_text(describe_layout(grid))}</p>'
+        f'<div class="scroll">{render_heat_map(grid, scope, summarize(report))}</div>{_render_table(report)}</div>'
     )
 
 
-def _table(report: ScanPlan) -> str:
-    """A row a file, those that are read first and not more than a screenful, and the totals of all."""
-    shown = report.notable(_FILES)
-    rows = [_row("td", _cells(file)) for file in shown]
+def _render_table(report: ScanPlan) -> str:
+    """Render a row for each of the first files, those that are read first, and the totals of all."""
+    shown = report.first_files(_MAX_FILES)
+    rows = [_render_row("td", _file_cells(file)) for file in shown]
     if len(shown) < len(report.files):
-        rows.append(_row("td", [f"… {len(report.files) - len(shown):,} more files", *[""] * (len(_HEAD) - 1)]))
-    num_rows = sum(decision.num_rows for file in report.files for decision in file.row_groups if decision.read)
+        rows.append(_render_row("td", [f"… {len(report.files) - len(shown):,} more files", *[""] * (len(_HEAD) - 1)]))
+    num_rows = sum(plan.num_rows for file in report.files for plan in file.row_groups if plan.read)
     totals = [
         f"{report.selected_files:,} of {report.total_files:,} files",
         f"{report.selected_row_groups:,}",
         f"{report.total_row_groups:,}",
         f"{num_rows:,}",
-        ", ".join(filter(None, [_causes(report.skipped_by), _unopened(report)])),
+        ", ".join(filter(None, [_describe_causes(report.skipped_by), _describe_unopened(report)])),
         f"{len({doubt[:2] for doubt in report.doubts}):,} row groups" if report.doubts else "",
     ]
-    body = f"<tbody>{''.join(rows)}</tbody><tfoot>{_row('th', totals)}</tfoot>"
-    return f"<details><summary>Files</summary><table><thead>{_row('th', list(_HEAD))}</thead>{body}</table></details>"
+    body = f"<tbody>{''.join(rows)}</tbody><tfoot>{_render_row('th', totals)}</tfoot>"
+    head = f"<thead>{_render_row('th', list(_HEAD))}</thead>"
+    return f"<details><summary>Files</summary><table>{head}{body}</table></details>"
 
 
-def _cells(file: FilePlan) -> list[str]:
-    num_rows = sum(decision.num_rows for decision in file.row_groups if decision.read)
+def _file_cells(file: FilePlan) -> list[str]:
+    num_rows = sum(plan.num_rows for plan in file.row_groups if plan.read)
     counts = [f"{len(file.selected):,}", "" if file.unopened else f"{len(file.row_groups):,}", f"{num_rows:,}"]
-    return [file.path, *counts, causes(file), doubts(file)]
+    return [file.path, *counts, describe_causes(file), describe_doubts(file)]
 
 
-def _unopened(report: ScanPlan) -> str:
-    told = describe_unopened(report)
-    return f"not opened: {', '.join(told)}" if told else ""
+def _describe_unopened(report: ScanPlan) -> str:
+    phrases = describe_unopened(report)
+    return f"not opened: {', '.join(phrases)}" if phrases else ""
 
 
-def _causes(skipped_by: dict[str, int]) -> str:
+def _describe_causes(skipped_by: dict[str, int]) -> str:
     return ", ".join(f"{cause}: {count:,}" for cause, count in sorted(skipped_by.items()))
 
 
-def _row(tag: str, cells: list[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{text_of(cell)}</{tag}>" for cell in cells) + "</tr>"
+def _render_row(tag: str, cells: list[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape_text(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -1,23 +1,23 @@
-"""What can become of a row group, and how each fate looks: a colour, and a pattern for who does not see colours."""
+"""The states of a row group in a plan, each with a colour, and a pattern that is visible without colours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..model.decision import INDEX, ZONES, FilePlan, RowGroupPlan
+from ..model.plan import INDEX, ZONES, FilePlan, RowGroupPlan
 
 
 @dataclass(frozen=True)
 class CellState:
-    """One fate of a row group.
+    """One state of a row group.
 
     Attributes
     ----------
     key : its name in the page's markup.
-    label : for people.
-    read : whether it is read.
-    light, dark : (colour, colour of the pattern) on a light and on a dark ground.
+    label : its name for readers.
+    read : whether the row group is read.
+    light, dark : (colour, colour of the pattern) on a light and on a dark background.
     pattern : SVG shapes on a tile of 8 by 8; empty for a plain colour.
     """
 
@@ -58,36 +58,36 @@ STATES = (
     *(MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, DOUBTFUL),
     *(FILTER, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, PARTITION),
 )
-"""What matters most comes first."""
+"""All states, the most important first."""
 
 
-def state_of(decision: RowGroupPlan, filtered: bool | None = None, matches: int | None = None) -> CellState:
-    """The fate of a row group.
+def row_group_state(plan: RowGroupPlan, filtered: bool | None = None, matches: int | None = None) -> CellState:
+    """Return the state of a row group.
 
     Parameters
     ----------
-    decision : what was decided.
-    filtered : whether a column that the predicate asks filters about has one there; None where that is not known, or
-        where it asks none.
-    matches : how many of its rows match; None if they were not read.
+    plan : of the row group.
+    filtered : whether a column of the predicate that filters can answer has a filter; None if that is unknown, or if
+        there is no such column.
+    matches : number of its rows that match; None if they were not read.
     """
-    if not decision.read:
-        return _skipped(decision.by)
+    if not plan.read:
+        return _skipped_state(plan.by)
     if matches:
         return MATCHED
-    if decision.doubts:
+    if plan.doubts:
         return DOUBTFUL
     if filtered is False:
         return UNFILTERED if matches is None else VAIN_UNFILTERED
     return READ if matches is None else VAIN
 
 
-def state_of_file(file: FilePlan) -> CellState:
-    """The fate of a file that was not opened."""
+def file_state(file: FilePlan) -> CellState:
+    """Return the state of a file that was not opened."""
     return INDEXED_FILE if file.unopened_by == INDEX else PARTITION
 
 
-def _skipped(by: frozenset[str]) -> CellState:
+def _skipped_state(by: frozenset[str]) -> CellState:
     if "filter" in by:
         return FILTER
     if ZONES in by:
@@ -97,6 +97,6 @@ def _skipped(by: frozenset[str]) -> CellState:
     return RANGE if "range" in by else OTHER
 
 
-def in_order(states: Sequence[CellState]) -> list[CellState]:
-    """Each of some states once, in the order of `STATES`."""
+def sort_states(states: Sequence[CellState]) -> list[CellState]:
+    """Return the distinct states in the order of `STATES`."""
     return [state for state in STATES if state in states]

@@ -1,4 +1,4 @@
-"""Names of a predicate, and the predicate itself, as each file spells its columns."""
+"""Column names and predicates, resolved against the columns of each file."""
 
 from __future__ import annotations
 
@@ -12,49 +12,52 @@ from .data_file import DataFile
 from .partitions import PartitionResiduals
 
 
-def spelled(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
-    """{name: as the file spells it} of those names that the file has.
+def resolve_names(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
+    """Return {name: the file's spelling of it} for the names that a file has.
 
     Raises
     ------
     UnknownColumnError
-        The file has several columns that differ in nothing but their case, and none of that very name.
+        The file has several columns that differ only in case, and none that is spelled exactly so.
     """
-    found = {}
+    spelling = {}
     for name in names:
         if find_leaves(file.leaves, name):
-            found[name] = name
-        elif ignore_case and (several := spellings(file.leaves, name)):
-            if len(several) > 1:
-                problem = f"the name stands for several columns: {', '.join(several)}"
+            spelling[name] = name
+        elif ignore_case and (matches := spellings(file.leaves, name)):
+            if len(matches) > 1:
+                problem = f"the name stands for several columns: {', '.join(matches)}"
                 raise UnknownColumnError(problem, path=file.path, column=name)
-            found[name] = several[0]
-    return found
+            spelling[name] = matches[0]
+    return spelling
 
 
 class FileResidualEvaluator:
-    """The predicate that each file's rows are asked: what its folders have left, over columns as the file spells them.
+    """The predicate to evaluate on each file's rows: its residual, over columns as the file spells them.
 
     Parameters
     ----------
-    left : what folders have left.
+    residuals : what partition values leave of the predicate.
     timezone : zone of literals without one.
     ignore_case : match names whatever their case.
     """
 
-    def __init__(self, left: PartitionResiduals, timezone: str, ignore_case: bool):
-        self._left = left
+    def __init__(self, residuals: PartitionResiduals, timezone: str, ignore_case: bool):
+        self._residuals = residuals
         self._timezone = timezone
         self._ignore_case = ignore_case
-        self._known: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
+        self._predicates: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
 
-    def of(self, file: DataFile) -> PruningPredicate | bool:
-        """One for all files that are asked the same; True where every row matches, False where none does."""
-        left = self._left.of(file.path)
-        if isinstance(left, bool):
-            return left
-        names = spelled(file, sorted(tree.columns(left)), self._ignore_case)
-        key = id(left), tuple(names.items())
-        if key not in self._known:
-            self._known[key] = PruningPredicate(tree.renamed(left, names), self._timezone)
-        return self._known[key]
+    def predicate_for(self, file: DataFile) -> PruningPredicate | bool:
+        """Return the predicate of a file; True if all of its rows match, False if none does.
+
+        Files with the same residual and spelling share one object.
+        """
+        residual = self._residuals.of(file.path)
+        if isinstance(residual, bool):
+            return residual
+        names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
+        key = id(residual), tuple(names.items())
+        if key not in self._predicates:
+            self._predicates[key] = PruningPredicate(tree.renamed(residual, names), self._timezone)
+        return self._predicates[key]

@@ -1,4 +1,4 @@
-"""What reading asks of an opened data file, whatever its format."""
+"""The interface of an open data file, whatever its format."""
 
 from __future__ import annotations
 
@@ -11,27 +11,21 @@ from ...file.columns import Named
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
+from .row_selection import RowGroupSelections, RowSelection
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-RowSelection = tuple[tuple[int, int], ...]
-"""Ranges [start, stop) of the rows of a row group, ascending."""
-
-RowGroupSelections = Sequence[tuple[int, RowSelection | None]]
-"""Row groups, each with the rows that zones leave of it; None for all of them."""
-
-
 class FileProjection(NamedTuple):
-    """What is wanted of one file.
+    """The columns of a result that are read from one file.
 
     Attributes
     ----------
-    names : columns for its reader to read; None for all.
-    absent : columns that the file does not have.
-    schema : of what is read.
-    is_counter : whether what is read is not wanted, and only tells the number of rows.
+    names : columns to read; None for all.
+    absent : columns of the result that the file does not have.
+    schema : of the columns that are read.
+    is_counter : whether the columns are read only for the number of rows, and are not part of the result.
     """
 
     names: list[str] | None
@@ -41,22 +35,22 @@ class FileProjection(NamedTuple):
 
 
 class RowFilter(NamedTuple):
-    """What is asked of rows.
+    """A predicate to evaluate on rows.
 
     Attributes
     ----------
-    decider : the predicate, over columns as the file spells them; True if every row matches.
+    predicate : over columns as the file spells them; True if every row matches, False if none does.
     timezone : zone of literals without one.
-    probes : what was made of long lists of literals for other rows; see `predicate.evaluate.mask`.
+    probes : long lists of literals, prepared for the rows of earlier row groups; see `predicate.row_filter.row_mask`.
     """
 
-    decider: PruningPredicate | bool
+    predicate: PruningPredicate | bool
     timezone: str
     probes: Probes
 
 
 class Identified(Protocol):
-    """A file that can be told from another one under its path."""
+    """An open file that can be told from a later one with the same path."""
 
     @property
     def source(self) -> Source: ...
@@ -66,12 +60,12 @@ class Identified(Protocol):
 
 
 class DataFile(Protocol):
-    """An opened file of rows in row groups; `formats.open_file` gives one. Errors name the file.
+    """An open file of rows in row groups; `scan.read.open.open_file` returns one. Errors name the file.
 
     Attributes
     ----------
     path, source : the file.
-    format : `report.PARQUET` or `report.ORC`.
+    format : `plan.PARQUET` or `plan.ORC`.
     leaves : its columns, dotted, in schema order.
     row_groups : their ordinals.
     schema : of its rows, as pyarrow gives it.
@@ -94,31 +88,38 @@ class DataFile(Protocol):
     @property
     def schema(self) -> pa.Schema: ...
 
-    def chosen(self, columns: Sequence[str]) -> pa.Schema:
-        """The schema of chosen columns, top-level ones or dotted leaves, in the file's order."""
+    def select_schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the schema of some columns, top-level ones or dotted leaves, in the file's order."""
 
     def num_rows_of(self, row_group: int) -> int:
-        """The rows of a row group."""
+        """Return the number of rows of a row group."""
 
-    def inexact(self) -> set[str]:
-        """The columns (top-level) of which pyarrow may show other values than those that are stored."""
+    def inexact_columns(self) -> set[str]:
+        """Return the top-level columns of which pyarrow may show other values than the stored ones."""
 
-    def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
-        """Some columns of a row group, or of the rows that zones leave of it, as `chosen` gives their schema.
+    def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
+        """Read some columns of a row group, or of its selected rows; see `select_schema`.
 
-        Of columns that the file does not have there is none.
+        Columns that the file does not have are left out.
         """
 
-    def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
-        """The rows of each row group that match, of those that zones leave; none for a row group without any."""
+    def read_matches(
+        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
+    ) -> Iterator[pa.Table]:
+        """Read the selected rows that match, a table for each row group that has any."""
 
-    def counts(self, row_groups: Sequence[int], question: RowFilter) -> Iterator[tuple[int, int]]:
-        """How many rows of each row group match: (row group, rows)."""
+    def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
+        """Count the rows that match, as (row group, number of rows)."""
 
-    def rows_left(
-        self, row_group: int, decider: PruningPredicate | bool, zoned: RowSelection | None = None
+    def select_rows(
+        self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None
     ) -> list[tuple[int, int]]:
-        """Ranges of the rows of a row group that may match, as far as is known without reading them."""
+        """Return ranges of the rows of a row group that may match, without reading values.
+
+        Parameters
+        ----------
+        selection : rows that zones leave; None for all.
+        """
 
     def close(self) -> None: ...
 

@@ -20,19 +20,19 @@ _ORC = b"ORC"
 def open_any(
     source: Source, cache: MetadataCache | None, variant: Variant | Literal["detect"] = FINAL
 ) -> BloomFile | OrcFile:
-    """An opened file of whichever format; `variant` is of a Parquet file's filters (see `BloomFile`).
+    """Open a Parquet or ORC file; `variant` is that of a Parquet file's filters (see `BloomFile`).
 
     Raises
     ------
     NotParquetError
-        It is of neither.
+        The file has neither format.
     ParquetBloomError
         Its footer cannot be read.
     """
     try:
         return BloomFile(source, cache, variant=variant)
     except NotParquetError as error:
-        # Not at the top: a lake without ORC files does without. The file's end is still in memory.
+        # Not at the top: most lakes have no ORC files. The end of the file is still in memory.
         from ...orc import OrcFile, is_orc
 
         if is_orc(source):

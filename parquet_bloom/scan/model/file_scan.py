@@ -1,4 +1,4 @@
-"""A look at one file: what is asked of it, and what was found."""
+"""The scan of one file: the predicate to evaluate, and the result."""
 
 from __future__ import annotations
 
@@ -8,44 +8,53 @@ from typing import TYPE_CHECKING
 from ...errors import ParquetBloomError
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import PruningPredicate
-from .decision import FilePlan
+from .plan import FilePlan
 
 if TYPE_CHECKING:
     from .residual import Residuals
 
 
 class ResidualEvaluator:
-    """The decider of each file: what its folders have left of a predicate.
+    """The pruning predicate of each file: of its residual, which its partition values leave of the scan's predicate.
 
     Attributes
     ----------
-    residuals : what they have left.
-    of_all : the decider of all files, where folders have nothing to say.
+    residuals : the residuals.
+    common : the predicate of all files, if partition values decide nothing; else None.
     """
 
-    def __init__(self, decider: PruningPredicate, residuals: Residuals, timezone: str):
+    def __init__(self, predicate: PruningPredicate, residuals: Residuals, timezone: str):
         self.residuals = residuals
-        self.of_all = decider if residuals.whole else None
+        self.common = predicate if residuals.whole else None
         self._timezone = timezone
-        self._known = {id(decider.node): decider}
+        self._predicates = {id(predicate.node): predicate}
 
-    def of(self, path: str) -> PruningPredicate | bool:
-        """True where every row of the file matches, False where none does."""
-        left = self.residuals.of(path)
-        if isinstance(left, bool):
-            return left
-        if id(left) not in self._known:
-            self._known.setdefault(id(left), PruningPredicate(left, self._timezone))
-        return self._known[id(left)]
+    def predicate_for(self, path: str) -> PruningPredicate | bool:
+        """Return the predicate of a file; True if all of its rows match, False if none does."""
+        residual = self.residuals.of(path)
+        if isinstance(residual, bool):
+            return residual
+        if id(residual) not in self._predicates:
+            self._predicates.setdefault(id(residual), PruningPredicate(residual, self._timezone))
+        return self._predicates[id(residual)]
 
 
 @dataclass(slots=True)
 class FileScanResult:
-    """What a look at one file found: a decision, and what it was made of where that is known, or an error."""
+    """The result of planning one file: a plan, or an error.
+
+    Attributes
+    ----------
+    missing : columns of the predicate that the file does not have; None if that is unknown.
+    plan : the file's plan.
+    error : why the file could not be read.
+    requests, bytes_read : what was read of the file.
+    statistics : the statistics that the plan was made from; None for ORC files and files that were not opened.
+    """
 
     missing: tuple[str, ...] | None = None
-    decision: FilePlan | None = None
+    plan: FilePlan | None = None
     error: ParquetBloomError | None = None
     requests: int = 0
     bytes_read: int = 0
-    facts: FileStatistics | None = None
+    statistics: FileStatistics | None = None

@@ -1,9 +1,9 @@
-"""Columns that stand in the names of folders, `day=2026-01-31/country=de/`, as Hive and Spark lay tables out.
+"""Partition columns in the names of folders, `day=2026-01-31/country=de/`, as Hive and Spark lay tables out.
 
-A name and its value are one folder `name=value` below the folder that was given, or below what stands in front of the
-first `*` of a pattern; of a file that was given itself, anywhere in its path. Of a name that occurs twice the first one
-counts. Only names that all files of a listing have are columns. A column of the same name in a file itself is not
-looked at: what the folder says goes, so that files can be ruled out unopened.
+A folder `name=value` is a partition if it is below a folder that was given, or below the part of a pattern before its
+first `*`; for a file that was given itself, anywhere in its path. If a name occurs twice, the first one counts. Only
+names that all files of a listing have are columns. A column of the same name in the files is not read: the folder's
+value takes precedence, so that files can be ruled out unopened.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _INT64 = 1 << 63
 
 
 class Partitions:
-    """What the folders of some files say.
+    """The partition columns of some files, with the values of each file.
 
-    Values are percent-decoded as UTF-8. All values of a name together decide its type: int64 if each is a whole number
-    that is written in the one way (so `07` is none), dates if each is one (`2026-01-31`), else text.
+    Values are percent-decoded as UTF-8. All values of a name together decide its type: int64 if each is an integer in
+    canonical form (`07` is not), date32 if each is a date (`2026-01-31`), else string.
     `__HIVE_DEFAULT_PARTITION__` is NULL and decides nothing.
 
     Parameters
     ----------
-    files : paths. None of them is looked at.
-    given : the files, folders and patterns that they were found by.
+    files : paths; no file is opened.
+    given : the files, folders and patterns that were listed.
     """
 
     def __init__(self, files: Sequence[str], given: Any = ()):
-        self._numbers = {folder: number for number, folder in enumerate(dict.fromkeys(map(_folder, files)))}
-        roots = _roots(given) - {*files}
-        pairs = [_pairs(_below(folder, roots)) for folder in self._numbers]
-        names = [name for name in (pairs[0] if pairs else ()) if all(name in found for found in pairs)]
-        self._folders = pa.table({name: _typed([found[name] for found in pairs]) for name in names})
+        self._positions = {folder: i for i, folder in enumerate(dict.fromkeys(map(_parent_folder, files)))}
+        roots = _find_roots(given) - {*files}
+        pairs = [_parse_pairs(_path_below(folder, roots)) for folder in self._positions]
+        names = [name for name in (pairs[0] if pairs else ()) if all(name in texts for texts in pairs)]
+        self._folders = pa.table({name: _to_typed_array([texts[name] for texts in pairs]) for name in names})
         self._values = {name: self._folders[name].to_pylist() for name in names}
 
     def __bool__(self) -> bool:
@@ -55,57 +55,58 @@ class Partitions:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, outer folders' first."""
+        """Schema of the partition columns, outer folders first."""
         return self._folders.schema
 
     def values(self, path: str) -> dict[str, Any]:
-        """What the folders of a file say: ints, dates, texts and None by name."""
+        """Return the partition values of a file by name: int, date, str or None."""
         if not self._values:
             return {}
-        number = self._numbers[_folder(path)]
-        return {name: values[number] for name, values in self._values.items()}
+        i = self._positions[_parent_folder(path)]
+        return {name: values[i] for name, values in self._values.items()}
 
-    def confirmed(self, files: Sequence[str], told: Mapping[str, Mapping[str, Any]]) -> Partitions:
-        """Those columns of which folders say of every file what a table's books say: the same value of one type.
+    def keep_confirmed(self, files: Sequence[str], expected: Mapping[str, Mapping[str, Any]]) -> Partitions:
+        """Return the partition columns whose path values equal the table metadata for every file, in value and type.
 
         Parameters
         ----------
         files : paths.
-        told : {path: {column: value}} by the books.
+        expected : {path: {column: value}} in the table's metadata.
         """
 
-        def same(name: str, path: str) -> bool:
-            ours, theirs = self.values(path)[name], told.get(path, {}).get(name, ...)
-            return type(ours) is type(theirs) and ours == theirs
+        def is_confirmed(name: str, path: str) -> bool:
+            value, other = self.values(path)[name], expected.get(path, {}).get(name, ...)
+            return type(value) is type(other) and value == other
 
-        kept = Partitions(())
-        kept._numbers = self._numbers
-        kept._folders = self._folders.select([n for n in self._values if all(same(n, path) for path in files)])
-        kept._values = {name: self._values[name] for name in kept._folders.column_names}
-        return kept
+        confirmed = Partitions(())
+        confirmed._positions = self._positions
+        names = [name for name in self._values if all(is_confirmed(name, path) for path in files)]
+        confirmed._folders = self._folders.select(names)
+        confirmed._values = {name: self._values[name] for name in confirmed._folders.column_names}
+        return confirmed
 
-    def left_of(
+    def make_residuals(
         self, node: Node, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
     ) -> PartitionResiduals:
-        """What of a predicate is left to be asked of each file's rows, where its folders have answered their part.
+        """Return what remains of a predicate for each file once its partition values are known.
 
         Parameters
         ----------
         node, timezone : as for `prune`.
         ignore_case : match names whatever their case.
-        strict : False to take what cannot be compared as if it were true, and note the doubt.
+        strict : False to treat comparisons that are impossible as true, and note a doubt.
 
         Raises
         ------
         PredicateError
             A literal cannot be compared exactly with a partition column.
         """
-        meant = self._meant(tree.columns(node), ignore_case)
-        folders = pa.table({name: _of_any_type(self._folders[own]) for name, own in meant.items()})
+        columns = self._match_names(tree.columns(node), ignore_case)
+        folders = pa.table({name: _untyped_if_null(self._folders[column]) for name, column in columns.items()})
         truths: dict[int, list[bool]] = {}
         doubts: list[str] = []
-        for leaf in tree.leaves(node) if meant else ():
-            if leaf.column not in meant:
+        for leaf in tree.leaves(node) if columns else ():
+            if leaf.column not in columns:
                 continue
             try:
                 truth = pc.fill_null(row_mask(folders, leaf, timezone=timezone), False).to_pylist()
@@ -115,152 +116,163 @@ class Partitions:
                 truth = [True] * len(folders)
                 doubts.append(f"'{leaf.column}': {error.problem}")
             truths[id(leaf)] = truth
-        return PartitionResiduals(node, self._numbers, truths, folders, tuple(doubts))
+        return PartitionResiduals(node, self._positions, truths, folders, tuple(doubts))
 
-    def _meant(self, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
-        """{name: partition column} of those names in a predicate that stand for one."""
-        found = {}
+    def _match_names(self, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
+        """Return {name: partition column} for the names in a predicate that mean one."""
+        columns = {}
         for name in names:
-            same = [own for own in self._values if own == name or (ignore_case and own.lower() == name.lower())]
-            if len(same) == 1:
-                found[name] = same[0]
-        return found
+            matches = [
+                column for column in self._values if column == name or (ignore_case and column.lower() == name.lower())
+            ]
+            if len(matches) == 1:
+                columns[name] = matches[0]
+        return columns
 
-    def spelled(self, name: str, ignore_case: bool) -> str:
-        """The partition column that a name stands for, or the name itself."""
-        return self._meant([name], ignore_case).get(name, name)
+    def resolve_name(self, name: str, ignore_case: bool) -> str:
+        """Return the partition column that a name means, or the name itself."""
+        return self._match_names([name], ignore_case).get(name, name)
 
-    def in_files(self, columns: Sequence[str] | None) -> list[str] | None:
-        """The columns of a result that files have to give; None for all."""
+    def columns_in_files(self, columns: Sequence[str] | None) -> list[str] | None:
+        """Return the columns of a result that are read from the files; None for all."""
         return None if columns is None else [name for name in columns if name not in self._values]
 
-    def joined(self, table: pa.Table, path: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a file with the partition columns behind its own.
+    def add_columns(self, table: pa.Table, path: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Append the partition columns to rows of a file.
 
         Parameters
         ----------
-        table : rows. If no column of the files is wanted it has one all the same, for their number.
-        path : of the file; None for no rows, if only the schema is wanted.
-        columns : wanted in the result; None for all.
+        table : rows. If the result has no column of the file, one column for the number of rows.
+        path : of the file; None if there are no rows, for the schema alone.
+        columns : of the result; None for all.
         """
         values = {} if path is None else self.values(path)
-        wanted = [field for field in self.schema if columns is None or field.name in columns]
-        whole = table
-        for field in wanted:
+        fields = [field for field in self.schema if columns is None or field.name in columns]
+        result = table
+        for field in fields:
             value = pa.scalar(values.get(field.name), field.type)
             column = pa.repeat(value, table.num_rows) if value.is_valid else pa.nulls(table.num_rows, field.type)
-            place = whole.schema.get_field_index(field.name)
-            whole = whole.append_column(field, column) if place < 0 else whole.set_column(place, field, column)
-        return whole if self.in_files(columns) != [] else whole.select([field.name for field in wanted])
+            i = result.schema.get_field_index(field.name)
+            result = result.append_column(field, column) if i < 0 else result.set_column(i, field, column)
+        return result if self.columns_in_files(columns) != [] else result.select([field.name for field in fields])
 
 
 class PartitionResiduals:
-    """What of one predicate is left for each file; see `Partitions.left_of`.
+    """The residual of one predicate for each file; see `Partitions.make_residuals`.
 
     Attributes
     ----------
-    doubts : what could not be compared with the folders' values.
+    doubts : comparisons with partition values that are impossible.
     """
 
     def __init__(
         self,
         node: Node,
-        numbers: Mapping[str, int],
+        positions: Mapping[str, int],
         truths: Mapping[int, list[bool]],
         folders: pa.Table,
         doubts: tuple[str, ...],
     ):
         self.doubts = doubts
         self._node = node
-        self._numbers = numbers
+        self._positions = positions
         self._truths = truths
         self._folders = folders
-        self._known: dict[tuple[bool, ...], Node | bool] = {}  # thousands of folders have few
-        self._told: dict[int, str] = {}
+        self._residuals: dict[tuple[bool, ...], Node | bool] = {}  # thousands of folders share a few
+        self._descriptions: dict[int, str] = {}
 
     @property
     def whole(self) -> bool:
-        """Whether the whole predicate is left for every file."""
+        """True if the residual of every file is the predicate itself."""
         return not self._truths
 
     def of(self, path: str) -> Node | bool:
-        """A predicate over the columns of the file; True or False where its folders decide alone."""
+        """Return the residual over the columns of a file; True or False if its partition values decide alone."""
         if self.whole:
             return self._node
-        number = self._numbers[_folder(path)]
-        answers = {key: truth[number] for key, truth in self._truths.items()}
-        state = tuple(answers.values())
-        if state not in self._known:  # of threads that come here together, all go on with the same one
-            found = tree.left_of(self._node, lambda leaf: answers.get(id(leaf), leaf))
-            self._known.setdefault(state, found)
-        return self._known[state]
+        i = self._positions[_parent_folder(path)]
+        truths = {key: truth[i] for key, truth in self._truths.items()}
+        state = tuple(truths.values())
+        if state not in self._residuals:  # concurrent threads all continue with the same object
+            residual = tree.left_of(self._node, lambda leaf: truths.get(id(leaf), leaf))
+            self._residuals.setdefault(state, residual)
+        return self._residuals[state]
 
     def told(self, path: str) -> str:
-        """What the folders of a file say of the columns in the predicate, for people."""
-        number = self._numbers[_folder(path)]
-        if number not in self._told:
-            values = self._folders.slice(number, 1).to_pylist()[0].items()
-            said = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in values)
-            self._told[number] = f"its folder says {said}"
-        return self._told[number]
+        """Describe the partition values of a file, for the columns in the predicate."""
+        i = self._positions[_parent_folder(path)]
+        if i not in self._descriptions:
+            items = self._folders.slice(i, 1).to_pylist()[0].items()
+            values = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in items)
+            self._descriptions[i] = f"its folder says {values}"
+        return self._descriptions[i]
 
 
-def _folder(path: str) -> str:
+def _parent_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _roots(given: Any) -> set[str]:
-    """The folders that were given, and what stands in front of patterns."""
-    several = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
+def _find_roots(given: Any) -> set[str]:
+    """Return the folders that were given, and the parts of patterns before their first special character."""
+    paths = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     roots = set()
-    for path in map(os.fsdecode, several):
-        plain = path if not any(sign in path for sign in "*?[") else _folder(re.split(r"[*?\[]", path, maxsplit=1)[0])
-        roots.add(plain.rstrip("/"))
+    for path in map(os.fsdecode, paths):
+        is_pattern = any(sign in path for sign in "*?[")
+        root = _parent_folder(re.split(r"[*?\[]", path, maxsplit=1)[0]) if is_pattern else path
+        roots.add(root.rstrip("/"))
     return roots
 
 
-def _below(folder: str, roots: set[str]) -> str:
-    """What of a folder's path is below the nearest folder that was given; all of it, if none was."""
-    above = folder
-    while above not in roots:
-        shorter = above.rpartition("/")[0]
-        if shorter == above:
+def _path_below(folder: str, roots: set[str]) -> str:
+    """Return the part of a folder's path below the nearest root; the whole path if it is below none."""
+    ancestor = folder
+    while ancestor not in roots:
+        parent = ancestor.rpartition("/")[0]
+        if parent == ancestor:
             return folder
-        above = shorter
-    return folder[len(above) :]
+        ancestor = parent
+    return folder[len(ancestor) :]
 
 
-def _pairs(folder: str) -> dict[str, str | None]:
-    """{name: text} of a folder and those above it."""
-    found: dict[str, str | None] = {}
+def _parse_pairs(folder: str) -> dict[str, str | None]:
+    """Parse the `name=value` components of a path: {name: text}."""
+    pairs: dict[str, str | None] = {}
     for part in folder.split("/") if "=" in folder else ():
         name, sign, value = part.partition("=")
         try:
             name, text = unquote(name, errors="strict"), unquote(value, errors="strict")
             (name + text).encode()
-        except UnicodeError:  # a name that is no UTF-8 has no text
+        except UnicodeError:  # a name that is not UTF-8 has no text
             continue
         if name and sign:
-            found.setdefault(name, None if value == _NULL else text)
-    return found
+            pairs.setdefault(name, None if value == _NULL else text)
+    return pairs
 
 
-def _of_any_type(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """A column to compare with: nulls alone compare with all literals."""
+def _untyped_if_null(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Return a column to compare with; one of nulls alone loses its type, so that it compares with all literals."""
     return column if column.null_count < len(column) else pa.nulls(len(column))
 
 
-def _typed(texts: list[str | None]) -> pa.Array:
-    some = [text for text in dict.fromkeys(texts) if text is not None]
-    if some and all(_WHOLE.fullmatch(text) and -_INT64 <= int(text) < _INT64 for text in some):
+def _to_typed_array(texts: list[str | None]) -> pa.Array:
+    """Convert the values of a column to the type that fits all of them."""
+    distinct = [text for text in dict.fromkeys(texts) if text is not None]
+    if distinct and all(_INTEGER.fullmatch(text) and -_INT64 <= int(text) < _INT64 for text in distinct):
         return pa.array([None if text is None else int(text) for text in texts], pa.int64())
-    if some and all(_DAY.fullmatch(text) and parse_date(text) for text in some):
+    if distinct and all(_DATE.fullmatch(text) and parse_date(text) for text in distinct):
         return pa.array([None if text is None else parse_date(text) for text in texts], pa.date32())
     return pa.array(texts, pa.string())
 
 
-def partitions_of(files: Sequence[str], partitioning: str | None, given: Any) -> Partitions:
-    """The columns that the folders of files give; `partitioning` as `prune` takes it, `given` as its `paths`."""
+def parse_partitions(files: Sequence[str], partitioning: str | None, given: Any) -> Partitions:
+    """Return the partition columns of some files.
+
+    Parameters
+    ----------
+    files : paths.
+    partitioning : as in `prune`.
+    given : the files, folders and patterns that were listed.
+    """
     if partitioning not in ("hive", None):
-        raise ParquetBloomError(f"partitioning is 'hive' or None, not {partitioning!r}")
+        raise ParquetBloomError(f"partitioning must be 'hive' or None, got {partitioning!r}")
     return Partitions(files, given) if partitioning else Partitions(())

@@ -8,7 +8,7 @@ from ...predicate.tree import Node
 
 
 class Residuals(Protocol):
-    """What folders have left of a predicate; see `partitions.Residuals`."""
+    """The residual of a predicate for each file; see `partitions.PartitionResiduals`."""
 
     @property
     def doubts(self) -> tuple[str, ...]: ...

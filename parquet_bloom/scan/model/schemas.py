@@ -1,4 +1,4 @@
-"""The Arrow schemas of files, and the one that all of them fit into."""
+"""The Arrow schemas of files, and their unified schema."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ...util.threads import in_order, processors
 T = TypeVar("T")
 R = TypeVar("R")
 
-_NAMED = 5  # encrypted columns that an error lists
+_MAX_NAMES = 5  # encrypted columns listed in an error
 _THREADS = 8
-REMOTE_THREADS = 64  # footers on remote storage come late, not slowly
+REMOTE_THREADS = 64  # reading footers from remote storage is bound by latency, not bandwidth
 
 
-class _Pathed(Protocol):
+class _HasPath(Protocol):
     @property
     def path(self) -> str: ...
 
 
 @contextmanager
-def reading(file: _Pathed) -> Iterator[None]:
-    """Name the file in every error, and give pyarrow's errors their place among ours."""
+def reading(file: _HasPath) -> Iterator[None]:
+    """Add the file's path to every error, and convert pyarrow's errors to this package's."""
     try:
         yield
     except ParquetBloomError as error:
@@ -44,29 +44,30 @@ def reading(file: _Pathed) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = first_line(error)
         if "decrypt" in reason and isinstance(file, BloomFile):
-            raise _encrypted(file) from error
+            raise _make_encrypted_error(file) from error
         raise UnreadableColumnError(f"cannot be read: {reason}", path=file.path) from error
 
 
-def _encrypted(file: BloomFile) -> EncryptedFileError:
-    """The error of a file one of whose encrypted columns was to be read."""
+def _make_encrypted_error(file: BloomFile) -> EncryptedFileError:
+    """Return the error for reading an encrypted column of a file."""
     names = [f"'{leaf.name}'" for leaf in file.footer.encrypted_leaves]
-    told = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} others" if len(names) > _NAMED else "")
-    return EncryptedFileError(f"encrypted columns cannot be read, only the others: {told}", path=file.path)
+    listed = ", ".join(names[:_MAX_NAMES])
+    more = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
+    return EncryptedFileError(f"encrypted columns cannot be read, only the others: {listed}{more}", path=file.path)
 
 
-def metadata_of(file: BloomFile) -> pq.FileMetaData:
-    """What pyarrow makes of a file's footer, which is not read again for it."""
+def arrow_metadata(file: BloomFile) -> pq.FileMetaData:
+    """Return pyarrow's metadata of a file, without reading the footer again."""
     return _footer_reader(file).metadata
 
 
-def reader_of(file: BloomFile) -> pq.ParquetFile:
-    """A file for pyarrow to read, which does not read the footer again for it."""
-    return pq.ParquetFile(file.source.arrow_file(), metadata=metadata_of(file))
+def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
+    """Open a file with pyarrow, without reading the footer again."""
+    return pq.ParquetFile(file.source.arrow_file(), metadata=arrow_metadata(file))
 
 
-def schema_in(file: BloomFile) -> pa.Schema:
-    """The schema that pyarrow gives a file's rows. Made of the footer that was read, and kept with it."""
+def arrow_schema(file: BloomFile) -> pa.Schema:
+    """Return the schema that pyarrow gives a file's rows; it is made from the footer and cached with it."""
     derived = file.known.derived
     if "arrow_schema" not in derived:
         derived["arrow_schema"] = _footer_reader(file).schema_arrow
@@ -74,9 +75,9 @@ def schema_in(file: BloomFile) -> pa.Schema:
     return schema
 
 
-def chosen(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of chosen columns, top-level ones or dotted leaves; None for all."""
-    schema = schema_in(file)
+def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the schema of some columns, top-level ones or dotted leaves; None for all."""
+    schema = arrow_schema(file)
     if columns is None:
         return schema
     for name in columns:
@@ -86,73 +87,73 @@ def chosen(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def _footer_reader(file: BloomFile) -> pq.ParquetFile:
-    """A reader by pyarrow of the footer alone."""
+    """Open the footer alone with pyarrow."""
     data = file.footer.data
     return pq.ParquetFile(
         pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC)))
     )
 
 
-def in_threads(look: Callable[[T], R], files: Sequence[T], *, remote: bool = False) -> list[R]:
-    """What a look at each file finds, by several threads; by many where files are remote, and waited for."""
+def map_in_threads(function: Callable[[T], R], files: Sequence[T], *, remote: bool = False) -> list[R]:
+    """Apply a function to each file in several threads; remote files get more, since they are waited for."""
     threads = min(REMOTE_THREADS if remote else min(_THREADS, 4 * processors()), len(files))
     if threads < 2:
-        return [look(file) for file in files]
-    with in_order(look, files, threads) as results:
+        return [function(file) for file in files]
+    with in_order(function, files, threads) as results:
         return list(results)
 
 
-def unified(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """The schema of rows of all files together, as `pyarrow.concat_tables` promotes them.
+def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """Return the schema of the rows of all files together, as `pyarrow.concat_tables` promotes them.
 
-    A column that only some files have as a dictionary, such as a category of pandas, is none in it.
+    A column that is a dictionary in some files only, such as a category of pandas, is not one in the result.
 
     Raises
     ------
     UnreadableColumnError
-        Two files' types of a column have none in common, or a file has two columns of one name.
+        The types of a column in two files have no common type, or a file has two columns of one name.
     """
-    distinct = list(dict.fromkeys(schemas))  # thousands of files have few
+    distinct = list(dict.fromkeys(schemas))  # thousands of files share a few
     if len(distinct) == 1:
         return distinct[0]
     try:
-        return pa.unify_schemas(_in_dictionaries_everywhere(distinct), promote_options="permissive")
+        return pa.unify_schemas(_decode_mixed_dictionaries(distinct), promote_options="permissive")
     except pa.ArrowException as error:
-        raise misfit(error) from error
+        raise make_mismatch_error(error) from error
 
 
-def _in_dictionaries_everywhere(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """The schemas, without the dictionaries of columns that are none in others."""
+def _decode_mixed_dictionaries(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """Replace dictionary types by their value types in columns that are not dictionaries in every schema."""
     is_dictionary = pa.types.is_dictionary
     plain = {field.name for schema in schemas for field in schema if not is_dictionary(field.type)}
     if not any(is_dictionary(field.type) and field.name in plain for schema in schemas for field in schema):
         return list(schemas)
     return [
-        pa.schema([_decoded(field) if field.name in plain else field for field in schema], schema.metadata)
+        pa.schema([_decode_field(field) if field.name in plain else field for field in schema], schema.metadata)
         for schema in schemas
     ]
 
 
-def _decoded(field: pa.Field) -> pa.Field:
-    """The field of the values themselves."""
+def _decode_field(field: pa.Field) -> pa.Field:
+    """Return a field with the type of its dictionary's values."""
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
-def misfit(error: Exception) -> UnreadableColumnError:
-    """The error of files whose columns have no type in common."""
+def make_mismatch_error(error: Exception) -> UnreadableColumnError:
+    """Return the error for files whose columns have no common type."""
     problem = f"the files' rows do not fit into one table: {first_line(error)}; leave the column out"
     return UnreadableColumnError(problem)
 
 
-def promoted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A file's rows in the schema of all files: what the file does not have is null."""
+def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Convert a file's rows to the schema of all files; columns that the file does not have are null."""
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
     try:
-        for place, field in enumerate(table.schema):
-            plain = _decoded(field)
+        for i, field in enumerate(table.schema):
+            plain = _decode_field(field)
             if plain is not field and not pa.types.is_dictionary(schema.field(field.name).type):
-                table = table.set_column(place, plain, table.column(place).cast(plain.type))
+                table = table.set_column(i, plain, table.column(i).cast(plain.type))
         return pa.concat_tables([schema.empty_table(), table], promote_options="permissive").cast(schema)
     except pa.ArrowException as error:
-        raise misfit(error) from error
+        raise make_mismatch_error(error) from error

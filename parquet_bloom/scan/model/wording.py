@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...util.wording import count, count_of, format_bytes
-from .decision import INDEX, PARTITION, ScanPlan
+from .plan import INDEX, PARTITION, ScanPlan
 
 
 def summarize(plan: ScanPlan) -> str:

@@ -1,1 +1,1 @@
-"""Reads the rows that a plan leaves: by row groups and pages of Parquet, and by stripes of ORC."""
+"""Read the rows that a plan selects: row groups and pages of Parquet files, and stripes of ORC files."""

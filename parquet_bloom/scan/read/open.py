@@ -1,4 +1,4 @@
-"""Which format a file is of: decided in one place, by its last bytes, whatever it is called."""
+"""Open data files of either format, which is recognised by the last bytes and not by the name."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def open_file(path: str, filesystem: Any, cache: MetadataCache | None) -> Parque
     Parameters
     ----------
     path, filesystem : as `open_source` takes them.
-    cache : footers of Parquet files that need not be read again, and where this one is put; None for none.
+    cache : footers of Parquet files, to which this one is added; None for none.
 
     Raises
     ------
     ParquetBloomError
-        As `open_any`, and if it cannot be opened.
+        As `open_any`, or the file cannot be opened.
     """
-    return _data(open_source(path, filesystem), cache)
+    return _open_data(open_source(path, filesystem), cache)
 
 
 def open_entry(entry: Entry, filesystem: Any, cache: MetadataCache | None) -> ParquetData | OrcData:
-    """The same for a file of a listing, which may have told what opening would ask."""
-    return _data(open_source(entry.path, filesystem, entry), cache)
+    """Open a file of a listing, which may have given what opening would request; see `open_file`."""
+    return _open_data(open_source(entry.path, filesystem, entry), cache)
 
 
 def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> ParquetData | OrcData:
-    """Open a file that was opened before, of object stores without asking whether it is the same version.
+    """Open a file that was opened before; in object stores, without a request that checks its version.
 
-    Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
+    Reading another version raises ConcurrentChangeError there; for other files compare `source.identity`.
     """
-    return _data(open_source(path, filesystem, entry_for_identity(path, filesystem, identity)), cache)
+    return _open_data(open_source(path, filesystem, entry_for_identity(path, filesystem, identity)), cache)
 
 
-def _data(source: Source, cache: MetadataCache | None) -> ParquetData | OrcData:
+def _open_data(source: Source, cache: MetadataCache | None) -> ParquetData | OrcData:
     try:
         file = open_any(source, cache)
         if isinstance(file, BloomFile):

@@ -1,6 +1,6 @@
-"""The rows of an ORC file: surviving row groups, stripe by stripe, filtered exactly.
+"""Read rows of an ORC file: selected row groups, stripe by stripe, filtered exactly.
 
-pyarrow reads stripes whole. Where few row groups of a stripe are wanted, pyorc reads these alone, if it is installed.
+pyarrow reads whole stripes. If few row groups of a stripe are selected, pyorc reads these alone, if it is installed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
 from ...storage import Source
-from ..model.data_file import FileProjection, RowFilter, RowGroupSelections, RowSelection
-from ..model.decision import ORC
+from ..model.data_file import FileProjection, RowFilter
+from ..model.plan import ORC
+from ..model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
 from ..model.schemas import reading
 from . import orc_seek as orc_seeking
-from .orc_columns import names_within, picked, positions
-from .orc_timestamps import out_of_range, wraps
-from .row_group import true_rows
+from .orc_columns import column_positions, names_to_read, select_columns
+from .orc_timestamps import may_overflow, wraps_timestamps
 
 if TYPE_CHECKING:
     from typing import Self
@@ -68,56 +68,58 @@ class OrcData:
     def schema(self) -> pa.Schema:
         with reading(self):
             schema = self.reader.schema
-            assert schema.names is not None  # decodes them, which fails for what is no text
+            assert schema.names is not None  # decodes them, which fails for names that are not UTF-8
             return schema
 
-    def chosen(self, columns: Sequence[str]) -> pa.Schema:
-        return picked(self.schema, columns, self.path)
+    def select_schema(self, columns: Sequence[str]) -> pa.Schema:
+        return select_columns(self.schema, columns, self.path)
 
     def num_rows_of(self, row_group: int) -> int:
         return self.file.row_groups[row_group].num_rows
 
-    def inexact(self) -> set[str]:
-        return set()  # of timestamps that nanoseconds cannot count, reading is an error
+    def inexact_columns(self) -> set[str]:
+        return set()  # timestamps that nanoseconds cannot count are an error
 
-    def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
-        schema = self.chosen([name for name in columns if name in self.schema.names])
+    def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
+        schema = self.select_schema([name for name in columns if name in self.schema.names])
         with reading(self):
             (stripe,) = self._stripes([row_group])
             return stripe.read(schema)
 
-    def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
-        for stripe in self._stripes([row_group for row_group, _ in left]):  # zones know Parquet files only
+    def read_matches(
+        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
+    ) -> Iterator[pa.Table]:
+        for stripe in self._stripes([row_group for row_group, _ in selections]):  # zones are of Parquet files only
             with reading(self):
-                tables = list(stripe.matching(question, wanted.schema))
+                tables = list(stripe.read_matches(row_filter, projection.schema))
             yield from (table for table in tables if table.num_rows)
 
-    def counts(self, row_groups: Sequence[int], question: RowFilter) -> Iterator[tuple[int, int]]:
+    def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         for stripe in self._stripes(row_groups):
-            if isinstance(question.decider, bool):
+            if isinstance(row_filter.predicate, bool):
                 for row_group in stripe.row_groups:
-                    yield row_group, self.num_rows_of(row_group) if question.decider else 0
+                    yield row_group, self.num_rows_of(row_group) if row_filter.predicate else 0
                 continue
             with reading(self):
-                chosen = stripe.chosen(question)[1]
-            yield from ((row_group, len(rows)) for row_group, rows in zip(stripe.row_groups, chosen, strict=True))
+                matches = stripe.find_matches(row_filter)[1]
+            yield from ((row_group, len(rows)) for row_group, rows in zip(stripe.row_groups, matches, strict=True))
 
-    def rows_left(
-        self, row_group: int, decider: PruningPredicate | bool, zoned: RowSelection | None = None
+    def select_rows(
+        self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None
     ) -> list[tuple[int, int]]:
         return [(0, self.num_rows_of(row_group))]
 
     def _stripes(self, row_groups: Sequence[int]) -> Iterator[_Stripe]:
-        """Row groups, those of a stripe together."""
+        """Group row groups by stripe."""
         for _, members in groupby(row_groups, lambda row_group: self.file.row_groups[row_group].stripe):
             yield _Stripe(self, list(members))
 
     def stripe(self, number: int, schema: pa.Schema) -> pa.Table:
-        """Some columns of a stripe, by pyarrow. The last one is kept: its row groups may be asked for one by one."""
-        names = names_within(self.schema, schema)
+        """Read some columns of a stripe with pyarrow; the last stripe is cached for row groups read one by one."""
+        names = names_to_read(self.schema, schema)
         key = () if names is None else tuple(names)
         if self._last is None or self._last[:2] != (number, key):
-            self._last = None  # before another one takes its room
+            self._last = None  # free its memory before the next one is read
             batch = self.reader.read_stripe(number, names)
             rows, expected = batch.num_rows, self.file.stripes[number].num_rows
             if rows != expected:
@@ -141,91 +143,91 @@ class _Stripe:
 
     Attributes
     ----------
-    row_groups : which, by their numbers in the file, ascending.
+    row_groups : their numbers in the file, ascending.
     """
 
     def __init__(self, data: OrcData, row_groups: list[int]):
         self.row_groups = row_groups
         self._data = data
-        self._places = [data.file.row_groups[row_group] for row_group in row_groups]
-        self._stripe = data.file.stripes[self._places[0].stripe]
+        self._members = [data.file.row_groups[row_group] for row_group in row_groups]
+        self._stripe = data.file.stripes[self._members[0].stripe]
 
     def _ranges(self) -> list[tuple[int, int]]:
-        """First row in the stripe, and number of rows; neighbours together."""
+        """Return the row groups as (first row in the stripe, number of rows), neighbours merged."""
         ranges: list[tuple[int, int]] = []
-        for place in self._places:
-            first = place.first_row - self._stripe.first_row
+        for member in self._members:
+            first = member.first_row - self._stripe.first_row
             if ranges and sum(ranges[-1]) == first:
-                ranges[-1] = ranges[-1][0], ranges[-1][1] + place.num_rows
+                ranges[-1] = ranges[-1][0], ranges[-1][1] + member.num_rows
             else:
-                ranges.append((first, place.num_rows))
+                ranges.append((first, member.num_rows))
         return ranges
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        """Columns of these row groups, one row group behind the other; without columns, no rows."""
+        """Read columns of these row groups, one row group after the other; without columns, no rows."""
         if not len(schema):
             return schema.empty_table()
         ranges = self._ranges()
-        if wraps():
+        if wraps_timestamps():
             self._require_countable(schema)
-        within = names_within(self._data.schema, schema)
-        self._data.file.require_readable(self._stripe.number, None if within is None else schema.names)
-        if orc_seeking.pays(schema, ranges, self._stripe.num_rows):
-            found = orc_seeking.read(self._data.file, self._stripe.number, ranges, self._data.schema, schema)
-            if found is not None:
-                return found
-        whole = self._data.stripe(self._stripe.number, schema)
-        columns = [whole.column(place) for place in positions(whole.schema, schema)]
+        names = names_to_read(self._data.schema, schema)
+        self._data.file.require_readable(self._stripe.number, None if names is None else schema.names)
+        if orc_seeking.is_worthwhile(schema, ranges, self._stripe.num_rows):
+            rows = orc_seeking.read(self._data.file, self._stripe.number, ranges, self._data.schema, schema)
+            if rows is not None:
+                return rows
+        stripe = self._data.stripe(self._stripe.number, schema)
+        columns = [stripe.column(i) for i in column_positions(stripe.schema, schema)]
         table = pa.Table.from_arrays(columns, schema=schema)
         return pa.concat_tables([table.slice(first, count) for first, count in ranges])
 
     def _require_countable(self, schema: pa.Schema) -> None:
         """Raise if pyarrow may wrap timestamps."""
         for leaf in self._data.leaves:
-            if leaf.path[0] in schema.names and out_of_range(self._data.file, leaf, self._stripe.number):
+            if leaf.path[0] in schema.names and may_overflow(self._data.file, leaf, self._stripe.number):
                 problem = "has timestamps that nanoseconds of 64 bits cannot count, or may have; leave the column out"
                 raise UnreadableColumnError(problem, column=leaf.name)
 
-    def chosen(self, question: RowFilter) -> tuple[pa.Table, list[np.ndarray]]:
-        """The predicate's columns; and of each row group the rows that match, counted in this table."""
-        assert isinstance(question.decider, PruningPredicate)
-        names = sorted(tree.columns(question.decider.node))
-        schema = picked(self._data.schema, names)
+    def find_matches(self, row_filter: RowFilter) -> tuple[pa.Table, list[np.ndarray]]:
+        """Return the predicate's columns, and for each row group the positions of its matching rows in that table."""
+        assert isinstance(row_filter.predicate, PruningPredicate)
+        node = row_filter.predicate.node
+        schema = select_columns(self._data.schema, sorted(tree.columns(node)))
         if len(schema):
             table = self.read(schema)
-        else:  # the file has none of them; a table without columns does not know its rows
-            table = pa.table({"": pa.nulls(sum(place.num_rows for place in self._places))})
-        found = true_rows(row_mask(table, question.decider.node, timezone=question.timezone, probes=question.probes))
-        ends = np.cumsum([place.num_rows for place in self._places])
-        return table, np.split(found, np.searchsorted(found, ends[:-1]))
+        else:  # the file has none of them; a table without columns has no number of rows
+            table = pa.table({"": pa.nulls(sum(member.num_rows for member in self._members))})
+        rows = mask_to_positions(row_mask(table, node, timezone=row_filter.timezone, probes=row_filter.probes))
+        ends = np.cumsum([member.num_rows for member in self._members])
+        return table, np.split(rows, np.searchsorted(rows, ends[:-1]))
 
-    def matching(self, question: RowFilter, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The rows of each row group that match."""
-        if question.decider is True:
+    def read_matches(self, row_filter: RowFilter, schema: pa.Schema) -> Iterator[pa.Table]:
+        """Read the matching rows of each row group."""
+        if row_filter.predicate is True:
             rows = self.read(schema)
             start = 0
-            for place in self._places:
-                yield rows.slice(start, place.num_rows)
-                start += place.num_rows
+            for member in self._members:
+                yield rows.slice(start, member.num_rows)
+                start += member.num_rows
             return
-        held, chosen = self.chosen(question)
-        some = [at for at, rows in enumerate(chosen) if len(rows)]
-        if not some:
+        table, matches = self.find_matches(row_filter)
+        matching = [i for i, rows in enumerate(matches) if len(rows)]
+        if not matching:
             return
-        left = _Stripe(self._data, [self.row_groups[at] for at in some])  # the other columns need no more
-        places = [held.schema.get_field_index(field.name) for field in schema]  # -1 where there is no such, or two
-        is_held = [at >= 0 and held.schema.field(at) == field for at, field in zip(places, schema, strict=True)]
-        rest = [field for field, known in zip(schema, is_held, strict=True) if not known]
-        others = left.read(pa.schema(rest)) if rest else None
-        first = np.cumsum([0, *(place.num_rows for place in self._places)])
+        remaining = _Stripe(self._data, [self.row_groups[i] for i in matching])  # enough for the other columns
+        positions = [table.schema.get_field_index(field.name) for field in schema]  # -1 if there is none, or two
+        is_read = [i >= 0 and table.schema.field(i) == field for i, field in zip(positions, schema, strict=True)]
+        rest = [field for field, done in zip(schema, is_read, strict=True) if not done]
+        others = remaining.read(pa.schema(rest)) if rest else None
+        first = np.cumsum([0, *(member.num_rows for member in self._members)])
         start = 0
-        for at in some:
-            own = iter(others.columns if others is not None else ())
+        for i in matching:
+            unread = iter(others.columns if others is not None else ())
             columns = [
-                take_rows(held.column(place), chosen[at])
-                if known
-                else take_rows(next(own), chosen[at] - first[at] + start)
-                for place, known in zip(places, is_held, strict=True)
+                take_rows(table.column(position), matches[i])
+                if done
+                else take_rows(next(unread), matches[i] - first[i] + start)
+                for position, done in zip(positions, is_read, strict=True)
             ]
             yield pa.Table.from_arrays(columns, schema=schema)
-            start += self._places[at].num_rows
+            start += self._members[i].num_rows

@@ -1,4 +1,4 @@
-"""Chosen columns of an ORC file: their schema, and how pyarrow is asked for them."""
+"""Select columns of an ORC file: their schema, and the names that pyarrow takes."""
 
 from __future__ import annotations
 
@@ -9,66 +9,67 @@ import pyarrow as pa
 from ...errors import UnknownColumnError
 
 
-def picked(schema: pa.Schema, names: Collection[str], path: str | None = None) -> pa.Schema:
-    """The schema of chosen columns, in the file's order.
+def select_columns(schema: pa.Schema, names: Collection[str], path: str | None = None) -> pa.Schema:
+    """Return the schema of some columns, in the file's order.
 
     Parameters
     ----------
     schema : of all columns.
-    names : top-level columns, or dotted leaves of structs; what is below a list or map stands for all of it.
-    path : of the file, to have a name that stands for nothing be an error; None to leave it out.
+    names : top-level columns, or dotted leaves of structs; a name inside a list or map selects all of it.
+    path : of the file, to raise an error for a name that selects nothing; None to ignore such names.
 
     Raises
     ------
     UnknownColumnError
+        A name selects no column.
     """
     if path is not None:
         for name in names:
             if name not in schema.names and name.split(".")[0] not in schema.names:
                 raise UnknownColumnError("no such column", path=path, column=name)
-    whole = not _distinct(schema)
-    found = (_narrowed(field, field.name, names, whole) for field in schema)
-    return pa.schema([field for field in found if field is not None], schema.metadata)
+    keep_structs = not _has_unique_names(schema)
+    selected = (_select_field(field, field.name, names, keep_structs) for field in schema)
+    return pa.schema([field for field in selected if field is not None], schema.metadata)
 
 
-def _narrowed(field: pa.Field, path: str, names: Collection[str], whole: bool) -> pa.Field | None:
+def _select_field(field: pa.Field, path: str, names: Collection[str], keep_structs: bool) -> pa.Field | None:
     if path in names:
         return field
     if not any(name.startswith(path + ".") for name in names):
         return None
-    if whole or not pa.types.is_struct(field.type):
+    if keep_structs or not pa.types.is_struct(field.type):
         return field
-    children = (_narrowed(child, f"{path}.{child.name}", names, whole) for child in field.type)
-    kept = [child for child in children if child is not None]
-    return field.with_type(pa.struct(kept)) if kept else None
+    children = (_select_field(child, f"{path}.{child.name}", names, keep_structs) for child in field.type)
+    selected = [child for child in children if child is not None]
+    return field.with_type(pa.struct(selected)) if selected else None
 
 
-def names_within(whole: pa.Schema, schema: pa.Schema) -> list[str] | None:
-    """The names that pyarrow is to be given to read what `picked` chose; None for all columns."""
-    if schema.equals(whole) or not _distinct(whole):
+def names_to_read(file_schema: pa.Schema, schema: pa.Schema) -> list[str] | None:
+    """Return the names to give to pyarrow to read a schema by `select_columns`; None for all columns."""
+    if schema.equals(file_schema) or not _has_unique_names(file_schema):
         return None
-    return [name for field in schema for name in _names(whole.field(field.name), field, field.name)]
+    return [name for field in schema for name in _leaf_names(file_schema.field(field.name), field, field.name)]
 
 
-def _names(whole: pa.Field, field: pa.Field, path: str) -> Iterable[str]:
-    if field.type == whole.type:
+def _leaf_names(file_field: pa.Field, field: pa.Field, path: str) -> Iterable[str]:
+    if field.type == file_field.type:
         return [path]
-    children = {child.name: child for child in whole.type}
-    return [name for child in field.type for name in _names(children[child.name], child, f"{path}.{child.name}")]
+    children = {child.name: child for child in file_field.type}
+    return [name for child in field.type for name in _leaf_names(children[child.name], child, f"{path}.{child.name}")]
 
 
-def positions(whole: pa.Schema, schema: pa.Schema) -> list[int]:
-    """Where the columns of a chosen schema stand among those that were read, both in the file's order."""
-    found, start = [], 0
+def column_positions(read_schema: pa.Schema, schema: pa.Schema) -> list[int]:
+    """Return the positions of a schema's columns among those that were read, both in the file's order."""
+    positions, start = [], 0
     for field in schema:
-        start = whole.names.index(field.name, start)
-        found.append(start)
+        start = read_schema.names.index(field.name, start)
+        positions.append(start)
         start += 1
-    return found
+    return positions
 
 
-def _distinct(schema: pa.Schema) -> bool:
-    """Whether every dotted name means one column, so that columns can be asked for by name."""
+def _has_unique_names(schema: pa.Schema) -> bool:
+    """Return whether every dotted name means one column, so that columns can be read by name."""
 
     def is_plain(fields: Collection[pa.Field]) -> bool:
         names = [field.name for field in fields]

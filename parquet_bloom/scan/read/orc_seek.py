@@ -1,7 +1,7 @@
-"""Single row groups of an ORC file by pyorc, which seeks by the row index; pyarrow reads stripes whole.
+"""Read single row groups of an ORC file with pyorc, which seeks by the row index; pyarrow reads whole stripes.
 
-Only flat columns of types that come out the same either way. Whatever goes wrong is left to pyarrow. Neither pyorc's
-predicates nor its use of filters take part.
+Only flat columns are read, of types that both libraries convert alike. After any error pyarrow is used instead. Neither
+pyorc's predicates nor its filters are used.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .orc_columns import names_within
+from .orc_columns import names_to_read
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
 
 _SLOWER = 12
-"""How many times as long pyorc, which makes Python's objects, takes for a value, about."""
+"""Approximate cost of a value by pyorc, which makes Python objects, relative to pyarrow."""
 
 _TYPES = (
     pa.types.is_boolean,
@@ -33,35 +33,35 @@ _TYPES = (
 )
 
 
-def pays(schema: pa.Schema, ranges: Sequence[tuple[int, int]], num_rows: int) -> bool:
-    """Whether to read ranges of a stripe alone: (first row, number of rows) of so many."""
+def is_worthwhile(schema: pa.Schema, ranges: Sequence[tuple[int, int]], num_rows: int) -> bool:
+    """Return whether reading some ranges, (first row, number of rows), is faster than reading the whole stripe."""
     few = sum(count for _, count in ranges) * _SLOWER <= num_rows
     return few and len(schema) > 0 and all(any(test(field.type) for test in _TYPES) for field in schema)
 
 
 def read(
-    file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], whole: pa.Schema, schema: pa.Schema
+    file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], file_schema: pa.Schema, schema: pa.Schema
 ) -> pa.Table | None:
-    """Columns of ranges of a stripe, one behind the other; None if pyorc is not there, or cannot.
+    """Read columns of ranges of a stripe, one after the other; None if pyorc is not installed, or cannot.
 
     Parameters
     ----------
     ranges : (first row in the stripe, number of rows).
-    whole, schema : of all columns, and of those to read.
+    file_schema, schema : of all columns, and of those to read.
     """
     if file.row_index_stride == 0 or (pyorc := _pyorc()) is None:
         return None
-    names = schema.names if names_within(whole, schema) is not None else whole.names
+    names = schema.names if names_to_read(file_schema, schema) is not None else file_schema.names
     if len({*names}) < len(names):
         return None
-    zoned = any(pa.types.is_timestamp(field.type) and field.type.tz is None for field in schema)
-    if zoned and not file.is_in_utc(stripe):  # releases of ORC's library differ by a second around 1970
+    has_local_times = any(pa.types.is_timestamp(field.type) and field.type.tz is None for field in schema)
+    if has_local_times and not file.is_in_utc(stripe):  # releases of ORC's library differ by a second around 1970
         return None
     if not file.seekable(stripe, schema.names):
         return None
     try:
         return _read(pyorc, file, stripe, ranges, schema)
-    except Exception:  # whatever it is, pyarrow says it better, or reads it
+    except Exception:  # pyarrow reads it, or raises a better error
         return None
 
 
@@ -69,21 +69,21 @@ def _read(pyorc: Any, file: OrcFile, stripe: int, ranges: Sequence[tuple[int, in
     with file.source.arrow_file() as opened:
         reader = pyorc.Reader(opened, column_names=schema.names, converters=_converters())
         if [*reader.selected_schema.fields] != schema.names:
-            raise ValueError("other columns than those that were asked for")
-        at = reader.read_stripe(stripe)
+            raise ValueError("other columns than those requested")
+        stripe_reader = reader.read_stripe(stripe)
         tables = []
         for first, count in ranges:
-            at.seek(first)
-            rows = at.read(count)
+            stripe_reader.seek(first)
+            rows = stripe_reader.read(count)
             if len(rows) != count:
                 raise ValueError("rows are missing")
-            # Not by zip: of thousands of rows it makes as many iterators.
-            columns = [_array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
+            # zip would make an iterator for each of thousands of rows.
+            columns = [_to_array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
             tables.append(pa.Table.from_arrays(columns, schema=schema))
     return pa.concat_tables(tables)
 
 
-def _array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
+def _to_array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
     if pa.types.is_date32(arrow_type):
         return pa.array(values, pa.int32()).cast(arrow_type)
     if pa.types.is_timestamp(arrow_type):
@@ -93,7 +93,7 @@ def _array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
 
 @cache
 def _pyorc() -> Any:
-    """pyorc, an extra; None where it is not installed."""
+    """Import pyorc, an optional dependency; None if it is not installed."""
     try:
         import pyorc
     except ImportError:
@@ -102,7 +102,7 @@ def _pyorc() -> Any:
 
 
 class _AsStored:
-    """Days of a date, and nanoseconds of a timestamp: Python's own types do not hold all of them."""
+    """Converter to days and nanoseconds: Python's own types cannot represent all dates and timestamps."""
 
     @staticmethod
     def from_orc(number: int, nanoseconds: int | None = None, timezone: Any = None) -> int:

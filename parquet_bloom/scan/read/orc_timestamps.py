@@ -1,6 +1,6 @@
-"""Timestamps of ORC files that pyarrow, which has them as nanoseconds, cannot count.
+"""Find timestamps of ORC files that do not fit into pyarrow's nanoseconds.
 
-Current releases of pyarrow raise an error; older ones wrap them, which must not be taken for what is stored.
+Current releases of pyarrow raise an error; older ones wrap them, and the wrong values must not be returned.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @cache
-def wraps() -> bool:
-    """Whether this pyarrow wraps timestamps that nanoseconds of 64 bits cannot count."""
+def wraps_timestamps() -> bool:
+    """Return whether this pyarrow wraps timestamps that nanoseconds of 64 bits cannot count."""
     new = pa.BufferOutputStream()
     po.write_table(pa.table({"t": pa.array([253_402_214_400], pa.timestamp("s"))}), new)  # 9999-12-31
     try:
@@ -31,8 +31,8 @@ def wraps() -> bool:
     return True
 
 
-def out_of_range(file: OrcFile, leaf: OrcLeaf, stripe: int) -> bool:
-    """Whether a stripe may hold a timestamp that nanoseconds of 64 bits cannot count."""
+def may_overflow(file: OrcFile, leaf: OrcLeaf, stripe: int) -> bool:
+    """Return whether a stripe may contain a timestamp that nanoseconds of 64 bits cannot count."""
     if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.column_type.physical != "INT96":
         return False
     return not in_nanoseconds(file.stripe_statistics(leaf)[stripe])

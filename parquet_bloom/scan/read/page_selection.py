@@ -1,4 +1,4 @@
-"""Which rows of a row group its pages' statistics leave for a predicate."""
+"""Select the rows of a row group that can match a predicate by the statistics of its pages."""
 
 from __future__ import annotations
 
@@ -18,109 +18,102 @@ from ...metadata.page_index import ASCENDING, DESCENDING, KnownPages
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
+from ..model.row_selection import RowRanges, find_runs
 
-MANY_LITERALS = 1000
-"""A predicate with more literals is not held against pages: to prepare it again costs more than the pages do."""
-
-RowRanges = NDArray[np.int64]
-"""(n, 2): ranges of rows [start, stop), ascending, none of which touches the next."""
+MAX_LITERALS = 1000
+"""Predicates with more literals are not evaluated on pages: preparing them again costs more than pages save."""
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the predicate whose pages are known: where they begin, and what is told of each."""
+    """A column of the predicate with page statistics.
+
+    Attributes
+    ----------
+    rows : first row of each page, then the number of rows.
+    statistics : of each page.
+    """
 
     rows: NDArray[np.int64]
-    told: PruningStatisticsArray
+    statistics: PruningStatisticsArray
 
 
-def rows_left(file: BloomFile, row_group: int, pages: RowGroupPages, decider: PruningPredicate) -> RowRanges | None:
-    """The rows that pages leave; None for all of them."""
-    if sum(len(leaf.literals) for leaf in tree.leaves(decider.node)) > MANY_LITERALS:
+def select_rows_by_pages(
+    file: BloomFile, row_group: int, pages: RowGroupPages, predicate: PruningPredicate
+) -> RowRanges | None:
+    """Return the rows that page statistics leave; None for all of them."""
+    if sum(len(leaf.literals) for leaf in tree.leaves(predicate.node)) > MAX_LITERALS:
         return None
-    facts = file_statistics(file, decider.columns)
-    leaves = {name: column.leaf for name, column in facts.columns.items() if column is not None}
-    known = pages.bounds(leaves.values())
+    file_columns = file_statistics(file, predicate.columns)
+    leaves = {name: column.leaf for name, column in file_columns.columns.items() if column is not None}
+    bounds_of = pages.bounds(leaves.values())
     columns: dict[str, _Column] = {}
     for name, leaf in leaves.items():
-        if leaf.index not in known:
+        if leaf.index not in bounds_of:
             continue
-        told = _told(file, row_group, leaf, known[leaf.index])
-        if told is None:
+        statistics = _page_statistics(file, row_group, leaf, bounds_of[leaf.index])
+        if statistics is None:
             pages.give_up(leaf, "its bounds contradict the column chunk's, or their own order")
         else:
-            columns[name] = _Column(known[leaf.index].index.rows, told)
+            columns[name] = _Column(bounds_of[leaf.index].index.rows, statistics)
     if not columns:
         return None
-    # Between two of these rows no column goes from one page to the next.
+    # Between two borders no page of any column begins or ends.
     borders = np.unique(np.concatenate([column.rows for column in columns.values()]))
     count = len(borders) - 1
-    evidence: dict[str, PruningStatisticsArray | None] = dict.fromkeys(decider.columns)
+    evidence: dict[str, PruningStatisticsArray | None] = dict.fromkeys(predicate.columns)
     for name, leaf in leaves.items():
         if name in columns:
-            of_stretch = np.searchsorted(columns[name].rows, borders[:-1], "right") - 1
-            of_leaf = columns[name].told.at(of_stretch)
+            page_of = np.searchsorted(columns[name].rows, borders[:-1], "right") - 1
+            of_leaf = columns[name].statistics.at(page_of)
         else:
             of_leaf = PruningStatisticsArray.of(type_of(leaf), [PruningStatistics(type_of(leaf))]).at(
                 np.zeros(count, np.intp)
             )
-        evidence[name] = of_leaf.holding(facts.holds[name])
-    possible = decider.possible(decider.decide_all(evidence, count))
+        evidence[name] = of_leaf.holding(file_columns.holds[name])
+    possible = predicate.possible(predicate.decide_all(evidence, count))
     if possible.all():
         return None
-    changes = np.flatnonzero(np.diff(possible, prepend=False, append=False)).reshape(-1, 2)
-    return borders[changes]
+    return borders[find_runs(possible)]
 
 
-def in_both(some: RowRanges | None, others: RowRanges | None) -> RowRanges | None:
-    """The rows that are in two choices of rows; None is all of them."""
-    if some is None or others is None:
-        return others if some is None else some
-    borders = np.unique(np.concatenate([some.ravel(), others.ravel()]))
-    # Before a border have begun one range more than have ended, where rows behind it are in one.
-    inside = [
-        np.searchsorted(ranges[:, 0], borders, "right") > np.searchsorted(ranges[:, 1], borders, "right")
-        for ranges in (some, others)
-    ]
-    changes = np.flatnonzero(np.diff(inside[0] & inside[1], prepend=False, append=False)).reshape(-1, 2)
-    return borders[changes] if len(changes) else np.empty((0, 2), np.int64)
-
-
-def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> PruningStatisticsArray | None:
-    """What the index tells of each page; None if it contradicts the column chunk's own statistics."""
-    if known.told is None:
+def _page_statistics(file: BloomFile, row_group: int, leaf: Leaf, pages: KnownPages) -> PruningStatisticsArray | None:
+    """Return the statistics of each page; None if they contradict the column chunk's."""
+    if pages.told is None:
         type_ordered = leaf.index in file.footer.type_ordered
-        told = _tell(known, type_of(leaf), type_ordered)
-        statistics = file.footer.statistics(file.record(row_group, leaf))
-        if not _spans(told, *bounds(statistics, type_of(leaf), type_ordered)) or not _in_order(told, known):
+        statistics = _read_page_statistics(pages, type_of(leaf), type_ordered)
+        chunk = file.footer.statistics(file.record(row_group, leaf))
+        if not _covers_chunk(statistics, *bounds(chunk, type_of(leaf), type_ordered)) or not _is_ordered(
+            statistics, pages
+        ):
             return None
-        known.told = PruningStatisticsArray.of(type_of(leaf), told)
-    assert isinstance(known.told, PruningStatisticsArray)
-    return known.told
+        pages.told = PruningStatisticsArray.of(type_of(leaf), statistics)
+    assert isinstance(pages.told, PruningStatisticsArray)
+    return pages.told
 
 
-def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
-    index = known.bounds
+def _read_page_statistics(pages: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
+    index = pages.bounds
     assert index is not None
-    told = []
+    statistics = []
     counts = index.null_counts
-    for page in range(known.index.num_pages):
+    for page in range(pages.index.num_pages):
         low, high = bounds(index.statistics(page), column_type, type_ordered)
-        # That a page is said to be null without a count of its nulls can be held against nothing.
+        # Without a count of nulls, nothing confirms that a page is null.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None else counts[page] > 0
-        told.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls))
-    return told
+        statistics.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls))
+    return statistics
 
 
-def _spans(told: list[PruningStatistics], low: Domain | None, high: Domain | None) -> bool:
-    """Whether the pages' bounds reach as far as those of the column chunk, and none lies beyond them."""
-    if any(_apart(page, low, high) for page in told):
+def _covers_chunk(pages: list[PruningStatistics], low: Domain | None, high: Domain | None) -> bool:
+    """Return whether the pages' bounds reach those of the column chunk, and no page lies outside of them."""
+    if any(_is_disjoint(page, low, high) for page in pages):
         return False
-    # Only numbers have to reach as far: bounds of others may be cut short, in one place and not in the other.
+    # Only numbers have to reach them: other bounds may be truncated, differently in pages and chunk.
     if not isinstance(low, int | float) or not isinstance(high, int | float):
         return True
-    bounded = [page for page in told if page.has_values is not False]
+    bounded = [page for page in pages if page.has_values is not False]
     lows = [page.low for page in bounded if isinstance(page.low, int | float)]
     highs = [page.high for page in bounded if isinstance(page.high, int | float)]
     if not bounded or len(lows) < len(bounded) or len(highs) < len(bounded):
@@ -128,22 +121,22 @@ def _spans(told: list[PruningStatistics], low: Domain | None, high: Domain | Non
     return min(lows) <= low and max(highs) >= high
 
 
-def _in_order(told: list[PruningStatistics], known: KnownPages) -> bool:
-    """Whether the pages' bounds are in the order that the index says they are in."""
-    assert known.bounds is not None
-    order = known.bounds.order
+def _is_ordered(statistics: list[PruningStatistics], pages: KnownPages) -> bool:
+    """Return whether the pages' bounds are in the order that the index declares."""
+    assert pages.bounds is not None
+    order = pages.bounds.order
     if order not in (ASCENDING, DESCENDING):
         return True
     for bound in ("low", "high"):
-        there = [value for page in told if (value := getattr(page, bound)) is not None]
+        values = [value for page in statistics if (value := getattr(page, bound)) is not None]
         if order == DESCENDING:
-            there.reverse()
-        if any(one > next_one for one, next_one in pairwise(there)):
+            values.reverse()
+        if any(one > next_one for one, next_one in pairwise(values)):
             return False
     return True
 
 
-def _apart(page: PruningStatistics, low: Domain | None, high: Domain | None) -> bool:
-    """Whether no value can lie both within the bounds of a page and within those of its column chunk."""
+def _is_disjoint(page: PruningStatistics, low: Domain | None, high: Domain | None) -> bool:
+    """Return whether no value can lie within the bounds of both a page and its column chunk."""
     below = page.high is not None and low is not None and page.high < low  # type: ignore[operator]
     return below or (page.low is not None and high is not None and page.low > high)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""The rows of a Parquet file: row groups read by pyarrow, or page by page, and filtered exactly."""
+"""Read rows of a Parquet file: row groups by pyarrow, or page by page, filtered exactly."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
-from ..model.data_file import FileProjection, RowFilter, RowGroupSelections, RowSelection
-from ..model.decision import PARQUET
-from ..model.schemas import chosen, reading, schema_in
-from .row_group import RowGroupRows, left_by_both
-from .whole_reader import WholeReader
+from ..model.data_file import FileProjection, RowFilter
+from ..model.plan import PARQUET
+from ..model.row_selection import RowGroupSelections, RowSelection, to_range_list
+from ..model.schemas import arrow_schema, reading, select_schema
+from .row_group import RowGroupRows, select_rows
+from .row_group_reader import RowGroupReader
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-_FEW_LITERALS = 8  # that are compared with each value
-_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values are the same bytes
+_MAX_LITERALS = 8  # that stored values are compared with
+_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
 
 
 class ParquetData:
@@ -42,7 +43,7 @@ class ParquetData:
 
     def __init__(self, file: BloomFile):
         self.file = file
-        self._reader = WholeReader(file)
+        self._reader = RowGroupReader(file)
 
     @property
     def path(self) -> str:
@@ -63,101 +64,109 @@ class ParquetData:
     @property
     def schema(self) -> pa.Schema:
         with reading(self.file):
-            return schema_in(self.file)
+            return arrow_schema(self.file)
 
-    def chosen(self, columns: Sequence[str]) -> pa.Schema:
+    def select_schema(self, columns: Sequence[str]) -> pa.Schema:
         with reading(self.file):
-            return chosen(self.file, columns)
+            return select_schema(self.file, columns)
 
     def num_rows_of(self, row_group: int) -> int:
         return self.file.footer.num_rows_of(row_group)
 
-    def inexact(self) -> set[str]:
-        # pyarrow turns INT96 into nanoseconds and wraps what does not fit.
+    def inexact_columns(self) -> set[str]:
+        # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit.
         return {leaf.path[0] for leaf in self.leaves if leaf.physical == "INT96"}
 
-    def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
+    def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
         with reading(self.file):
             self.file.footer.require_even(row_group)
-            if zoned is not None:
-                rows = RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, None, zoned)
+            if selection is not None:
+                rows = RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, None, selection)
                 return rows.read(list(columns))
             return self._reader.read_row_group(row_group, list(columns))
 
-    def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
-        for row_group, zoned in left:
+    def read_matches(
+        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
+    ) -> Iterator[pa.Table]:
+        for row_group, selection in selections:
             with reading(self.file):
                 self.file.footer.require_even(row_group)
-                if question.decider is True:
-                    table = self._reader.read_row_group(row_group, wanted.names)
+                if row_filter.predicate is True:
+                    table = self._reader.read_row_group(row_group, projection.names)
                 else:
-                    rows = self._rows(row_group, question, zoned)
+                    rows = self._select_rows(row_group, row_filter, selection)
                     if not rows.num_left:
                         continue
-                    true = None if self._keep_equal(rows, question) else self._mask(rows, question)
-                    table = rows.matching(true, wanted.names, wanted.schema)
+                    mask = None if self._keep_equal(rows, row_filter) else self._make_mask(rows, row_filter)
+                    table = rows.read_matches(mask, projection.names, projection.schema)
             if table.num_rows:
                 yield table
 
-    def counts(self, row_groups: Sequence[int], question: RowFilter) -> Iterator[tuple[int, int]]:
+    def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         for row_group in row_groups:
-            if isinstance(question.decider, bool):
-                yield row_group, self.num_rows_of(row_group) if question.decider else 0
+            if isinstance(row_filter.predicate, bool):
+                yield row_group, self.num_rows_of(row_group) if row_filter.predicate else 0
                 continue
             with reading(self.file):
                 self.file.footer.require_even(row_group)
-                rows = self._rows(row_group, question)
-                found = pc.sum(self._mask(rows, question), min_count=0).as_py() if rows.num_left else 0
-            yield row_group, found
+                rows = self._select_rows(row_group, row_filter)
+                count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py() if rows.num_left else 0
+            yield row_group, count
 
-    def rows_left(
-        self, row_group: int, decider: PruningPredicate | bool, zoned: RowSelection | None = None
+    def select_rows(
+        self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None
     ) -> list[tuple[int, int]]:
-        rows = None
+        ranges = None
         with reading(self.file):
-            if isinstance(decider, PruningPredicate):
+            if isinstance(predicate, PruningPredicate):
                 self.file.footer.require_even(row_group)
-                pages = RowGroupPages(self.file, schema_in(self.file), row_group)
-                rows = left_by_both(self.file, row_group, pages, decider, zoned)
-        whole = [(0, self.num_rows_of(row_group))]
-        return whole if rows is None else [(start, stop) for start, stop in rows.tolist()]
+                pages = RowGroupPages(self.file, arrow_schema(self.file), row_group)
+                ranges = select_rows(self.file, row_group, pages, predicate, selection)
+        all_rows = [(0, self.num_rows_of(row_group))]
+        return all_rows if ranges is None else to_range_list(ranges)
 
-    def _rows(self, row_group: int, question: RowFilter, zoned: RowSelection | None = None) -> RowGroupRows:
-        assert isinstance(question.decider, PruningPredicate)
-        return RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, question.decider, zoned)
+    def _select_rows(
+        self, row_group: int, row_filter: RowFilter, selection: RowSelection | None = None
+    ) -> RowGroupRows:
+        assert isinstance(row_filter.predicate, PruningPredicate)
+        schema = arrow_schema(self.file)
+        return RowGroupRows(self.file, schema, self._reader, row_group, row_filter.predicate, selection)
 
-    def _keep_equal(self, rows: RowGroupRows, question: RowFilter) -> bool:
-        """Keep only the rows that match, if the predicate is one equality and stored bytes tell; whether they do."""
-        assert isinstance(question.decider, PruningPredicate)
-        node = question.decider.node
-        if not isinstance(node, tree.Equal | tree.In) or len(node.literals) > _FEW_LITERALS or None in node.literals:
+    def _keep_equal(self, rows: RowGroupRows, row_filter: RowFilter) -> bool:
+        """Keep only the rows that match, if the predicate is one equality that stored bytes decide; return whether so.
+
+        Otherwise the rows are unchanged.
+        """
+        assert isinstance(row_filter.predicate, PruningPredicate)
+        node = row_filter.predicate.node
+        if not isinstance(node, tree.Equal | tree.In) or len(node.literals) > _MAX_LITERALS or None in node.literals:
             return False
-        found = find_leaves(self.leaves, node.column)
-        column_type = type_of(found[0]) if len(found) == 1 else None
+        leaves = find_leaves(self.leaves, node.column)
+        column_type = type_of(leaves[0]) if len(leaves) == 1 else None
         if column_type is None or column_type.kind not in _STORED_ALIKE:
             return False
-        values, unknown = coerce_all(list(node.literals), column_type, question.timezone)
+        values, unknown = coerce_all(list(node.literals), column_type, row_filter.timezone)
         return unknown is None and rows.keep_equal(node.column, stored_forms(values, column_type))
 
-    def _mask(self, rows: RowGroupRows, question: RowFilter) -> pa.ChunkedArray:
-        """Which of the rows of a row group that can match do."""
-        assert isinstance(question.decider, PruningPredicate)
-        node = question.decider.node
+    def _make_mask(self, rows: RowGroupRows, row_filter: RowFilter) -> pa.ChunkedArray:
+        """Evaluate the predicate on the selected rows of a row group."""
+        assert isinstance(row_filter.predicate, PruningPredicate)
+        node = row_filter.predicate.node
         names = sorted(tree.columns(node))
         stored = {}
         for name in names:
-            found = find_leaves(self.leaves, name)
-            # pyarrow turns INT96 into nanoseconds and wraps what does not fit: compare the stored values.
-            if len(found) == 1 and found[0].physical == "INT96":
-                values = ColumnReader(self.source, self.file.footer, found[0])
+            leaves = find_leaves(self.leaves, name)
+            # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit: compare the stored values.
+            if len(leaves) == 1 and leaves[0].physical == "INT96":
+                values = ColumnReader(self.source, self.file.footer, leaves[0])
                 batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
-                if not found[0].repeated:
-                    stored[name] = StoredColumn(rows.of(batches), values.column_type)
+                if not leaves[0].repeated:
+                    stored[name] = StoredColumn(rows.take_selected(batches), values.column_type)
                 elif not in_nanoseconds(batches):
                     problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
                     raise UnreadableColumnError(problem, path=self.path, row_group=rows.row_group, column=name)
         table = rows.read([name for name in names if name not in stored])
-        return row_mask(table, node, timezone=question.timezone, stored=stored, probes=question.probes)
+        return row_mask(table, node, timezone=row_filter.timezone, stored=stored, probes=row_filter.probes)
 
     def close(self) -> None:
         self.file.close()

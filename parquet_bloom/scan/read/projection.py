@@ -1,4 +1,4 @@
-"""The columns of a result, file by file: as each file spells them, and null where it has none."""
+"""The columns of a result, resolved for each file: as the file spells them, and null where it has none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.cache.memory import SHARED_CACHE
-from ..model.columns import spelled
+from ..model.columns import resolve_names
 from ..model.data_file import DataFile, FileProjection
 from ..model.partitions import Partitions
 from .open import open_file
@@ -21,70 +21,72 @@ class Projection:
     Parameters
     ----------
     columns : top-level columns or dotted leaves; None for all.
-    partitions : those that the files' folders give, which are not the files' to give.
+    partitions : the partition columns, which are not read from the files.
     ignore_case : match names whatever their case.
     """
 
     def __init__(self, columns: Sequence[str] | None, partitions: Partitions, ignore_case: bool = False):
-        self.columns = None if columns is None else [partitions.spelled(name, ignore_case) for name in columns]
-        self._own = partitions.in_files(self.columns)
+        self.columns = None if columns is None else [partitions.resolve_name(name, ignore_case) for name in columns]
+        self._file_columns = partitions.columns_in_files(self.columns)
         self._partitions = partitions
         self._ignore_case = ignore_case
-        self._seen: dict[str, str] = {}  # as the first file spells them that has them
+        self._spellings: dict[str, str] = {}  # of the first file that has a column
 
-    def of(self, file: DataFile) -> FileProjection:
-        """What is wanted of a file."""
-        if self._own is None:
+    def project(self, file: DataFile) -> FileProjection:
+        """Return the columns to read of a file."""
+        if self._file_columns is None:
             return FileProjection(None, [], file.schema)
-        found = spelled(file, self._own, self._ignore_case)
-        self._seen = found | self._seen
-        names = [found[name] for name in self._own if name in found]
-        absent = [name for name in self._own if name not in found]
+        spelling = resolve_names(file, self._file_columns, self._ignore_case)
+        self._spellings = spelling | self._spellings
+        names = [spelling[name] for name in self._file_columns if name in spelling]
+        absent = [name for name in self._file_columns if name not in spelling]
         if not names:
             names = file.schema.names[:1]
-            return FileProjection(names, absent, file.chosen(names), is_counter=True)
-        return FileProjection(names, absent, file.chosen(names))
+            return FileProjection(names, absent, file.select_schema(names), is_counter=True)
+        return FileProjection(names, absent, file.select_schema(names))
 
-    def filled(self, table: pa.Table, of_file: FileProjection) -> pa.Table:
-        """Rows of a file, null in the columns that it does not have."""
-        if of_file.is_counter and of_file.absent:
+    def add_absent(self, table: pa.Table, projection: FileProjection) -> pa.Table:
+        """Add nulls to rows of a file for the columns that it does not have."""
+        if projection.is_counter and projection.absent:
             table = table.select([])
-        for name in dict.fromkeys(self._seen.get(name, name).split(".")[0] for name in of_file.absent):
+        for name in dict.fromkeys(self._spellings.get(name, name).split(".")[0] for name in projection.absent):
             if name not in table.schema.names:
                 table = table.append_column(name, pa.nulls(table.num_rows))
         return table
 
-    def joined(self, table: pa.Table, path: str | None = None) -> pa.Table:
-        """Rows of a file with the partition columns that are wanted."""
-        return self._partitions.joined(table, path, self.columns)
+    def add_partitions(self, table: pa.Table, path: str | None = None) -> pa.Table:
+        """Add the partition columns of the result to rows of a file."""
+        return self._partitions.add_columns(table, path, self.columns)
 
-    def elsewhere(self, paths: Sequence[str], filesystem: Any) -> list[pa.Schema]:
-        """The schemas that columns which no file had so far have in other files.
+    def find_elsewhere(self, paths: Sequence[str], filesystem: Any) -> list[pa.Schema]:
+        """Find the columns that no file projected so far has in other files, and return their schemas.
 
         Parameters
         ----------
-        paths : all files. Those of which nothing is read are looked at only if a column is still missing.
+        paths : all files. Those of which nothing is read are opened only while a column is missing.
 
         Raises
         ------
         UnknownColumnError
-            No file has one of them.
+            No file has one of the columns.
         """
         schemas = []
-        left = set(self._own or ()) - self._seen.keys()
-        for path in paths if left else ():
+        missing = set(self._file_columns or ()) - self._spellings.keys()
+        for path in paths if missing else ():
             try:
                 with open_file(path, filesystem, SHARED_CACHE) as file:
-                    found = spelled(file, left, self._ignore_case)
-                    if found:
-                        schemas.append(file.chosen(list(found.values())))
-                        left -= found.keys()
-                        self._seen = found | self._seen
+                    spelling = resolve_names(file, missing, self._ignore_case)
+                    if spelling:
+                        schemas.append(file.select_schema(list(spelling.values())))
+                        missing -= spelling.keys()
+                        self._spellings = spelling | self._spellings
             except ParquetBloomError:
-                continue  # no row of it is read, and so its error is no loss
-            if not left:
+                continue  # no row of the file is read, so its error does not matter
+            if not missing:
                 break
-        if left and paths:
-            several = f" in any of {len(paths):,} files" if len(paths) > 1 else ""
-            raise UnknownColumnError(f"no such column{several}", path=None if several else paths[0], column=min(left))
+        if missing and paths:
+            in_files = f" in any of {len(paths):,} files" if len(paths) > 1 else ""
+            raise UnknownColumnError(
+                f"no such column{in_files}", path=None if in_files else paths[0], column=min(missing)
+            )
         return schemas

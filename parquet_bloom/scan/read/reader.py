@@ -1,4 +1,4 @@
-"""The rows that match a predicate: surviving row groups read, and filtered exactly."""
+"""Read the rows that match a predicate: selected row groups are read, and filtered exactly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ...predicate.row_filter import Probes
 from ...predicate.tree import Node
 from ...storage import is_local
 from ..model.columns import FileResidualEvaluator
-from ..model.data_file import DataFile, RowFilter, RowGroupSelections
-from ..model.decision import FilePlan, ScanPlan, refuse_deleted_rows
+from ..model.data_file import DataFile, RowFilter
 from ..model.partitions import Partitions
-from ..model.schemas import in_threads, promoted, unified
+from ..model.plan import FilePlan, ScanPlan, refuse_deleted_rows
+from ..model.row_selection import RowGroupSelections
+from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .open import open_file, open_version
 from .projection import Projection
 
@@ -33,54 +34,54 @@ def iter_selected(
     progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
 ) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
-    """The schema of the matching rows of the row groups that a report has selected, and these rows by and by.
+    """Read the matching rows of the selected row groups lazily; return their schema and a generator of batches.
 
     Parameters
     ----------
     report : of `prune`, for the same predicate, timezone and case.
     columns, batch_size : as in `iter_batches`.
     progress : called after each file that is read with (done, in all).
-    on_error : called with the error of a file that cannot be read, whose further rows are then missing; without it,
+    on_error : called with the error of a file that cannot be read, whose remaining rows are then missing; without it,
         the error is raised.
     """
-    rows = _Rows(node, columns, timezone, report.partitions, ignore_case)
+    reader = _RowReader(node, columns, timezone, report.partitions, ignore_case)
     filesystem = report.filesystem
 
-    def look(decision: FilePlan) -> pa.Schema | ParquetBloomError:
+    def read_schema(plan: FilePlan) -> pa.Schema | ParquetBloomError:
         try:
-            with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
-                return rows.schema_of(file)
+            with open_version(plan.path, filesystem, SHARED_CACHE, plan.identity) as file:
+                return reader.read_schema(file)
         except ParquetBloomError as error:
             if on_error is None:
                 raise
             return error
 
-    decisions, schemas = [], []
-    opened = _opened(report)
-    remote = not is_local(filesystem, [decision.path for decision in opened])
-    for decision, found in zip(opened, in_threads(look, opened, remote=remote), strict=True):
-        if isinstance(found, ParquetBloomError):
+    plans, schemas = [], []
+    to_open = _files_to_open(report)
+    remote = not is_local(filesystem, [plan.path for plan in to_open])
+    for plan, result in zip(to_open, map_in_threads(read_schema, to_open, remote=remote), strict=True):
+        if isinstance(result, ParquetBloomError):
             assert on_error is not None
-            on_error(found)
+            on_error(result)
         else:
-            decisions.append(decision)
-            schemas.append(found)
-    schemas += rows.wanted.elsewhere([decision.path for decision in report.files], filesystem)
-    schema = rows.wanted.joined(unified(schemas).empty_table()).schema if schemas else pa.schema([])
+            plans.append(plan)
+            schemas.append(result)
+    schemas += reader.projection.find_elsewhere([plan.path for plan in report.files], filesystem)
+    schema = reader.projection.add_partitions(unify_schemas(schemas).empty_table()).schema if schemas else pa.schema([])
 
-    def batches() -> Generator[pa.RecordBatch, None, None]:
-        for done, decision in enumerate(decisions):
+    def read_batches() -> Generator[pa.RecordBatch, None, None]:
+        for done, plan in enumerate(plans):
             try:
-                for table in rows.of_file(decision, filesystem):
-                    yield from promoted(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
+                for table in reader.read_file(plan, filesystem):
+                    yield from promote_table(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
             except ParquetBloomError as error:
                 if on_error is None:
                     raise
                 on_error(error)
             if progress:
-                progress(done + 1, len(decisions))
+                progress(done + 1, len(plans))
 
-    return schema, batches()
+    return schema, read_batches()
 
 
 def read_selected(
@@ -91,54 +92,54 @@ def read_selected(
     filesystem: Any = None,
     timezone: str = "UTC",
 ) -> pa.Table:
-    """The matching rows of the row groups that a report has selected; see `read_table`."""
-    rows = _Rows(node, columns, timezone, report.partitions)
-    opened = _opened(report)
-    if is_local(filesystem, [decision.path for decision in opened]):
-        tables = [rows.table(decision, filesystem) for decision in opened]
-    else:  # each takes several requests, one after the other, and is waited for
-        tables = in_threads(lambda decision: rows.table(decision, filesystem), opened, remote=True)
-    elsewhere = rows.wanted.elsewhere([decision.path for decision in report.files], filesystem)
+    """Read the matching rows of the selected row groups; see `read_table`."""
+    reader = _RowReader(node, columns, timezone, report.partitions)
+    to_open = _files_to_open(report)
+    if is_local(filesystem, [plan.path for plan in to_open]):
+        tables = [reader.read_table(plan, filesystem) for plan in to_open]
+    else:  # each takes several consecutive requests, which are waited for
+        tables = map_in_threads(lambda plan: reader.read_table(plan, filesystem), to_open, remote=True)
+    elsewhere = reader.projection.find_elsewhere([plan.path for plan in report.files], filesystem)
     tables += [schema.empty_table() for schema in elsewhere]
     if not tables:
         return pa.table({})
-    schema = unified(table.schema for table in tables)
-    return pa.concat_tables([promoted(table, schema) for table in tables])
+    schema = unify_schemas(table.schema for table in tables)
+    return pa.concat_tables([promote_table(table, schema) for table in tables])
 
 
-def match_counter(report: ScanPlan) -> Callable[[FilePlan], dict[int, int]]:
-    """What tells of a file that a report of `prune` has judged how many rows of each selected row group match.
+def make_match_counter(report: ScanPlan) -> Callable[[FilePlan], dict[int, int]]:
+    """Return a function that counts the matching rows of each selected row group of a file.
 
-    No other columns than the predicate's are read. The file being another one by now is a ConcurrentChangeError.
+    It reads the predicate's columns alone, and raises ConcurrentChangeError for a file that has changed since `prune`.
     """
-    asked = report.asked
-    assert asked is not None, "the report is not prune's"
-    rows = _Rows(asked.node, None, asked.timezone, report.partitions, asked.ignore_case)
+    request = report.asked
+    assert request is not None, "the report is not prune's"
+    reader = _RowReader(request.node, None, request.timezone, report.partitions, request.ignore_case)
 
-    def count(decision: FilePlan) -> dict[int, int]:
-        refuse_deleted_rows(decision.path, report.deletes)
-        with open_version(decision.path, report.filesystem, SHARED_CACHE, decision.identity) as file:
-            if decision.identity is not None and file.source.identity != decision.identity:
+    def count_matches(plan: FilePlan) -> dict[int, int]:
+        refuse_deleted_rows(plan.path, report.deletes)
+        with open_version(plan.path, report.filesystem, SHARED_CACHE, plan.identity) as file:
+            if plan.identity is not None and file.source.identity != plan.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            return dict(rows.counts(file, decision.selected))
+            return dict(reader.count_matches(file, plan.selected))
 
-    return count
+    return count_matches
 
 
-def _opened(report: ScanPlan) -> list[FilePlan]:
-    """The files to open: those with a row group to read, or else one, for its schema alone."""
-    selected = [decision for decision in report.files if decision.selected]
-    for decision in selected:
-        refuse_deleted_rows(decision.path, report.deletes)
+def _files_to_open(report: ScanPlan) -> list[FilePlan]:
+    """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
+    selected = [plan for plan in report.files if plan.selected]
+    for plan in selected:
+        refuse_deleted_rows(plan.path, report.deletes)
     return selected or report.files[:1]
 
 
-class _Rows:
-    """The rows that match a predicate, file by file: what the folders say is theirs, the rest is the files'.
+class _RowReader:
+    """Reads the rows that match a predicate from files; partition values answer their part of it.
 
     Attributes
     ----------
-    wanted : the columns of the result.
+    projection : the columns of the result.
     """
 
     def __init__(
@@ -149,52 +150,52 @@ class _Rows:
         partitions: Partitions,
         ignore_case: bool = False,
     ):
-        self.wanted = Projection(columns, partitions, ignore_case)
+        self.projection = Projection(columns, partitions, ignore_case)
         self._timezone = timezone
-        left = partitions.left_of(node, timezone, ignore_case=ignore_case)
-        self._deciders = FileResidualEvaluator(left, timezone, ignore_case)
+        residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case)
+        self._evaluator = FileResidualEvaluator(residuals, timezone, ignore_case)
         self._probes: Probes = {}
 
-    def schema_of(self, file: DataFile) -> pa.Schema:
-        """The schema of what a file gives: not of the columns that its folders give, nor of those that it lacks."""
-        wanted = self.wanted.of(file)
-        return pa.schema([]) if wanted.is_counter and wanted.absent else wanted.schema
+    def read_schema(self, file: DataFile) -> pa.Schema:
+        """Return the schema of the columns read of a file, without partition columns and columns that it lacks."""
+        projection = self.projection.project(file)
+        return pa.schema([]) if projection.is_counter and projection.absent else projection.schema
 
-    def table(self, decision: FilePlan, filesystem: Any) -> pa.Table:
-        """The matching rows of a file; columns that it does not have are null."""
-        tables = list(self.of_file(decision, filesystem))
+    def read_table(self, plan: FilePlan, filesystem: Any) -> pa.Table:
+        """Read the matching rows of a file; columns that it does not have are null."""
+        tables = list(self.read_file(plan, filesystem))
         if not tables:
-            with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
-                return self.wanted.joined(self.schema_of(file).empty_table())
+            with open_version(plan.path, filesystem, SHARED_CACHE, plan.identity) as file:
+                return self.projection.add_partitions(self.read_schema(file).empty_table())
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
-    def of_file(self, decision: FilePlan, filesystem: Any) -> Iterator[pa.Table]:
-        """The matching rows of each row group of a file; of all of them, if it is another one than was judged."""
-        begun = False
+    def read_file(self, plan: FilePlan, filesystem: Any) -> Iterator[pa.Table]:
+        """Read the matching rows of a file by row group; of all row groups if the file has changed since its plan."""
+        has_begun = False
         try:
-            with open_version(decision.path, filesystem, SHARED_CACHE, decision.identity) as file:
-                for table in self.matches(file, decision.left_in(file)):
-                    begun = True
+            with open_version(plan.path, filesystem, SHARED_CACHE, plan.identity) as file:
+                for table in self.read_matches(file, plan.selections_in(file)):
+                    has_begun = True
                     yield table
                 return
         except ConcurrentChangeError:
-            if begun:
+            if has_begun:
                 raise
-        with open_file(decision.path, filesystem, SHARED_CACHE) as file:
-            yield from self.matches(file, decision.left_in(file))
+        with open_file(plan.path, filesystem, SHARED_CACHE) as file:
+            yield from self.read_matches(file, plan.selections_in(file))
 
-    def matches(self, file: DataFile, left: RowGroupSelections) -> Iterator[pa.Table]:
-        """The matching rows of each row group that has any, of those given and the rows that zones leave of them."""
-        decider = self._deciders.of(file)
-        if decider is False:
+    def read_matches(self, file: DataFile, selections: RowGroupSelections) -> Iterator[pa.Table]:
+        """Read the matching rows of some row groups, a table for each that has any."""
+        predicate = self._evaluator.predicate_for(file)
+        if predicate is False:
             return
-        wanted = self.wanted.of(file)
-        for table in file.matching(left, self._question(decider), wanted):
-            yield self.wanted.joined(self.wanted.filled(table, wanted), file.path)
+        projection = self.projection.project(file)
+        for table in file.read_matches(selections, self._make_filter(predicate), projection):
+            yield self.projection.add_partitions(self.projection.add_absent(table, projection), file.path)
 
-    def counts(self, file: DataFile, row_groups: list[int]) -> Iterator[tuple[int, int]]:
-        """How many rows of each row group match."""
-        return file.counts(row_groups, self._question(self._deciders.of(file)))
+    def count_matches(self, file: DataFile, row_groups: list[int]) -> Iterator[tuple[int, int]]:
+        """Count the matching rows of each row group."""
+        return file.count_matches(row_groups, self._make_filter(self._evaluator.predicate_for(file)))
 
-    def _question(self, decider: PruningPredicate | bool) -> RowFilter:
-        return RowFilter(decider, self._timezone, self._probes)
+    def _make_filter(self, predicate: PruningPredicate | bool) -> RowFilter:
+        return RowFilter(predicate, self._timezone, self._probes)

@@ -1,35 +1,42 @@
-"""The rows of one row group that match: what of it is read, page by page where the file has a page index.
+"""Read the matching rows of one row group, page by page if the file has a page index.
 
-First the predicate's columns, in the rows that statistics of pages do not rule out; then the others, in the pages that
-hold a match. Columns that cannot be read by pages, or of which most is wanted, are read whole.
+First the predicate's columns are read, in the rows that page statistics do not rule out; then the other columns, in the
+pages that contain a match. Columns that cannot be read by pages, or of which most pages are needed, are read whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from ...errors import UnreadableColumnError
-from ...file.pages.plan import RowPositions
 from ...file.pages.reader import FEW, RowGroupPages, take_rows
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
-from .page_selection import RowRanges, in_both, rows_left
-from .whole_reader import WholeReader
+from ..model.row_selection import (
+    RowPositions,
+    RowRanges,
+    count_rows,
+    intersect_ranges,
+    mask_to_positions,
+    to_positions,
+    to_row_ranges,
+)
+from .page_selection import select_rows_by_pages
+from .row_group_reader import RowGroupReader
 
 
 class RowGroupRows:
-    """The rows of a row group that a predicate can hold for.
+    """The rows of a row group for which a predicate can be true.
 
     Parameters
     ----------
     file, schema : the file, and its Arrow schema.
-    reader : reads of it what is read whole.
-    row_group : which.
-    decider : the predicate; None for one that pages cannot be held against.
-    zoned : ranges [start, stop) of the rows that zones leave; None for all of them.
+    reader : reads whole columns of the file.
+    row_group : its ordinal.
+    predicate : None for one that page statistics cannot answer.
+    selection : ranges [start, stop) of the rows that zones leave; None for all of them.
 
     Attributes
     ----------
@@ -40,130 +47,109 @@ class RowGroupRows:
         self,
         file: BloomFile,
         schema: pa.Schema,
-        reader: WholeReader,
+        reader: RowGroupReader,
         row_group: int,
-        decider: PruningPredicate | None,
-        zoned: Sequence[tuple[int, int]] | None = None,
+        predicate: PruningPredicate | None,
+        selection: Sequence[tuple[int, int]] | None = None,
     ):
         self.row_group = row_group
         self._reader = reader
         self._num_rows = file.footer.num_rows_of(row_group)
         self._pages = RowGroupPages(file, schema, row_group)
-        self._held: dict[str, pa.ChunkedArray] = {}  # columns that were read for the predicate, in the rows left
-        # Of few rows that are left by zones, statistics of pages would save less than they cost.
-        few = zoned is not None and sum(stop - start for start, stop in zoned) * FEW <= self._num_rows
-        left = left_by_both(file, row_group, self._pages, None if few else decider, zoned)
-        self._rows: RowPositions | None = None  # that are left, ascending; None for all of them
-        if left is not None:
-            self._rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in left.tolist())])
+        self._columns: dict[str, pa.ChunkedArray] = {}  # columns read for the predicate, in the selected rows
+        # If zones leave few rows, page statistics would save less than they cost.
+        few = selection is not None and count_rows(selection) * FEW <= self._num_rows
+        ranges = select_rows(file, row_group, self._pages, None if few else predicate, selection)
+        self._rows: RowPositions | None = None if ranges is None else to_positions(ranges)  # None for all rows
 
     @property
     def num_left(self) -> int:
-        """How many rows the pages leave."""
+        """Number of selected rows."""
         return self._num_rows if self._rows is None else len(self._rows)
 
-    def keep_equal(self, name: str, wanted: list[bytes]) -> bool:
-        """Leave out rows whose value is none of some, where few rows are left and that can be seen from stored bytes.
-
-        Whether that was done: all rows that are left have one of the values then.
+    def keep_equal(self, name: str, values: list[bytes]) -> bool:
+        """Keep only the selected rows with one of some values, if there are few rows and stored bytes decide.
 
         Parameters
         ----------
-        name : a column whose equal values are stored alike.
-        wanted : values as they are stored.
+        name : a column whose equal values have the same stored bytes.
+        values : as they are stored.
+
+        Returns
+        -------
+        Whether that was done; otherwise the selected rows are unchanged.
         """
-        found = None if self._rows is None else self._pages.read_equal(name, self._rows, wanted)
-        if found is None:
+        matches = None if self._rows is None else self._pages.read_equal(name, self._rows, values)
+        if matches is None:
             return False
-        self._rows, self._held[name] = found
+        self._rows, self._columns[name] = matches
         return True
 
-    def of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Of a column that was read whole, the rows that are left."""
-        return column if self._rows is None else self._some_of(column, self._rows, self._num_rows)
+    def take_selected(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return the selected rows of a column that was read whole."""
+        return column if self._rows is None else self._take(column, self._rows, self._num_rows)
 
-    def _some_of(
-        self, whole: pa.Table | pa.ChunkedArray, rows: RowPositions, num_rows: int
-    ) -> pa.Table | pa.ChunkedArray:
-        if len(whole) != num_rows:
-            problem = f"cannot be read: {len(whole)} rows instead of {num_rows}"
+    def _take(self, data: pa.Table | pa.ChunkedArray, rows: RowPositions, num_rows: int) -> pa.Table | pa.ChunkedArray:
+        if len(data) != num_rows:
+            problem = f"cannot be read: {len(data)} rows instead of {num_rows}"
             raise UnreadableColumnError(problem, row_group=self.row_group)
-        return take_rows(whole, rows)
+        return take_rows(data, rows)
 
     def read(self, names: Sequence[str]) -> pa.Table:
-        """Some columns (or dotted leaves, as in `pyarrow.parquet`) in the rows that are left, in any order."""
+        """Read the selected rows of some columns (or dotted leaves, as in `pyarrow.parquet`), in any order."""
         if self._rows is None:
             table = self._reader.read_row_group(self.row_group, names)
         else:
             columns = self._pages.read(names, self._rows)
             others = [name for name in names if name not in columns]
             if others:
-                whole = self._reader.read_row_group(self.row_group, others)
-                whole = self._some_of(whole, self._rows, self._num_rows)
-                columns |= dict(zip(whole.schema.names, whole.columns, strict=True))
+                rest = self._reader.read_row_group(self.row_group, others)
+                rest = self._take(rest, self._rows, self._num_rows)
+                columns |= dict(zip(rest.schema.names, rest.columns, strict=True))
             table = pa.table(columns)
-        self._held = {name: table.column(name) for name in names if self._pages.is_flat(name)}
+        self._columns = {name: table.column(name) for name in names if self._pages.is_flat(name)}
         return table
 
-    def matching(self, mask: pa.ChunkedArray | None, names: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
-        """The rows for which a predicate is true.
+    def read_matches(self, mask: pa.ChunkedArray | None, names: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
+        """Read the rows for which a predicate is true.
 
         Parameters
         ----------
-        mask : its truth for each of the rows that are left; None if `keep_equal` has left those alone that match.
-        names : what `pyarrow.parquet` is to read; None for all columns.
+        mask : the predicate's value for each selected row; None if `keep_equal` has left only the matching rows.
+        names : columns to read, as `pyarrow.parquet` takes them; None for all.
         schema : of the result, as `pyarrow.parquet` gives it for these names.
         """
-        found = {name: column for name, column in self._held.items() if name in schema.names}
+        columns = {name: column for name, column in self._columns.items() if name in schema.names}
         rows = self._rows
         num_rows = len(mask) if rows is None and mask is not None else self._num_rows
         if mask is not None:
-            chosen = true_rows(mask)
-            rows = chosen if rows is None else rows[chosen]
-            found = {name: take_rows(column, chosen) for name, column in found.items()}
+            matches = mask_to_positions(mask)
+            rows = matches if rows is None else rows[matches]
+            columns = {name: take_rows(column, matches) for name, column in columns.items()}
         assert rows is not None
         if not len(rows):  # the other columns need not be read
             return schema.empty_table()
-        found |= self._pages.read([name for name in schema.names if name not in found], rows)
-        others = [name for name in schema.names if name not in found]
+        columns |= self._pages.read([name for name in schema.names if name not in columns], rows)
+        others = [name for name in schema.names if name not in columns]
         if not others:
-            return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
-        asked = others if names is None else [name for name in names if name not in found]
-        whole = self._reader.read_row_group(self.row_group, asked)
-        if whole.schema.names != others:  # a name stands for more than its own column
-            whole = self._reader.read_row_group(self.row_group, names)
-            return self._some_of(whole, rows, num_rows)
-        rest = iter(self._some_of(whole, rows, num_rows).columns)
-        columns = [found[name] if name in found else next(rest) for name in schema.names]
-        return pa.Table.from_arrays(columns, schema=schema)
+            return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+        remaining = others if names is None else [name for name in names if name not in columns]
+        table = self._reader.read_row_group(self.row_group, remaining)
+        if table.schema.names != others:  # a name stands for more than its own column
+            table = self._reader.read_row_group(self.row_group, names)
+            return self._take(table, rows, num_rows)
+        rest = iter(self._take(table, rows, num_rows).columns)
+        arrays = [columns[name] if name in columns else next(rest) for name in schema.names]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def left_by_both(
+def select_rows(
     file: BloomFile,
     row_group: int,
     pages: RowGroupPages,
-    decider: PruningPredicate | None,
-    zoned: Sequence[tuple[int, int]] | None,
+    predicate: PruningPredicate | None,
+    selection: Sequence[tuple[int, int]] | None,
 ) -> RowRanges | None:
-    """The rows that pages and zones leave; None for all of them."""
-    of_pages = None if decider is None else rows_left(file, row_group, pages, decider)
-    return in_both(of_pages, None if zoned is None else np.array(zoned, np.int64).reshape(-1, 2))
-
-
-def true_rows(mask: pa.ChunkedArray) -> RowPositions:
-    """Where a mask is true, and not null. Of the many bits that are not, eight are passed over at a time."""
-    found, start = [np.arange(0)], 0
-    for chunk in mask.chunks:
-        if not len(chunk):
-            continue
-        validity, values = chunk.buffers()
-        first, end = chunk.offset // 8, -(-(chunk.offset + len(chunk)) // 8)
-        bits = np.frombuffer(values, np.uint8)[first:end]
-        if validity is not None:
-            bits = bits & np.frombuffer(validity, np.uint8)[first:end]
-        some = np.flatnonzero(bits)
-        set_bits = np.flatnonzero(np.unpackbits(bits[some], bitorder="little"))
-        rows = some[set_bits >> 3] * 8 + (set_bits & 7) - chunk.offset % 8
-        found.append(rows[(rows >= 0) & (rows < len(chunk))] + start)
-        start += len(chunk)
-    return np.concatenate(found)
+    """Return the rows that page statistics and zones leave; None for all of them."""
+    by_pages = None if predicate is None else select_rows_by_pages(file, row_group, pages, predicate)
+    return intersect_ranges(by_pages, None if selection is None else to_row_ranges(selection))

@@ -1,4 +1,4 @@
-"""Which rows of the surviving row groups can match, by the statistics of their pages."""
+"""Find the rows of the selected row groups that can match, by the statistics of their pages."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from collections.abc import Callable
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE
 from ..model.columns import FileResidualEvaluator
-from ..model.decision import ScanPlan
+from ..model.plan import ScanPlan
+from ..model.row_selection import RowRangesByGroup
 from .open import open_file
 
-RowRangesByGroup = dict[int, list[tuple[int, int]]]
-"""{row group: [(first row, row behind the last one), ...]}"""
 
-
-def ranges_of(
+def find_row_ranges(
     report: ScanPlan,
     *,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, RowRangesByGroup]:
-    """The rows that can match in the row groups that a report of `prune` has selected; see `row_ranges`.
+    """Find the rows that can match in the row groups that a report of `prune` has selected; see `row_ranges`.
 
-    What is read of page indexes is added to the report's requests and bytes.
+    The cost of reading page indexes is added to the report's requests and bytes.
 
     Parameters
     ----------
-    on_error : called with the error of a file that cannot be read any more, which is then left out; without it, the
+    on_error : called with the error of a file that can no longer be read, which is then left out; without it, the
         error is raised.
     progress : called after each file with (done, in all).
     """
-    asked = report.asked
-    assert asked is not None, "the report is not prune's"
-    left = report.partitions.left_of(asked.node, asked.timezone, ignore_case=asked.ignore_case, strict=False)
-    deciders = FileResidualEvaluator(left, asked.timezone, asked.ignore_case)
-    found: dict[str, RowRangesByGroup] = {}
-    decisions = [decision for decision in report.files if decision.selected]
-    for done, decision in enumerate(decisions):
+    request = report.asked
+    assert request is not None, "the report is not prune's"
+    residuals = report.partitions.make_residuals(
+        request.node, request.timezone, ignore_case=request.ignore_case, strict=False
+    )
+    evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case)
+    ranges: dict[str, RowRangesByGroup] = {}
+    plans = [plan for plan in report.files if plan.selected]
+    for done, plan in enumerate(plans):
         try:
-            with open_file(decision.path, report.filesystem, SHARED_CACHE) as file:
+            with open_file(plan.path, report.filesystem, SHARED_CACHE) as file:
                 requests, num_bytes = file.source.requests, file.source.bytes_read
-                decider = deciders.of(file)
-                of_file = {
-                    row_group: file.rows_left(row_group, decider, zoned) for row_group, zoned in decision.left_in(file)
+                predicate = evaluator.predicate_for(file)
+                ranges[plan.path] = {
+                    row_group: file.select_rows(row_group, predicate, selection)
+                    for row_group, selection in plan.selections_in(file)
                 }
-                found[decision.path] = of_file
                 report.requests += file.source.requests - requests
                 report.bytes_read += file.source.bytes_read - num_bytes
         except ParquetBloomError as error:
@@ -52,5 +52,5 @@ def ranges_of(
                 raise
             on_error(error)
         if progress:
-            progress(done + 1, len(decisions))
-    return found
+            progress(done + 1, len(plans))
+    return ranges

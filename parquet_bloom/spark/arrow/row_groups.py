@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError, first_line
 from ...file.reader import BloomFile, open
-from ...scan.model.schemas import schema_in
+from ...scan.model.schemas import arrow_schema
 from ...storage import FileIdentity, RemoteIdentity, Source, open_source
 from ..scan.parquet_columns import Rules
 from ..session.fallback import CannotPush
@@ -76,7 +76,7 @@ def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: 
     problem = rules.legacy_calendar(file) if has_times else None
     if rules.shifts_int96 and not (file.footer.created_by or "").startswith("parquet-mr"):
         problem = "its INT96 timestamps are shifted to the session's zone"
-    return problem or find_problem(fields, schema_in(file), rules.ignore_case)
+    return problem or find_problem(fields, arrow_schema(file), rules.ignore_case)
 
 
 def read_file_state(source: Source) -> tuple[int, int | bytes | None]:

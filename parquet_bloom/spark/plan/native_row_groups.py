@@ -17,7 +17,7 @@ from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...metadata.thrift_compact import read_struct
-from ...scan.model.decision import FilePlan
+from ...scan.model.plan import FilePlan
 from ...storage import Source, open_source
 from ..arrow.row_groups import CHANGED, read_file_state
 from ..session.fallback import CannotPush

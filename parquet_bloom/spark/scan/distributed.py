@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
 from ...predicate.tree import Node
-from ...scan.model.decision import FilePlan
+from ...scan.model.plan import FilePlan
 from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ..jobs import run as jobs

@@ -13,7 +13,7 @@ from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
 from ...predicate.tree import Node
-from ...scan.model.decision import INDEX, FilePlan
+from ...scan.model.plan import INDEX, FilePlan
 from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ..session.fallback import log

@@ -10,9 +10,9 @@ from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
-from ...scan.evaluate.planner import prune_entries
-from ...scan.model.decision import FilePlan, RowGroupPlan
+from ...scan.evaluate.planner import plan_scan
 from ...scan.model.partitions import Partitions
+from ...scan.model.plan import FilePlan, RowGroupPlan
 from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ...storage import Entry
@@ -80,7 +80,7 @@ def scan_files(
     def note(error: ParquetBloomError) -> None:
         problems[error.path or ""] = error.problem  # of which the path is redacted
 
-    plan = prune_entries(
+    plan = plan_scan(
         [Entry(file) for file in files],
         node,
         Partitions(()),

@@ -17,8 +17,8 @@ from ...file.statistics import file_statistics
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.statistics import PruningStatistics
-from ...scan.evaluate.parquet import ask_file, judge
-from ...scan.model.schemas import in_threads, reading
+from ...scan.evaluate.parquet import evaluate_row_groups, make_filter_prober
+from ...scan.model.schemas import map_in_threads, reading
 from ...storage import is_url, list_entries
 from ..arrow.row_groups import read_file_state
 from ..partitions.layout import Layout, find_layout, parse_partition
@@ -147,7 +147,7 @@ class FileListing:
         tops = {field.name for _, field in in_folders}
         of_files = [c for c in conjuncts if any(field.path[0] not in tops for field in c.fields.values())]
         files = [file for file in files if told.may_match(file)]
-        looks = in_threads(_Chooser(of_files, told, self._options), files)
+        looks = map_in_threads(_Chooser(of_files, told, self._options), files)
         shares = []
         for file, look in zip(files, looks, strict=True):
             if look.left:
@@ -261,7 +261,7 @@ class _Chooser:
             decider = self._deciders.setdefault(key, PruningPredicate(tree.all_of(item.node for item in kept)))
         others = {name: known for name, known in self._told.evidence(path).items() if name in decider.columns}
         facts = file_statistics(file, [name for name in decider.columns if name not in others], self._rules.ignore_case)
-        return decider.possible(judge(facts, decider, ask_file(file, facts), others)).tolist()
+        return decider.possible(evaluate_row_groups(facts, decider, make_filter_prober(file, facts), others)).tolist()
 
 
 def _cut(share: FilePartition, row_groups: Sequence[int]) -> list[FilePartition]:

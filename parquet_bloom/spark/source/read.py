@@ -16,9 +16,9 @@ from ...file.cache.memory import SHARED_CACHE
 from ...file.reader import BloomFile, open
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
-from ...scan.model.schemas import metadata_of, reading
+from ...scan.model.schemas import arrow_metadata, reading
 from ...scan.read.row_group import RowGroupRows
-from ...scan.read.whole_reader import WholeReader
+from ...scan.read.row_group_reader import RowGroupReader
 from ..arrow.convert import arrow_field, conform
 from ..arrow.row_groups import find_reading_problem, read_file_state
 from ..scan.parquet_columns import Rules, column_doubt
@@ -83,7 +83,7 @@ class FilePartitionReader:
             if problem:
                 raise UnreadableColumnError(f"{problem}; leave the column out by option 'columns'", path=file.path)
             schema = pa.schema([arrow_field(field) for field in stored])
-            reader = WholeReader(file, _reader)
+            reader = RowGroupReader(file, _reader)
             for row_group in share.row_groups:
                 with reading(file):
                     for batch in self._of_row_group(file, reader, row_group, schema):
@@ -111,7 +111,7 @@ class FilePartitionReader:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _of_row_group(
-        self, file: BloomFile, reader: WholeReader, row_group: int, schema: pa.Schema
+        self, file: BloomFile, reader: RowGroupReader, row_group: int, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch | int]:
         """Batches of the columns that the file has; numbers of rows if it has none of those wanted."""
         wanted = {fold_case(name, self.rules.ignore_case) for name in schema.names}
@@ -135,7 +135,7 @@ class FilePartitionReader:
         columns = {name: part.column(name) for part in parts for name in part.column_names}
         yield from pa.table(columns).to_batches(max_chunksize=_BATCH_ROWS)
 
-    def _rows(self, file: BloomFile, row_group: int, stored: pa.Schema, reader: WholeReader) -> RowGroupRows | None:
+    def _rows(self, file: BloomFile, row_group: int, stored: pa.Schema, reader: RowGroupReader) -> RowGroupRows | None:
         """The rows that pages leave; None without conditions that they can be held against."""
         nodes = [item.node for item in trusted(file, self.conjuncts, self.rules) if _is_there(file, item)]
         return RowGroupRows(file, stored, reader, row_group, PruningPredicate(tree.all_of(nodes))) if nodes else None
@@ -174,7 +174,7 @@ def _reader(file: BloomFile) -> pq.ParquetFile:
     """A file for pyarrow to read, INT96 as microseconds, which hold all years; the footer is not read again."""
     remote = file.source.path is None
     return pq.ParquetFile(
-        file.source.arrow_file(), metadata=metadata_of(file), coerce_int96_timestamp_unit="us", pre_buffer=remote
+        file.source.arrow_file(), metadata=arrow_metadata(file), coerce_int96_timestamp_unit="us", pre_buffer=remote
     )
 
 

@@ -34,7 +34,7 @@ from ...file.columns import type_of
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType, Kind
 from ...metadata.footer import Leaf
-from ...scan.model.schemas import reading, schema_in
+from ...scan.model.schemas import arrow_schema, reading
 
 _WRITTEN = b"org.apache.spark.sql.parquet.row.metadata"
 _SIGNED: dict[int, type[DataType]] = {8: ByteType, 16: ShortType, 32: IntegerType, 64: LongType}
@@ -73,7 +73,7 @@ def schema_of(file: BloomFile, inference: Inference) -> StructType:
             raise UnreadableColumnError(problem, path=file.path) from error
     with reading(file):
         leaves = iter(file.leaves)
-        return StructType([_inferred(field, leaves, inference) for field in schema_in(file)])
+        return StructType([_inferred(field, leaves, inference) for field in arrow_schema(file)])
 
 
 def nullable(data_type: Any) -> Any:

@@ -49,7 +49,7 @@ NAME = "footers-2.sqlite"
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(plan, "judge_local", lambda *_: {})
+    monkeypatch.setattr(plan, "evaluate_local", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path)
 
 
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "judge_local", known.judge_local)
+    monkeypatch.setattr(plan, "evaluate_local", known.evaluate_local)
     first, again = fill(lake, folder), fill(lake, folder)
     assert again.files == first.files == look(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)

@@ -369,7 +369,7 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
             os.truncate(path, 100)
 
     monkeypatch.setattr(BloomFile, "read_headers", then_cut)
-    monkeypatch.setattr(plan, "judge_local", lambda *_: {})  # each file is looked at by itself
+    monkeypatch.setattr(plan, "evaluate_local", lambda *_: {})  # each file is looked at by itself
     report = parquet_bloom.prune(path, "key = 123456789")
     assert report.selected[str(path)] == [0, 1, 2, 3]
     assert len(report.doubts) == 4

@@ -1,4 +1,4 @@
-"""Files that are replaced between being judged and being handed over: no row of theirs is lost."""
+"""Test files that are replaced between planning and reading: no row of theirs is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC files pruned and read, alone and among Parquet files; what pyarrow reads whole, filtered, is the measure."""
+"""Test planning and reading of ORC files, alone and among Parquet files, against whole files filtered by pyarrow."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ import parquet_bloom.orc
 from parquet_bloom import LakeIndex, errors
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.row_filter import row_mask
-from parquet_bloom.scan.evaluate.planner import prune_entries
-from parquet_bloom.scan.model.decision import ORC, PARQUET
+from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.model.plan import ORC, PARQUET
 from parquet_bloom.scan.read import orc as orc_data
 from parquet_bloom.scan.read import orc_seek as orc_seeking
 from parquet_bloom.scan.read import orc_timestamps
 from parquet_bloom.scan.read.open import open_file
-from parquet_bloom.scan.read.reader import iter_selected, match_counter
+from parquet_bloom.scan.read.reader import iter_selected, make_match_counter
 from parquet_bloom.storage import list_entries
 
 ROWS = 6 * STRIDE
@@ -255,7 +255,7 @@ def test_maps_and_unions_are_not_looked_into(nested):
     for name in ("ma.key", "ma.value", "un.0", "un.1"):
         report = parquet_bloom.prune(nested, [(name, "==", "nothing" if name in ("ma.key", "un.1") else -5)])
         assert report.selected_row_groups == 4
-        assert report.doubts[0][2] == f"'{name}': what is inside of it is not looked into"
+        assert report.doubts[0][2] == f"'{name}': values nested in it are not supported"
     assert parquet_bloom.prune(nested, [("ma", "==", 3)]).selected_row_groups == 4
 
 
@@ -306,7 +306,7 @@ def test_row_ranges_are_whole_row_groups(lake):
 
 def test_matches_are_counted(lake):
     report = parquet_bloom.prune(lake, WHERES[3])
-    count = match_counter(report)
+    count = make_match_counter(report)
     counted = sum(sum(count(decision).values()) for decision in report.files)
     assert counted == expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[3]).num_rows
 
@@ -422,7 +422,7 @@ def test_timestamps_beyond_nanoseconds_are_an_error_not_another_time(far):
 
 
 def test_also_where_pyarrow_wraps_them(far, monkeypatch):
-    monkeypatch.setattr(orc_data, "wraps", lambda: True)
+    monkeypatch.setattr(orc_data, "wraps_timestamps", lambda: True)
     with pytest.raises(errors.UnreadableColumnError, match="nanoseconds of 64 bits cannot count") as caught:
         parquet_bloom.read_table(far, "n = 1")
     assert "'at'" in str(caught.value)
@@ -430,7 +430,7 @@ def test_also_where_pyarrow_wraps_them(far, monkeypatch):
 
 
 def test_whether_pyarrow_wraps_is_found_out():
-    assert orc_timestamps.wraps() in (False, True)
+    assert orc_timestamps.wraps_timestamps() in (False, True)
 
 
 # ---------------------------------------------------------------------------------------------------------- row groups
@@ -563,9 +563,9 @@ def test_trust_is_asked_about_columns(lake):
     entries = list_entries(str(lake / "a.orc"))
     options: dict[str, Any] = {"filesystem": None, "timezone": "UTC", "cache": None}
     node = parse(f"key = {ABSENT}")
-    assert prune_entries(entries, node, Partitions(()), **options).selected == {}
-    report = prune_entries(entries, node, Partitions(()), trust=Distrust(), **options)
+    assert plan_scan(entries, node, Partitions(()), **options).selected == {}
+    report = plan_scan(entries, node, Partitions(()), trust=Distrust(), **options)
     assert report.selected_row_groups == report.total_row_groups
     assert report.doubts[0][2] == "'key': it is read as something else"
-    report = prune_entries(entries, node, Partitions(()), trust=object(), **options)
+    report = plan_scan(entries, node, Partitions(()), trust=object(), **options)
     assert report.doubts[0][2] == "'key': how the engine reads ORC files is not known"

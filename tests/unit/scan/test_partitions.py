@@ -1,4 +1,4 @@
-"""Folders `name=value` as columns: what they mean, what they rule out unopened, and where they show."""
+"""Test folders `name=value` as columns: their types, the files they rule out unopened, and their place in results."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_without_partitioning_folders_are_mere_names(tree: Path) -> None:
     assert (report.unopened_files, report.selected_files) == (0, 9)
     assert parquet_bloom.read_table(tree, "id = 3", partitioning=None).schema.names == ["id"]
     assert parquet_bloom.iter_batches(tree, "id = 3", partitioning=None).schema.names == ["id"]
-    with pytest.raises(errors.ParquetBloomError, match="partitioning is 'hive' or None, not 'spark'"):
+    with pytest.raises(errors.ParquetBloomError, match="partitioning must be 'hive' or None, got 'spark'"):
         parquet_bloom.prune(tree, "id = 3", partitioning="spark")  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""`prune` and `read_table`: what is skipped, by which evidence, and what is read because something is not known."""
+"""Test `prune` and `read_table`: what is skipped, by which evidence, and what is read because evidence is missing."""
 
 from __future__ import annotations
 

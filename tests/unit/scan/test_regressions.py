@@ -1,4 +1,4 @@
-"""What lost rows once, or told of it badly, when row groups were chosen."""
+"""Test former bugs that lost rows, or reported errors badly, when row groups were selected."""
 
 from __future__ import annotations
 

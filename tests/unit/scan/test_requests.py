@@ -1,4 +1,4 @@
-"""`prune` asks a file system for as little as it can: requests counted, footers remembered, files side by side."""
+"""Test that `prune` makes few requests: counted requests, cached footers, concurrent files."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
-from parquet_bloom.scan.evaluate import parquet as evidence
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import parquet as evaluate_parquet
+from parquet_bloom.scan.evaluate import planner
 
 TAIL = 64 * 1024
 GROUPS, ROWS = 6, 60_000
@@ -176,7 +176,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
         answers = []
         for question in questions:
             found, problems = probe_hashes(
-                evidence.filters_of(file, facts, question.column, np.array([row_group])), question.hashes
+                evaluate_parquet.find_filters(file, facts, question.column, np.array([row_group])), question.hashes
             )
             answers.append(ProbeResult(found.any(axis=1), problems))
         return answers
@@ -210,7 +210,9 @@ def test_asked_together_or_one_by_one_filters_say_the_same(
             alone = {number: one_by_one(decider, file, number) for number in file.row_groups}
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
-            numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts)).tolist()
+            numbers = evaluate_parquet.evaluate_row_groups(
+                facts, decider, evaluate_parquet.make_filter_prober(file, facts)
+            ).tolist()
         together = dict(enumerate(map(decider.verdict, numbers)))
         assert together == alone
         if path == broken and "key = " in where[:6] and "AND" not in where:
@@ -299,15 +301,15 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
     assert len(cache) == 0
     tags = iter([b"one", b"one", b"two"])
-    opened = plan.open_source
+    opened = planner.open_source
 
     def tagged(path: str, filesystem: Any, known: Any) -> Any:
         source: Any = opened(path, filesystem, known)
         source.identity = source.identity._replace(etag=next(tags))
         return source
 
-    monkeypatch.setattr(plan, "open_source", tagged)
-    monkeypatch.setattr(plan, "judge_local", nothing_at_once)
+    monkeypatch.setattr(planner, "open_source", tagged)
+    monkeypatch.setattr(planner, "evaluate_local", nothing_at_once)
     requests = []
     for _ in range(3):
         filesystem.asked.clear()
@@ -404,13 +406,13 @@ def test_remote_files_are_waited_for_together(lake: Path) -> None:
 
 def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    open_source = plan.open_source
+    open_source = planner.open_source
 
     def noted(path: str, filesystem: Any, known: Any) -> Any:
         looked.append(path)
         return open_source(path, filesystem, known)
 
-    monkeypatch.setattr(plan, "open_source", noted)
+    monkeypatch.setattr(planner, "open_source", noted)
     filesystem = remote(*lake.iterdir())
 
     def interrupt(done: int, _: int) -> None:
@@ -432,7 +434,9 @@ def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
             barrier.wait(20)
-            numbers = evidence.judge(facts, decider, evidence.ask_file(file, facts))
+            numbers = evaluate_parquet.evaluate_row_groups(
+                facts, decider, evaluate_parquet.make_filter_prober(file, facts)
+            )
             verdicts.append([decider.verdict(number) for number in numbers.tolist()])
 
     workers = [threading.Thread(target=judge) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""`prune`, `read_table` and the others with zones: which rows they leave, and when they are not believed."""
+"""Test `prune`, `read_table` and others with zones: the rows that these leave, and when they are not trusted."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageErr
 from parquet_bloom.file.identity import NO_TOKEN, still_same
 from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.evaluate import zones as zoned
-from parquet_bloom.scan.evaluate.planner import prune_entries
+from parquet_bloom.scan.evaluate import zones as evaluate_zones
+from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.evaluate.zones import open_zone_indexes
-from parquet_bloom.scan.html.states import state_of
+from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.model.row_selection import intersect_ranges
 from parquet_bloom.scan.read import row_group
-from parquet_bloom.scan.read.page_selection import in_both
-from parquet_bloom.scan.read.reader import match_counter, read_selected
-from parquet_bloom.scan.read.row_ranges import ranges_of
+from parquet_bloom.scan.read.reader import make_match_counter, read_selected
+from parquet_bloom.scan.read.row_ranges import find_row_ranges
 from parquet_bloom.storage import Entry
 
 ROWS, GROUP, ZONE = 400, 100, 10
@@ -118,7 +118,7 @@ def test_what_a_report_says(file: Path) -> None:
     none = parquet_bloom.prune(file, "id = 5", zones=build(file))
     assert none.selected == {}
     assert none.files[0].skipped_by == {"zones": 4}
-    assert state_of(none.files[0].row_groups[0]).key == "zones"
+    assert row_group_state(none.files[0].row_groups[0]).key == "zones"
     assert "skipped by its zones" in none.to_html()
     assert "zones: 4" in none._repr_html_()
 
@@ -206,7 +206,7 @@ def test_case_folding(file: Path) -> None:
     given = build(file)
     report = parquet_bloom.prune(file, f"ID = {IDS[137]}", ignore_case=True, zones=given)
     assert left(report) == {1: (zone(137),)}
-    assert ranges_of(report) == {str(file): {1: [zone(137)]}}
+    assert find_row_ranges(report) == {str(file): {1: [zone(137)]}}
 
 
 def test_folders_have_their_say_first(tmp_path: Path) -> None:
@@ -230,10 +230,10 @@ def test_several_indexes_over_one_column(tmp_path: Path) -> None:
     assert rows == {str(paths[0]): [(zone(3),)], str(paths[1]): [(zone(3),)], str(third): [None]}
     assert report.zone_doubts == []  # a file without zones is nothing odd
     assert parquet_bloom.prune(third, "id = 8", zones=given).zone_doubts == [
-        f"{name}: it has zones of none of the files that are read" for name in given
+        f"{name}: it has no zones of the files that are read" for name in given
     ]
     other = parquet_bloom.prune(third, "id = 8", zones=zones.open(given[0])).zone_doubts
-    assert other == [f"{given[0]}: it has zones of none of the files that are read"]
+    assert other == [f"{given[0]}: it has no zones of the files that are read"]
 
 
 def test_with_an_index_of_the_lake(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_others_take_the_whole_row_group(file: Path) -> None:
     report = parquet_bloom.prune(file, f"id = {IDS[137]}", zones=build(file))
     assert report.to_dataset().to_table().num_rows == GROUP
     (decision,) = report.files
-    assert match_counter(report)(decision) == {1: 1}
+    assert make_match_counter(report)(decision) == {1: 1}
     assert "1 row group" in report.to_html(check=True)
 
 
@@ -409,7 +409,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(entry.path)
         return still_same(entry, *others)
 
-    monkeypatch.setattr(zoned, "still_same", noted)
+    monkeypatch.setattr(evaluate_zones, "still_same", noted)
     return seen
 
 
@@ -452,7 +452,7 @@ def test_files_with_the_same_values_keep_their_zones(
     assert len(verified) == 3  # by each that opens the index anew
     del given
     gc.collect()
-    assert not zoned._VERIFIED
+    assert not evaluate_zones._VERIFIED
 
 
 def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +463,7 @@ def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: p
         calls.append(entry.path)
         return still_same(entry, *others)[0], NO_TOKEN
 
-    monkeypatch.setattr(zoned, "still_same", unsettled)
+    monkeypatch.setattr(evaluate_zones, "still_same", unsettled)
     with zones.open(build(file)) as given:
         tick()
         os.utime(file)
@@ -522,7 +522,7 @@ def test_a_file_that_is_replaced_between_judging_and_reading_is_read_whole(file:
         assert left(report) == {0: (zone(3),)}
         tick()
         rewrite(file)
-        assert ranges_of(report) == {str(file): {row_group: [(0, GROUP)] for row_group in range(4)}}
+        assert find_row_ranges(report) == {str(file): {row_group: [(0, GROUP)] for row_group in range(4)}}
         found = read_selected(report, parse(where))
         assert found["n"].to_pylist() == [ROWS - 1 - 3]
         assert report.to_dataset().to_table().num_rows == ROWS
@@ -542,7 +542,7 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
             os.replace(spare, file)
         return still_same(entry, *others)
 
-    monkeypatch.setattr(zoned, "still_same", first_swap)
+    monkeypatch.setattr(evaluate_zones, "still_same", first_swap)
     report = parquet_bloom.prune(file, where, zones=path)
     assert left(report) == dict.fromkeys(range(4))
     assert len(report.zone_doubts) == 1
@@ -552,9 +552,9 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
 def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pl = pytest.importorskip("polars")
     given = build(file)
-    from parquet_bloom.scan.engines import polars as source
+    from parquet_bloom.scan.engines import polars as polars_engine
 
-    original = source.prune_entries
+    original = polars_engine.plan_scan
 
     def then_replaced(*arguments: Any, **options: Any) -> Any:
         report = original(*arguments, **options)
@@ -563,7 +563,7 @@ def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest
         rewrite(file)
         return report
 
-    monkeypatch.setattr(source, "prune_entries", then_replaced)
+    monkeypatch.setattr(polars_engine, "plan_scan", then_replaced)
     found = parquet_bloom.scan_polars(file, zones=given).filter(pl.col("id") == IDS[3]).collect()
     assert found["n"].to_list() == [ROWS - 1 - 3]
 
@@ -607,7 +607,7 @@ def test_no_zones_at_all(file: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         parquet_bloom.read_table(file, "id = 5", zones=[build(file), tmp_path / "missing" / "z.arrow"])
     for odd in (5, {"id": 1}, [None]):
-        with pytest.raises(ParquetBloomError, match="zones are given by a path or an open ZoneIndex, not "):
+        with pytest.raises(ParquetBloomError, match="zones must be a path or an open ZoneIndex, got "):
             parquet_bloom.prune(file, "id = 5", zones=odd)  # type: ignore[arg-type]
     assert parquet_bloom.prune(file, "id = 5", zones=[]).zone_doubts == []
 
@@ -660,7 +660,7 @@ def test_lance_has_no_zones_of_parquet_files(file: Path) -> None:
     metadata = {key: value for key, value in (table.schema.metadata or {}).items() if b"parquet_bloom" not in key}
     lance = zones.open(table.replace_schema_metadata(metadata))
     with pytest.raises(
-        ParquetBloomError, match=r"it is Lance's own index, which tells nothing of Parquet files: zones\.build"
+        ParquetBloomError, match=r"it is Lance's own index, which is not over Parquet files: make one with zones\.build"
     ):
         parquet_bloom.prune(file, "id = 5", zones=lance)
 
@@ -680,7 +680,7 @@ def test_ranges_in_both() -> None:
 
     for _ in range(500):
         first, second = (None if rng.random() < 0.1 else some() for _ in range(2))
-        found = in_both(first, second)
+        found = intersect_ranges(first, second)
         assert rows(found) == rows(first) & rows(second)
         assert found is None or (found.shape[1] == 2 and (np.diff(found.ravel()) > 0).all())
 
@@ -696,7 +696,7 @@ def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> Non
 
     given = ExactZones("id", {file: every(GROUP, ZONE, range(4))})
     with open_zone_indexes(given) as view:
-        report = prune_entries(
+        report = plan_scan(
             [Entry(str(file))],
             parse(f"id = {IDS[7]}"),
             Partitions(()),

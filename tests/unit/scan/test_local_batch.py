@@ -1,4 +1,4 @@
-"""Files that are known: visited for a few blocks, and judged as one that is looked at for the first time."""
+"""Test local files evaluated in batches: few blocks are read, and the plans are those of files opened one by one."""
 
 import errno
 import importlib
@@ -23,8 +23,7 @@ import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import local_batch as known
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import local_batch, planner
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch_read as visits
 
@@ -182,7 +181,7 @@ def predicates() -> list[Any]:
         one, other = rng.sample(some, 2)
         found += [f"key = {one} AND text = '{one}'", f"key = {one} OR text = '{other}'", f"key IN ({one}, {other}, 7)"]
     found += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
-    found += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: known.MANY_KEYS + 1]])]]
+    found += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: local_batch.MAX_KEYS + 1]])]]
     return found
 
 
@@ -190,12 +189,12 @@ def predicates() -> list[Any]:
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_FILES_A_THREAD", 3)
+    monkeypatch.setattr(local_batch, "_FILES_PER_THREAD", 3)
     cache = MetadataCache()
     for where in predicates():
-        monkeypatch.setattr(plan, "judge_local", lambda *_: {})  # each file is looked at by itself
+        monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # plan each file by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
-        monkeypatch.setattr(plan, "judge_local", known.judge_local)
+        monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
         for kept in (None, cache, cache):
             again = parquet_bloom.prune(lake, where, cache=kept, threads=threads)
             assert again.files == alone.files, where
@@ -209,7 +208,7 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
         opened.append(os.path.basename(path))
         return open_source(path, filesystem, entry)
 
-    monkeypatch.setattr(plan, "open_source", noted)
+    monkeypatch.setattr(planner, "open_source", noted)
     cache = MetadataCache()
     for _ in range(2):
         report = parquet_bloom.prune(lake, f"key = {KEYS[0] + 1}", cache=cache)
@@ -223,17 +222,17 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("settled")
 def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
-    """The first files are looked at one by one; then it is known how long footers are."""
+    """The first files are opened one by one; then the length of footers is estimated."""
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
     for number in range(6):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
-    first_end = known._FIRST_END
+    first_end = local_batch._FIRST_TAIL_BYTES
     for together in (2, 256):
-        known._ENDS, before = together, known._ENDS
+        local_batch._TAILS_PER_READ, before = together, local_batch._TAILS_PER_READ
         try:
             report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
         finally:
-            known._ENDS = before
+            local_batch._TAILS_PER_READ = before
         assert report.selected == {str(tmp_path / "3.parquet"): [0]}
         assert report.bytes_read > 6 * first_end
 
@@ -316,7 +315,7 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
         pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
         parquet_bloom.embed(target, ["key"])
     reading, polars = (importlib.import_module(f"parquet_bloom.scan.{name}") for name in ("api", "engines.polars"))
-    original = {"prune": reading.prune, "prune_entries": polars.prune_entries}
+    original = {"prune": reading.prune, "plan_scan": polars.plan_scan}
 
     def then_replaced(name: str, *arguments: Any, **options: Any) -> Any:
         report = original[name](*arguments, **options)
@@ -325,7 +324,7 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
         os.replace(tmp_path / "new", path)
         return report
 
-    for module, name in ((reading, "prune"), (polars, "prune_entries")):
+    for module, name in ((reading, "prune"), (polars, "plan_scan")):
         monkeypatch.setattr(module, name, partial(then_replaced, name))
     assert parquet_bloom.read_table(path, f"key = {key}").num_rows == 1
     pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)

@@ -1,4 +1,4 @@
-"""What pruning found, handed to other engines: datasets, polars' lazy frames, batches, and texts for people."""
+"""Test plans read by other engines (datasets, polars' lazy frames), as batches, and shown as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.scan.engines import polars_predicate
-from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
+from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 FILES, GROUPS, ROWS = 3, 4, 50  # row groups a file, rows a row group
@@ -446,7 +446,7 @@ def test_polars_on_another_file_system_and_in_vain(folder: Path, tmp_path: Path)
 
 def test_polars_takes_no_two_columns_of_one_name(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2]], ["a", "a"]), tmp_path / "a.parquet")
-    with pytest.raises(errors.UnreadableColumnError, match="column 'a': polars takes no two"):
+    with pytest.raises(errors.UnreadableColumnError, match="column 'a': polars cannot read two"):
         parquet_bloom.scan_polars(tmp_path)
 
 

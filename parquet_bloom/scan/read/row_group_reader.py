@@ -1,4 +1,4 @@
-"""Columns of a row group that are read whole, by pyarrow."""
+"""Read whole columns of a row group with pyarrow."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...file.reader import BloomFile
-from ..model.schemas import reader_of
+from ..model.schemas import open_parquet_file
 
 
-class WholeReader:
+class RowGroupReader:
     """pyarrow's reader of a file, opened when something is first read.
 
-    pyarrow asks for one column chunk after the other. Of an object all of them are fetched side by side before.
+    pyarrow reads one column chunk after the other; those of an object are fetched concurrently before.
 
     Parameters
     ----------
     file : the file.
-    open_reader : opens pyarrow's reader of it.
+    open_reader : opens it with pyarrow.
     """
 
-    def __init__(self, file: BloomFile, open_reader: Callable[[BloomFile], pq.ParquetFile] = reader_of):
+    def __init__(self, file: BloomFile, open_reader: Callable[[BloomFile], pq.ParquetFile] = open_parquet_file):
         self._file = file
         self._open_reader = open_reader
 
@@ -39,19 +39,20 @@ class WholeReader:
         return self.parquet_file.read_row_group(row_group, None if names is None else list(names))
 
     def prefetch(self, row_group: int, names: Sequence[str] | None) -> None:
-        """Fetch what reading these columns will ask for, where that is waited for."""
+        """Fetch the chunks of some columns concurrently, if the file is remote."""
         if self._file.source.path is not None:
             return
         footer = self._file.footer
         group = footer.row_groups[row_group]
         first, count = int(group["first_chunk"]), int(group["num_columns"])
-        if count != len(footer.leaves):  # pyarrow says what is wrong
+        if count != len(footer.leaves):  # malformed: pyarrow raises the error
             return
-        wanted = None if names is None else {*names}
-        chosen = [
+        requested = None if names is None else {*names}
+        columns = [
             leaf.index
             for leaf in footer.leaves
-            if wanted is None or any(".".join(leaf.path[:depth]) in wanted for depth in range(1, len(leaf.path) + 1))
+            if requested is None
+            or any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
         ]
-        numbers = first + np.array(chosen, np.intp)
-        self._file.source.prefetch(footer.first_pages[numbers], footer.chunks["compressed_size"][numbers])
+        chunks = first + np.array(columns, np.intp)
+        self._file.source.prefetch(footer.first_pages[chunks], footer.chunks["compressed_size"][chunks])

@@ -1,4 +1,4 @@
-"""`prune` with an index of the lake: what it rules out, what it must not, and what it says when it cannot be asked."""
+"""Test `prune` with a lake index: what it rules out, what it must not, and the doubts if it cannot be used."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import parquet_bloom
 from parquet_bloom import PruneReport
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.scan.evaluate.planner import prune_entries
-from parquet_bloom.scan.html.states import state_of
-from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
+from parquet_bloom.scan.evaluate.planner import plan_scan
+from parquet_bloom.scan.html.states import row_group_state
+from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.read.reader import iter_selected
 
 FILES, ROWS = 6, 60
@@ -488,7 +488,7 @@ def test_a_local_index_of_a_lake_in_an_object_store(s3: Any, tmp_path: Path, lak
 
 def test_the_picture_tells_the_index_from_folders() -> None:
     skipped = RowGroupPlan(0, False, frozenset({"index"}), "the index says: no row of it matches", num_rows=5)
-    assert state_of(skipped).key == "index"
+    assert row_group_state(skipped).key == "index"
     files = [
         FilePlan("a", (skipped, RowGroupPlan(1, True, num_rows=5))),
         FilePlan("b", (), "its folder says k is 1"),
@@ -546,4 +546,4 @@ def test_commands_take_an_index_in_place_of_paths(tmp_path: Path, lake: dict[str
 def test_entries_without_an_index_are_judged_as_before(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     plain = parquet_bloom.prune(tmp_path / "lake", "id = 5")
     assert (plain.unopened_by, plain.index_doubts) == ({}, [])
-    assert prune_entries.__kwdefaults__["index"] is None
+    assert plan_scan.__kwdefaults__["index"] is None

@@ -1,4 +1,4 @@
-"""Objects of a listing judged together: as the same files on disk are, whatever is remembered of them."""
+"""Test objects of a listing evaluated in batches: the plans are those of the same files on disk, cached or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a report: its cells are what was decided, nothing gets out of its texts, and Chromium shows it."""
+"""Test the HTML page of a report: its cells match the plan, its texts are escaped, and Chromium shows it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.scan.html.details import look
-from parquet_bloom.scan.html.document import document
-from parquet_bloom.scan.html.states import state_of
-from parquet_bloom.scan.model.decision import FilePlan, RowGroupPlan
+from parquet_bloom.scan.html.details import read_details
+from parquet_bloom.scan.html.document import render_document
+from parquet_bloom.scan.html.states import row_group_state
+from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -116,7 +116,7 @@ def test_checked_cells_tell_where_rows_match(report: PruneReport, lake: Path) ->
     (cell,) = [cell for cell in page.cells if cell["data-state"] == "matched"]
     assert "1 of its rows match" in cell["aria-label"]
     assert "To look for matches, " in page.text
-    assert "too little to tell a rate by" in page.text
+    assert "too little to estimate a rate" in page.text
     # By ranges alone nothing can be read for want of a filter.
     ranges = parquet_bloom.prune(lake, "id > 0")
     assert set(Page(ranges.to_html()).states) == {"read"}
@@ -131,7 +131,7 @@ def test_the_numbers_are_exact(report: PruneReport) -> None:
             size = sum(of_group.column(i).total_compressed_size for i in range(of_group.num_columns))
             total += size
             read += size if row_group in file.selected else 0
-    found = look(report)
+    found = read_details(report)
     groups = {(path, i): group for path, of_file in found.files.items() for i, group in enumerate(of_file)}
     assert sum(group.num_bytes for group in groups.values()) == total
     selected = [(file.path, i) for file in report.files for i in file.selected]
@@ -153,7 +153,7 @@ def test_nothing_gets_out_of_its_text(tmp_path: Path) -> None:
     hostile = PruneReport(EVIL, [FilePlan(EVIL, (RowGroupPlan(0, True, doubts=(EVIL,) * 9),), EVIL)])
     for report in (plain, hostile):
         texts = [report._repr_html_()] + (
-            [report.to_html(check=True), document(report, look(report))] if report is plain else []
+            [report.to_html(check=True), render_document(report, read_details(report))] if report is plain else []
         )
         for text in texts:
             text.encode()
@@ -169,7 +169,7 @@ def test_the_page_loads_nothing(report: PruneReport) -> None:
     text = report.to_html(check=True)
     assert "default-src 'none'" in text
     assert not re.search(r"https?://|url\((?!#pb-)|@import|src=", text)
-    assert "http" not in document(report, look(report)).replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in render_document(report, read_details(report)).replace("http://www.w3.org/2000/svg", "")
 
 
 def test_a_page_is_written_whole_or_not_at_all(report: PruneReport, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_page_is_written_whole_or_not_at_all(report: PruneReport, tmp_path: Pa
         report.to_html(tmp_path / "no" / "page.html")
     with pytest.raises(errors.ParquetBloomError, match="between 0 and 1"):
         report.to_html(asked_fpp=2)
-    with pytest.raises(errors.ParquetBloomError, match="prune did not make"):
+    with pytest.raises(errors.ParquetBloomError, match="only a report made by prune"):
         PruneReport("a = 1").to_html()
 
 
@@ -211,26 +211,26 @@ def many_files(count: int, groups: int) -> PruneReport:
 
 def test_many_files_make_a_bounded_page_in_which_the_needle_is_seen() -> None:
     from parquet_bloom.scan.html.details import PlanDetails
-    from parquet_bloom.scan.html.page import page
+    from parquet_bloom.scan.html.page import render_page
 
-    text = page(many_files(10_000, 10), PlanDetails())
+    text = render_page(many_files(10_000, 10), PlanDetails())
     drawn = Page(text)
     assert len(text) < 2_000_000
     assert len(drawn.rows) == 64
     (cell,) = [cell for cell in drawn.cells if cell["data-state"] == "read"]
     assert "1 read (day=5/needle.parquet 3)" in cell["aria-label"]
     assert "99,999" in text
-    wide = page(many_files(100, 1000), PlanDetails())
+    wide = render_page(many_files(100, 1000), PlanDetails())
     assert len(wide) < 2_000_000
     assert len(Page(many_files(10_000, 10)._repr_html_()).cells) < 800
-    assert Page(page(PruneReport("a = 1"), PlanDetails())).states == []
+    assert Page(render_page(PruneReport("a = 1"), PlanDetails())).states == []
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("count", "groups"), [(64, 36), (10_000, 10), (70, 1000)])
 def test_the_worst_page_is_bounded(count: int, groups: int) -> None:
     from parquet_bloom.scan.html.details import PlanDetails
-    from parquet_bloom.scan.html.page import page
+    from parquet_bloom.scan.html.page import render_page
 
     long = "&" * 50 + "x" * 400
     fates = [
@@ -242,7 +242,7 @@ def test_the_worst_page_is_bounded(count: int, groups: int) -> None:
     ]
     decisions = [tuple(replace(fates[(i * 7 + j) % 5], row_group=i) for i in range(groups)) for j in range(5)]
     report = PruneReport(long, [FilePlan(f"{i}/{long}", decisions[i % 5]) for i in range(count)])
-    assert len(page(report, PlanDetails())) < 2_500_000
+    assert len(render_page(report, PlanDetails())) < 2_500_000
     assert len(report._repr_html_()) < 1_000_000
 
 
@@ -272,7 +272,7 @@ def test_two_in_a_notebook_do_not_meet(report: PruneReport, lake: Path) -> None:
     ],
 )
 def test_fates(decision: RowGroupPlan, known: tuple, expected: str) -> None:
-    assert state_of(decision, *known).key == expected
+    assert row_group_state(decision, *known).key == expected
 
 
 def dumped(path: Path, folder: Path) -> str:

@@ -1,0 +1,225 @@
+"""The plan of a scan as data: what is read of each file, and why the rest is skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...errors import ManagedTableError
+from ...predicate.tree import Node
+from ...redaction import shown_redacted
+from .data_file import Identified
+from .partitions import Partitions
+from .row_selection import RowGroupSelections, RowSelection, count_rows
+
+PARTITION, INDEX = "partition", "index"
+"""Evidence that rules out files before they are opened."""
+
+
+ZONES = "zones"
+"""Evidence that rules out rows, and row groups all of whose rows are ruled out."""
+
+
+PARQUET, ORC = "parquet", "orc"
+"""File formats."""
+
+
+@dataclass(frozen=True)
+class RowGroupPlan:
+    """The plan of one row group: read or skipped, and why.
+
+    Attributes
+    ----------
+    row_group : its ordinal in the file.
+    read : False when no row of it can match.
+    by : kinds of evidence that ruled it out ("type", "nulls", "range", "filter", "empty", "index", "zones"); empty if
+        it is read.
+    reason : the same as text.
+    doubts : evidence that could not be used, such as a broken filter.
+    num_rows : its rows.
+    rows : ranges [start, stop) of its rows that can match, ascending, if zones rule out some; None for all rows.
+    stripe : in ORC files, the ordinal of its stripe; None in others.
+    """
+
+    row_group: int
+    read: bool
+    by: frozenset[str] = frozenset()
+    reason: str = ""
+    doubts: tuple[str, ...] = ()
+    num_rows: int = 0
+    rows: RowSelection | None = None
+    stripe: int | None = None
+
+    @property
+    def num_left(self) -> int:
+        """Number of rows that can match by the zones."""
+        return self.num_rows if self.rows is None else count_rows(self.rows)
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class FilePlan:
+    """The plan of one file.
+
+    Attributes
+    ----------
+    path : as listed.
+    row_groups : a plan each; none for a file that was not opened.
+    unopened : why the file was not opened: its partition values or a lake index rule it out. Empty if it was opened.
+    identity : the version of the file that was planned (see `storage.Source`); None if unknown.
+    unopened_by : "partition" or "index", for a file that was not opened.
+    format : PARQUET or ORC. Row groups of ORC files are numbered through all stripes, in file order.
+    """
+
+    path: str
+    row_groups: tuple[RowGroupPlan, ...]
+    unopened: str = ""
+    identity: Hashable = field(default=None, compare=False, repr=False)
+    unopened_by: str = PARTITION
+    format: str = PARQUET
+
+    @property
+    def selected(self) -> list[int]:
+        """Ordinals of the row groups that are read."""
+        return [plan.row_group for plan in self.row_groups if plan.read]
+
+    def selected_in(self, file: Identified) -> list[int]:
+        """Return the row groups to read of an open file: all of them if it has changed since it was planned."""
+        if self.identity is None or self._is(file):
+            return self.selected
+        return list(file.row_groups)
+
+    def selections_in(self, file: Identified) -> RowGroupSelections:
+        """Return the row groups to read of an open file, each with its rows that can match; None for all rows."""
+        rows = {plan.row_group: plan.rows for plan in self.row_groups} if self._is(file) else {}
+        return [(row_group, rows.get(row_group)) for row_group in self.selected_in(file)]
+
+    def _is(self, file: Identified) -> bool:
+        return self.identity is not None and file.source.identity == self.identity
+
+    @property
+    def skipped_by(self) -> dict[str, int]:
+        """Number of row groups that each kind of evidence (or combination, such as "filter+range") ruled out."""
+        return dict(Counter("+".join(sorted(plan.by)) for plan in self.row_groups if not plan.read))
+
+    @property
+    def doubts(self) -> list[str]:
+        """Evidence that could not be used, each doubt once."""
+        return list(dict.fromkeys(doubt for plan in self.row_groups for doubt in plan.doubts))
+
+
+class ScanRequest(NamedTuple):
+    """The arguments of `prune` that later steps on its report need."""
+
+    node: Node
+    timezone: str
+    ignore_case: bool
+
+
+class Selection(dict[str, list[int]]):
+    """{path: row groups to read}; a file with none has no entry, and looking it up gives an empty list."""
+
+    def __missing__(self, path: str) -> list[int]:
+        return []
+
+
+def refuse_deleted_rows(path: str, deletes: frozenset[str]) -> None:
+    """Raise ManagedTableError for a file that may still hold rows which its table has deleted."""
+    if path in deletes:
+        problem = "its table may have deleted rows of it, which would be shown: read the table with its own library"
+        raise ManagedTableError(problem, path=path)
+
+
+@shown_redacted
+@dataclass
+class ScanPlan:
+    """The plan of a scan: the files and row groups that can contain a matching row.
+
+    Attributes
+    ----------
+    where : the predicate as text.
+    files : a plan for each file, in the order given.
+    filesystem : of the files: a pyarrow or fsspec file system, or an object with the URLs' stores and their settings;
+        None for local paths and URLs.
+    requests : ranges read from the file system, coalesced ranges counted once; listing is not counted, and opening
+        only if it is a request to an object store.
+    bytes_read : bytes in these ranges.
+    partitions : the partition columns.
+    asked : the predicate and its settings; None for reports that `prune` did not make.
+    index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
+    zone_doubts : the same for zones: indexes that cannot be read, and files that have changed since.
+    deletes : files of an index's table that may hold rows which the table has deleted; their rows are not read.
+    """
+
+    where: str
+    files: list[FilePlan] = field(default_factory=list)
+    filesystem: Any = field(default=None, compare=False, repr=False)
+    requests: int = field(default=0, compare=False)
+    bytes_read: int = field(default=0, compare=False)
+    partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
+    asked: ScanRequest | None = field(default=None, compare=False, repr=False)
+    index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
+    zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
+    deletes: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    @property
+    def selected(self) -> Selection:
+        """{path: [row groups to read]}, files with at least one only."""
+        return Selection((file.path, file.selected) for file in self.files if file.selected)
+
+    @property
+    def total_files(self) -> int:
+        return len(self.files)
+
+    @property
+    def selected_files(self) -> int:
+        return sum(bool(file.selected) for file in self.files)
+
+    @property
+    def unopened_files(self) -> int:
+        """Number of files that partition values or an index rule out; their row groups are unknown and not counted."""
+        return sum(bool(file.unopened) for file in self.files)
+
+    @property
+    def unopened_by(self) -> dict[str, int]:
+        """Number of files ruled out by partition values ("partition") and by an index ("index")."""
+        return dict(Counter(file.unopened_by for file in self.files if file.unopened))
+
+    @property
+    def total_row_groups(self) -> int:
+        return sum(len(file.row_groups) for file in self.files)
+
+    @property
+    def selected_row_groups(self) -> int:
+        return sum(len(file.selected) for file in self.files)
+
+    @property
+    def skipped(self) -> list[tuple[str, int, str]]:
+        """(path, row group, reason) of each skipped row group, in files that were opened."""
+        return [
+            (file.path, plan.row_group, plan.reason) for file in self.files for plan in file.row_groups if not plan.read
+        ]
+
+    @property
+    def doubts(self) -> list[tuple[str, int, str]]:
+        """(path, row group, doubt) wherever evidence could not be used."""
+        return [
+            (file.path, plan.row_group, doubt)
+            for file in self.files
+            for plan in file.row_groups
+            for doubt in plan.doubts
+        ]
+
+    @property
+    def skipped_by(self) -> dict[str, int]:
+        """Number of row groups that each kind of evidence (or combination, such as "filter+range") ruled out."""
+        counts: Counter[str] = Counter()
+        for file in self.files:
+            counts.update(file.skipped_by)
+        return dict(counts)
+
+    def first_files(self, count: int) -> list[FilePlan]:
+        """Return at most `count` files: first those that are read, otherwise in the plan's order."""
+        return sorted(self.files, key=lambda file: not file.selected)[: max(count, 0)]
