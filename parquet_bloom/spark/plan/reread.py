@@ -83,7 +83,7 @@ class Reread:
             trust = self.trust(inside, layout)
             left = FoldersLeft(condition.node, condition.fields, layout, self.schema)
             options = {name: str(value) for name, value in self.options.items()}
-            scan = probing.scan(self.spark, uris, condition.node, trust, options=options, left=left)
+            scan = probing.scan(self.spark, uris, condition.node, trust, options=options, residuals=left)
             # By the paths that layout and Spark's reader know, whatever they are called in the store.
             decisions = zip(uris, scan.report.files, strict=True)
             scan.report.files = [replace(decision, path=listed_path(uri)) for uri, decision in decisions]
