@@ -189,7 +189,7 @@ class BloomFileIndex:
             return self._prune_directories(directories, data_filters)
         except CannotPush as doubt:
             log.info("all files are read: %s", doubt)
-        except Exception as error:  # it would fail the query
+        except Exception as error:  # raising would fail the query
             log.warning("all files are read: %s", line(error))
         except BaseException as error:
             # py4j reports only exceptions to the JVM: on any other error the JVM, and with it the session, would hang.

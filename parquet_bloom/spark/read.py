@@ -83,8 +83,8 @@ def read_parquet(
     paths = path_list(path)
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
-    for one in paths:
-        refuse_table(spark, one, storage_options)
+    for single_path in paths:
+        refuse_table(spark, single_path, storage_options)
     frame = opened(spark, "parquet", paths, schema, options)
     names = chosen_names(frame, columns)
     if where is None:
@@ -237,15 +237,17 @@ def _resolve_connect(frame: DataFrame, where: Any, condition: Condition | None =
     reread = Reread(source.frame, source.paths, source.options)
     condition = condition or read_condition(frame, where)
     conditions = [condition, *(read_condition(source.frame, inner) for inner in source.conditions)]
-    for one in conditions:
-        if one.chance:
-            raise CannotPush(one.doubt)
-    usable = [one for one in conditions if one.node is not None]
+    for item in conditions:
+        if item.chance:
+            raise CannotPush(item.doubt)
+    usable = [item for item in conditions if item.node is not None]
     if not usable:
         return reread, condition
-    node = all_of(one.node for one in usable if one.node is not None)
-    fields = {name: item for one in usable for name, item in (one.fields or {}).items()}
-    skipped = tuple(text for one in conditions for text in (one.unknown or ((one.doubt,) if one.node is None else ())))
+    node = all_of(item.node for item in usable if item.node is not None)
+    fields = {name: field for item in usable for name, field in (item.fields or {}).items()}
+    skipped = tuple(
+        text for item in conditions for text in (item.unknown or ((item.doubt,) if item.node is None else ()))
+    )
     return reread, replace(usable[0], where=condition.where, node=node, fields=fields, unknown=skipped)
 
 

@@ -78,8 +78,8 @@ def read_orc(
     paths = path_list(path)
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
-    for one in paths:
-        refuse_table(spark, one, storage_options)
+    for single_path in paths:
+        refuse_table(spark, single_path, storage_options)
     frame = opened(spark, "orc", paths, schema, options)
     names = chosen_names(frame, columns)
     if where is None:

@@ -1,4 +1,4 @@
-"""Options with which Spark's own Parquet writer, parquet-java, writes good filters itself."""
+"""Options with which Spark's own Parquet writer, parquet-java, writes well-sized filters."""
 
 from __future__ import annotations
 

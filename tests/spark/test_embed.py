@@ -258,14 +258,14 @@ def test_whatever_goes_wrong_is_a_result(copied: Path, monkeypatch: pytest.Monke
         raise MemoryError(f"not\nenough for {secret}")
 
     monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", fail)
-    assert tasks.outcome(path).error == f"{path}: MemoryError: not enough for ***"
+    assert tasks.process(path).error == f"{path}: MemoryError: not enough for ***"
     assert secret not in repr(tasks)
 
     def changing(*_: Any, **__: Any) -> None:
         raise errors.ConcurrentChangeError("another writer replaced it meanwhile", path=path)
 
     monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", changing)
-    assert tasks.outcome(path).error == f"{path}: another writer replaced it meanwhile"
+    assert tasks.process(path).error == f"{path}: another writer replaced it meanwhile"
 
 
 def test_why_a_job_failed() -> None:

@@ -233,7 +233,7 @@ def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "PATIENCE", 0.2)
     with terminal(monkeypatch) as said:
-        jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.LARGEST_TASK] * 8)
+        jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8)
     text = said.decode()
     assert "count sheep" in text
     assert any(f"{done}/8 files" in text for done in range(1, 9))

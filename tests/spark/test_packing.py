@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parquet_bloom.spark.jobs.packing import LARGEST_TASK, MOST_TASKS, OPENING, assign_tasks, find_sizes
+from parquet_bloom.spark.jobs.packing import MAX_TASK_BYTES, MAX_TASKS, OPEN_COST_BYTES, assign_tasks, find_sizes
 from parquet_bloom.storage import Entry, object_location
 from parquet_bloom.storage.objects.location import ListedObject
 
@@ -19,7 +19,7 @@ def loads(sizes: list[int], cores: int) -> list[int]:
     tasks = assign_tasks(sizes, cores)
     found = [0] * (max(tasks) + 1)
     for task, size in zip(tasks, sizes, strict=True):
-        found[task] += size + OPENING
+        found[task] += size + OPEN_COST_BYTES
     return found
 
 
@@ -29,7 +29,7 @@ def test_small_files_share_as_many_tasks_as_there_are_cores() -> None:
     assert assign_tasks([], 2) == []
     assert len(loads([100_000] * 400, 2)) == 4  # so many rounds that no task opens more than 128 files
     assert len(loads([100_000] * 400, 16)) == 16
-    assert len(loads([0] * 1_000_000, 2)) == MOST_TASKS
+    assert len(loads([0] * 1_000_000, 2)) == MAX_TASKS
 
 
 def test_large_files_have_tasks_of_their_own() -> None:
@@ -47,9 +47,9 @@ def test_no_task_has_much_more_than_another() -> None:
         found = loads(sizes, cores)
         assert min(found) > 0
         assert len(found) % cores == 0 or len(found) == len(sizes)
-        largest = max(sizes) + OPENING
+        largest = max(sizes) + OPEN_COST_BYTES
         assert max(found) <= -(-sum(found) // len(found)) + largest
-        assert max(found) <= LARGEST_TASK + largest
+        assert max(found) <= MAX_TASK_BYTES + largest
 
 
 def test_sizes(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from ...storage import Entry, stat_files
 from ..session.jvm import is_classic
 
-OPENING = 1 << 20
+OPEN_COST_BYTES = 1 << 20
 """Bytes that opening a file counts for, as Spark's `openCostInBytes`. Measured: embedding into a small file takes 5 ms,
 in which a core does 650 KB of a large one."""
 
-LARGEST_TASK = 128 << 20
+MAX_TASK_BYTES = 128 << 20
 """Approximate bytes of a task, as Spark's `maxPartitionBytes`: the work that is repeated when a task is lost."""
 
-MOST_TASKS = 4096
+MAX_TASKS = 4096
 """More tasks would take longer to start than they save."""
 
 _CORES_UNKNOWN = 16  # Spark Connect does not report how many tasks run at a time
@@ -28,8 +28,8 @@ def assign_tasks(sizes: Sequence[int], cores: int) -> list[int]:
     """Assign files to tasks so that all tasks take about as long.
 
     An empty Python task costs Spark 55 to 110 ms, a small file a few: so there is one task per core, in as many rounds
-    as keep each task below `LARGEST_TASK`. The largest files are assigned first, each to the task with the fewest bytes
-    so far.
+    as keep each task below `MAX_TASK_BYTES`. The largest files are assigned first, each to the task with the fewest
+    bytes so far.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ def assign_tasks(sizes: Sequence[int], cores: int) -> list[int]:
     -------
     The number of each file's task, from 0. No task is empty.
     """
-    total = sum(sizes) + OPENING * len(sizes)
-    rounds = -(-total // (LARGEST_TASK * cores))
-    num_tasks = min(len(sizes), MOST_TASKS, rounds * cores)
+    total = sum(sizes) + OPEN_COST_BYTES * len(sizes)
+    rounds = -(-total // (MAX_TASK_BYTES * cores))
+    num_tasks = min(len(sizes), MAX_TASKS, rounds * cores)
     loads = [(0, task) for task in range(num_tasks)]
     heapify(loads)
     tasks = [0] * len(sizes)
     for file in sorted(range(len(sizes)), key=lambda file: -sizes[file]):
         load, task = loads[0]
         tasks[file] = task
-        heapreplace(loads, (load + sizes[file] + OPENING, task))
+        heapreplace(loads, (load + sizes[file] + OPEN_COST_BYTES, task))
     return tasks
 
 

@@ -114,7 +114,7 @@ class _ClassicControl:
         def poll() -> None:
             with suppress(*_FAILURES):
                 while not stopped.wait(_POLL_SECONDS):
-                    on_progress(self._completed(tag, tasks))
+                    on_progress(self._count_completed(tag, tasks))
 
         thread = threading.Thread(target=poll, name="parquet_bloom progress", daemon=True)
         thread.start()
@@ -124,7 +124,7 @@ class _ClassicControl:
             stopped.set()
             thread.join()
 
-    def _completed(self, tag: str, tasks: int) -> int:
+    def _count_completed(self, tag: str, tasks: int) -> int:
         """Return the number of completed tasks. Python's own status tracker does not support tags."""
         tracker = self._context._jsc.sc().statusTracker()
         last, completed = -1, 0

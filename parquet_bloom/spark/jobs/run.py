@@ -28,7 +28,7 @@ from .progress import run_with_progress
 R = TypeVar("R")
 
 _SECRET = re.compile("(?!.*_id$).*(secret|token|password|key|credential|signature|sas|auth|headers)", re.IGNORECASE)
-_SHORTEST_SECRET = 6  # characters: shorter ones occur in any text
+_MIN_SECRET_CHARS = 6  # characters: shorter ones occur in any text
 _HIDDEN = "***"
 
 
@@ -99,11 +99,11 @@ class _FileTask(Generic[R]):
             if backwards:
                 files.reverse()
             # One batch for all files: batches of one row would take longer than many a file does.
-            outcomes = [pickle.dumps(self.outcome(decode_path(path))) for _, path in files]
+            outcomes = [pickle.dumps(self.process(decode_path(path))) for _, path in files]
             numbers = pa.array([number for number, _ in files], pa.int64())
             yield pa.RecordBatch.from_pydict({"number": numbers, "outcome": pa.array(outcomes, pa.binary())})
 
-    def outcome(self, path: str) -> Outcome[R]:
+    def process(self, path: str) -> Outcome[R]:
         """Process one file; any error becomes its outcome."""
         started = time.perf_counter()
         result, problem = None, None
@@ -181,8 +181,8 @@ def collect_rows(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[],
         The job failed.
     """
     try:
-        for each in tasks:
-            cloudpickle.dumps(each)  # type: ignore[no-untyped-call]
+        for task in tasks:
+            cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
     except Exception as error:
         problem = f"the job cannot be sent to the executors: {type(error).__name__}: {error}"
         raise ParquetBloomError(hide_secrets(secrets, problem)) from None
@@ -196,12 +196,12 @@ def distribute_files(
     spark: SparkSession,
     files: Sequence[str],
     tasks_of_files: Sequence[int],
-    more: Mapping[str, Sequence[int]] | None = None,
+    extra_columns: Mapping[str, Sequence[int]] | None = None,
 ) -> Any:
     """Return the files as rows, each task's in one partition, without a shuffle whose output an executor could lose.
 
     They have the columns `number`, `task` (from `tasks_of_files`, see `assign_tasks`), `path` (see `decode_path`),
-    and the integer columns `more`.
+    and the integer `extra_columns`.
 
     Spark splits a local table into one partition per core, but a range into any number of partitions: so the table is
     broadcast and joined to a range of one row per task.
@@ -212,7 +212,7 @@ def distribute_files(
             "number": pa.array(range(len(files)), pa.int64()),
             "task": pa.array(tasks_of_files, pa.int64()),
             "path": pa.array([_encode_path(file) for file in files], pa.binary()),
-            **{name: pa.array(values, pa.int64()) for name, values in (more or {}).items()},
+            **{name: pa.array(values, pa.int64()) for name, values in (extra_columns or {}).items()},
         }
     )
     task_range = spark.range(0, num_tasks, 1, num_tasks).withColumnRenamed("id", "task")
@@ -233,7 +233,7 @@ def find_secrets(storage_options: Mapping[str, Any] | None) -> list[str]:
     """Return the texts among the options that must not appear in errors."""
     values = [value for name, value in (storage_options or {}).items() if _SECRET.match(str(name))]
     texts = [str(text) for value in values for text in (value.values() if isinstance(value, Mapping) else [value])]
-    return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
+    return sorted((text for text in texts if len(text) >= _MIN_SECRET_CHARS), key=len, reverse=True)
 
 
 def hide_secrets(secrets: Sequence[str], text: str) -> str:

@@ -23,7 +23,7 @@ def scan_on_executors(
     spark: SparkSession,
     files: Sequence[str],
     node: Node,
-    trust: SparkCompatibility,
+    compatibility: SparkCompatibility,
     storage: ExecutorStorage,
     residuals: Residuals | None = None,
 ) -> Scan:
@@ -42,7 +42,7 @@ def scan_on_executors(
     """
     residual_by_file = {} if residuals is None or residuals.whole else {file: residuals.of(file) for file in files}
     candidates = [file for file in files if residual_by_file.get(file) is not False]
-    task = _ScanTask(node, trust, storage, residual_by_file)
+    task = _ScanTask(node, compatibility, storage, residual_by_file)
     try:
         outcomes = jobs.run(spark, "pruning", candidates, task, storage.options)
     except ParquetBloomError as error:
@@ -68,14 +68,14 @@ class _ScanTask:
     """Task that plans one file, and reports why a file could not be read."""
 
     node: Node
-    trust: SparkCompatibility
+    compatibility: SparkCompatibility
     storage: ExecutorStorage
     residual_by_file: dict[str, Node | bool]
 
     def __call__(self, path: str) -> tuple[FilePlan, str | None]:
         located, filesystem = self.storage.locate(path)
         residual = _FileResidual(self.residual_by_file[path]) if path in self.residual_by_file else None
-        scan = scan_files([located], self.node, self.trust, filesystem=filesystem, residuals=residual)
+        scan = scan_files([located], self.node, self.compatibility, filesystem=filesystem, residuals=residual)
         (file_plan,) = scan.report.files
         return replace(file_plan, path=path, identity=None), scan.unreadable.get(located)
 

@@ -25,7 +25,7 @@ from ..session.fallback import CannotPush, log
 from ..session.fields import folded
 from ..session.paths import listed_path, scheme_of
 from ..session.storage import OBJECTS, object_url
-from .parquet_columns import stored_as
+from .parquet_columns import is_stored_as
 from .trust import SparkCompatibility
 
 Index = str | os.PathLike[str] | LakeIndex
@@ -180,7 +180,7 @@ class _TypeCompatibility:
         if field is None or any("." in name for name in field.path):
             return False  # a partition column, or a name that could be mistaken for a path
         data_type = field.type.elementType if isinstance(field.type, ArrayType) else field.type
-        if not stored_as(data_type, column_type) or column_type.physical == "INT96":
+        if not is_stored_as(data_type, column_type) or column_type.physical == "INT96":
             return False  # INT96 may be truncated or shifted, depending on a file's writer
         if isinstance(data_type, DateType | TimestampType):
             return all(map(_is_calendar_independent, self._literals.get(self._fold(column), ())))

@@ -61,7 +61,7 @@ class OrcCompatibility(SparkCompatibility):
 
     Attributes
     ----------
-    names : the columns that Spark looks for in files, in its order: the names of columns in files without names.
+    names : the columns that Spark looks for in files, in its order; files without column names get these names.
     """
 
     names: tuple[str, ...] = ()
@@ -71,18 +71,18 @@ class OrcCompatibility(SparkCompatibility):
 
     def orc_doubts(self, file: OrcFile) -> dict[str, str]:
         """Return the `doubts` of an ORC file."""
-        if self._by_position(file):
+        if self._is_positional(file):
             return {name: BY_POSITION for name, _ in self.fields}
-        doubts = ((name, column_doubt(file, field, self.rules.ignore_case)) for name, field in self.fields)
+        doubts = ((name, find_column_problem(file, field, self.rules.ignore_case)) for name, field in self.fields)
         return {name: doubt for name, doubt in doubts if doubt is not None}
 
-    def _by_position(self, file: OrcFile) -> bool:
+    def _is_positional(self, file: OrcFile) -> bool:
         """Whether Spark finds a file's columns by position, as in files of old Hive, rather than by name."""
         names = list(dict.fromkeys(leaf.path[0] for leaf in file.leaves))
         return all(name.startswith("_col") for name in names) and names != list(self.names[: len(names)])
 
 
-def column_doubt(file: OrcFile, field: Field, ignore_case: bool) -> str | None:
+def find_column_problem(file: OrcFile, field: Field, ignore_case: bool) -> str | None:
     """Return why a file's evidence about a column must not be used, or None."""
     path = [folded(part, ignore_case) for part in field.path]
     leaves = [leaf for leaf in file.leaves if [folded(part, ignore_case) for part in leaf.path[: len(path)]] == path]
@@ -117,12 +117,12 @@ def file_column_names(schema_names: Sequence[str], folders: Sequence[str]) -> tu
     Parameters
     ----------
     schema_names : columns of the DataFrame.
-    folders : the partition columns, which come last unless files have them, too.
+    folders : the partition columns, which come last unless files have them as well.
 
     Raises
     ------
     CannotPush
-        Files have them, too: whether Spark counts them depends on who provides the schema, Spark or the caller.
+        Files have them as well: whether Spark counts them depends on who provides the schema, Spark or the caller.
     """
     num_stored = len(schema_names) - len(folders)
     if list(schema_names[num_stored:]) != list(folders):

@@ -97,7 +97,7 @@ def refuse_field_ids(spark: SparkSession) -> None:
 NO_COLUMN = "the file has no such column"
 
 
-def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
+def find_column_problem(file: BloomFile, field: Field, rules: Rules) -> str | None:
     """Return why a file's evidence about a column must not be used, or None."""
     leaves = find_leaves(file.leaves, field, rules.ignore_case)
     if not leaves:
@@ -111,7 +111,7 @@ def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     if not is_column:
         return f"the name is ambiguous in the file: {', '.join(leaf.name for leaf in leaves[:3])}"
     column_type = type_of(leaves[0])
-    if not stored_as(data_type, column_type):
+    if not is_stored_as(data_type, column_type):
         return f"{column_type} in the file is read as {data_type.simpleString()}"
     if isinstance(data_type, DateType | TimestampType):
         if column_type.physical == "INT96" and not rules.raw_int96(file):
@@ -120,7 +120,7 @@ def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     return None
 
 
-def stored_as(data_type: DataType, stored: ColumnType) -> bool:
+def is_stored_as(data_type: DataType, stored: ColumnType) -> bool:
     """Whether a file's type holds the same values that Spark shows."""
     kind, by = stored.kind, type(data_type)
     if by in _BITS:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ...file.reader import BloomFile
 from ..session.fields import Field
-from .parquet_columns import Rules, column_doubt
+from .parquet_columns import Rules, find_column_problem
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SparkCompatibility:
         return cls(tuple(sorted(fields.items(), key=lambda item: item[0])), rules)
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
-        doubts = ((name, column_doubt(file, field, self.rules)) for name, field in self.fields)
+        doubts = ((name, find_column_problem(file, field, self.rules)) for name, field in self.fields)
         return {name: doubt for name, doubt in doubts if doubt is not None}
 
     @cached_property

@@ -35,7 +35,7 @@ _OTHER_NAMES = ("path", "paths", "columns", "basePath", "numPartitions", "prune"
 _INTERNAL = ("parallelism", "paths", "readFieldIds", "mergeSchema")  # not listed in messages to callers
 _STORAGE = "storage."
 _NAMES = {name.lower(): name for name in (*_SETTINGS, *_OTHER_NAMES)}
-_MOST_TASKS = 1 << 20
+_MAX_TASKS = 1 << 20
 
 
 def read_settings(spark: SparkSession) -> dict[str, str]:
@@ -85,8 +85,8 @@ class Options:
 
     def _number(self, name: str) -> int | None:
         text = self.value(name)
-        if text and not (re.fullmatch("[0-9]{1,9}", text) and 0 < int(text) <= _MOST_TASKS):
-            raise ParquetBloomError(f"option '{name}' must be a number from 1 to {_MOST_TASKS:,}, got {text!r}")
+        if text and not (re.fullmatch("[0-9]{1,9}", text) and 0 < int(text) <= _MAX_TASKS):
+            raise ParquetBloomError(f"option '{name}' must be a number from 1 to {_MAX_TASKS:,}, got {text!r}")
         return int(text) if text else None
 
     @property

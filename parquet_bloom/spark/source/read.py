@@ -21,7 +21,7 @@ from ...scan.read.row_group import RowGroupRows
 from ...scan.read.whole_reader import WholeReader
 from ..arrow.convert import arrow_field, conform
 from ..arrow.row_groups import file_state, reading_problem
-from ..scan.parquet_columns import Rules, column_doubt
+from ..scan.parquet_columns import Rules, find_column_problem
 from ..session.fields import CHAR, folded
 from .predicate import Conjunct
 
@@ -167,7 +167,7 @@ def find_usable_conjuncts(
     """
     fields_of_conjuncts = [{field for name, field in item.fields.items() if name not in others} for item in conjuncts]
     fields = set().union(*fields_of_conjuncts)
-    usable = {field for field in fields if column_doubt(file, field, rules) is None}
+    usable = {field for field in fields if find_column_problem(file, field, rules) is None}
     return [
         item for item, conjunct_fields in zip(conjuncts, fields_of_conjuncts, strict=True) if usable >= conjunct_fields
     ]
