@@ -191,8 +191,8 @@ def _explain(df: DataFrame, where: Any, planner: ScanPlanner) -> PruneReport:
     try:
         reread, condition = _resolve_connect(df, where)
         return reread.scan(condition, planner)[0].report
-    except CannotPush as doubt:
-        raise PredicateError(f"the condition cannot be evaluated on any file: {doubt}") from None
+    except CannotPush as error:
+        raise PredicateError(f"the condition cannot be evaluated on any file: {error}") from None
 
 
 def check_frame(df: Any) -> None:
@@ -219,8 +219,8 @@ def _prune(
             pruned_frame = over(frame, source.narrowed(all_conditions, planner, names))
         else:
             pruned_frame = reread.narrowed(condition, planner, names)
-    except CannotPush as doubt:
-        log.warning("all files are read: %s", doubt)
+    except CannotPush as error:
+        log.warning("all files are read: %s", error)
         pruned_frame = frame
     return only(pruned_frame.where(condition.where), names)
 
