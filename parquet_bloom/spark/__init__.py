@@ -1,4 +1,4 @@
-"""The same jobs on Spark: embed on the executors, and read only files and row groups that can hold a match."""
+"""The package's functions on Spark: embed on the executors, and read only the files and row groups that can match."""
 
 from .advise import advise
 from .build_index import build_index

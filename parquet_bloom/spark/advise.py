@@ -1,4 +1,4 @@
-"""Which columns of a lake deserve filters: its files surveyed by Spark's executors."""
+"""Advise which columns of a lake deserve filters, from a survey of its files by Spark's executors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ..file.advise.report import SAMPLE, AdviceReport, ask, conclude
 from ..scan.advise import survey
-from .jobs.packing import sizes_of
+from .jobs.packing import find_sizes
 from .jobs.run import find_files, run
 from .session.paths import path_list
 
@@ -23,33 +23,33 @@ def advise(
     fpp: float = 0.01,
     storage_options: Mapping[str, Any] | None = None,
 ) -> AdviceReport:
-    """Say which columns deserve filters, and why: what `parquet_bloom.advise` does, on Spark's executors, at once.
+    """Recommend columns that deserve filters, with reasons: `parquet_bloom.advise` as one job on Spark's executors.
 
     Parameters
     ----------
     spark : the session, classic or Connect.
     path : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
-    columns, sample, fpp : as for `parquet_bloom.advise`; names are the files' own.
+    columns, sample, fpp : as for `parquet_bloom.advise`; names are spelled as in the files.
     storage_options : as for `parquet_bloom.prune`; they are sent to the executors.
 
     Returns
     -------
     AdviceReport
-        The same as without Spark.
+        The report that `parquet_bloom.advise` gives.
 
     Raises
     ------
     StorageError, ManagedTableError
-        There is no such path, or a table keeps books on its files.
+        The path does not exist, or a table tracks the files in its metadata.
     UnknownColumnError
         No file has one of the columns.
     ParquetBloomError
-        The Spark job itself failed.
+        The Spark job failed.
     """
     _, entries = find_files(path, storage_options)
     files = [entry.path for entry in entries]
-    question, options = ask(files, columns, sample, fpp, storage_options=storage_options, look=survey)
-    sizes = [size if question.per_file.get(file) else 0 for file, size in zip(files, sizes_of(entries), strict=True)]
-    outcomes = run(spark, "advise", files, question, storage_options, sizes)
-    found = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
-    return conclude(path_list(path), question, options.fpp, found)
+    tasks, options = ask(files, columns, sample, fpp, storage_options=storage_options, look=survey)
+    sizes = [size if tasks.per_file.get(file) else 0 for file, size in zip(files, find_sizes(entries), strict=True)]
+    outcomes = run(spark, "advise", files, tasks, storage_options, sizes)
+    results = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
+    return conclude(path_list(path), tasks, options.fpp, results)

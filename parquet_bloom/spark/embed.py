@@ -1,4 +1,4 @@
-"""Filters embedded into all files of a lake by Spark's executors."""
+"""Embed filters into all files of a lake on Spark's executors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..file.write.embed import embed as embed_file
 from ..file.write.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.write.rewrite import refuse_managed
 from ..storage import is_url, object_location, resolve_filesystem
-from .jobs.packing import sizes_of
+from .jobs.packing import find_sizes
 from .jobs.run import Outcome, find_files, run
 from .report import EmbedJobReport, FileResult
-from .scan.column_names import names_in
+from .scan.column_names import match_columns
 from .session.settings import ignores_case
 
-_ATTEMPTS = 3
-_LOOKED_INTO = 32  # files that the driver itself looks into for the columns; the rest is a job
+_MAX_ATTEMPTS = 3
+_MAX_DRIVER_FILES = 32  # files that the driver opens to check the columns; a job checks the others
 
 
 def embed(
@@ -37,69 +37,68 @@ def embed(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> EmbedJobReport:
-    """Embed Bloom filters into every Parquet file below a path, on Spark's executors, at once.
+    """Embed Bloom filters into every Parquet file below a path, in one job on Spark's executors.
 
-    Each file is replaced whole or not at all, by one task; a task that is run again finds the filters there and changes
-    nothing. A file that cannot be done does not stop the others: see the report.
+    One task replaces each file, atomically; a task that is run again finds the filters present and changes nothing. A
+    file that fails does not stop the others: see the report.
 
     Parameters
     ----------
     spark : the session, classic or Connect.
     path : a file or folder that driver and executors both see, the URL of an object on S3 or of a folder of them
-        (`s3://` or `s3a://`), or a list; hidden files (`_SUCCESS`, `.crc`) are passed over, partitions' folders are
-        not.
+        (`s3://` or `s3a://`), or a list; hidden files (`_SUCCESS`, `.crc`) are skipped, partition folders are not.
     columns : dotted paths of leaf columns, as for `parquet_bloom.embed`. Names match as they do in the session:
-        whatever their case, unless `spark.sql.caseSensitive` is set. A file that lacks some of them gets the others.
+        without regard to case, unless `spark.sql.caseSensitive` is set. A file that lacks some of them gets the others.
     fpp, replace, keep_footer, power_of_two : as for `parquet_bloom.embed`.
-    dry_run : build the filters, so that the report can tell their sizes, and write nothing.
+    dry_run : build the filters to report their sizes, and write nothing.
     storage_options : of the URLs' stores, as for `parquet_bloom.embed`. They are sent to the executors, which open the
-        store themselves; without them both take what their environment says.
+        store themselves; without them driver and executors use their environments.
 
     Returns
     -------
     EmbedJobReport
-        One result a file, with totals; `to_dataframe(spark)` makes rows of them.
+        One result per file, with totals; `to_dataframe(spark)` converts them to rows.
 
     Raises
     ------
     StorageError
-        There is no such path, or no file there can be replaced in place.
+        The path does not exist, or its files cannot be replaced in place.
     ManagedTableError
-        It lies in a Delta, Iceberg or Hudi table, or below a streaming sink, where the sizes of files are recorded.
+        The path is in a Delta, Iceberg or Hudi table, or below a streaming sink, which record the sizes of files.
     UnknownColumnError
         No file has one of the columns. Nothing was changed.
     UnsupportedTypeError
         A column's type cannot have a filter. Nothing was changed.
     ParquetBloomError
-        The Spark job itself failed: files that were done are done, and asking again does the rest.
+        The Spark job failed. Files that were finished keep their filters; run it again for the others.
     """
     started = time.perf_counter()
     options = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     if not isinstance(dry_run, bool):
         raise ParquetBloomError(f"dry_run must be True or False, not {dry_run!r}")
-    named, entries = find_files(path, storage_options)
+    paths, entries = find_files(path, storage_options)
     files = [entry.path for entry in entries]
-    _refuse(named, storage_options, dry_run)
+    _refuse_paths(paths, storage_options, dry_run)
     ignore_case = ignores_case(spark)
     _check_columns(spark, files, _ColumnCheck(options, ignore_case, storage_options))
-    work = _Embed(options, replace, ignore_case, dry_run, keep_footer, storage_options)
-    outcomes = run(spark, "embed", files, work, storage_options, sizes_of(entries))
-    return EmbedJobReport([_result(outcome) for outcome in outcomes], time.perf_counter() - started, dry_run)
+    task = _Embed(options, replace, ignore_case, dry_run, keep_footer, storage_options)
+    outcomes = run(spark, "embed", files, task, storage_options, find_sizes(entries))
+    return EmbedJobReport([_make_result(outcome) for outcome in outcomes], time.perf_counter() - started, dry_run)
 
 
-def _refuse(paths: Sequence[str], storage_options: Mapping[str, Any] | None, dry_run: bool) -> None:
-    """Raise for what is not to be changed, or cannot be."""
+def _refuse_paths(paths: Sequence[str], storage_options: Mapping[str, Any] | None, dry_run: bool) -> None:
+    """Raise for paths that must not or cannot be changed in place."""
     filesystem = resolve_filesystem(None, storage_options)
     for path in paths:
         refuse_managed(path, filesystem)
-        place = object_location(path, filesystem) if is_url(path) else None
-        if place is not None and place.kind != "S3" and not dry_run:
+        location = object_location(path, filesystem) if is_url(path) else None
+        if location is not None and location.kind != "S3" and not dry_run:
             raise StorageError("only local files, and objects on S3, can be replaced in place", path=path)
 
 
 @dataclass(frozen=True)
 class _ColumnCheck:
-    """What a file has of the columns, and what is wrong with them as columns of filters."""
+    """Task that reports the requested columns that a file has, and why one of them cannot have a filter."""
 
     options: dict[str, FilterOptions]
     ignore_case: bool
@@ -107,49 +106,49 @@ class _ColumnCheck:
 
     def __call__(self, path: str) -> tuple[frozenset[str], ParquetBloomError | None]:
         with open(path, storage_options=self.storage_options) as file:
-            found = names_in(file, self.options, self.ignore_case)
+            names = match_columns(file, self.options, self.ignore_case)
             try:
-                plan_columns(file.leaves, {found[name]: self.options[name] for name in found}, path)
+                plan_columns(file.leaves, {names[name]: self.options[name] for name in names}, path)
             except ParquetBloomError as error:
-                return frozenset(found), error
-        return frozenset(found), None
+                return frozenset(names), error
+        return frozenset(names), None
 
 
-def _check_columns(spark: SparkSession, files: Sequence[str], look: _ColumnCheck) -> None:
+def _check_columns(spark: SparkSession, files: Sequence[str], check: _ColumnCheck) -> None:
     """Raise unless each column is in some file, and of a type that can have a filter there.
 
-    Commonly the first file has them all, and no other is opened here.
+    Usually the first file has all columns, and the driver opens no other.
     """
-    unknown, readable = dict(look.options), False
+    missing, readable = dict(check.options), False
 
-    def take(found: frozenset[str], problem: ParquetBloomError | None) -> None:
+    def record(names: frozenset[str], problem: ParquetBloomError | None) -> None:
         if problem is not None:
             raise problem
-        for name in found & unknown.keys():
-            del unknown[name]
+        for name in names & missing.keys():
+            del missing[name]
 
-    for path in files[:_LOOKED_INTO]:
+    for path in files[:_MAX_DRIVER_FILES]:
         try:
-            seen = replace(look, options=dict(unknown))(path)
+            result = replace(check, options=dict(missing))(path)
         except ParquetBloomError:
-            continue  # its task will say so
+            continue  # its embedding task reports the error
         readable = True
-        take(*seen)
-        if not unknown:
+        record(*result)
+        if not missing:
             return
-    look = replace(look, options=dict(unknown))
-    for outcome in run(spark, "look for the columns", files[_LOOKED_INTO:], look, look.storage_options):
+    check = replace(check, options=dict(missing))
+    for outcome in run(spark, "look for the columns", files[_MAX_DRIVER_FILES:], check, check.storage_options):
         if outcome.result is not None:
             readable = True
-            take(*outcome.result)
-    if readable and unknown:
-        several = f" in any of {len(files):,} files" if len(files) > 1 else ""
-        raise UnknownColumnError(f"no such column{several}", path=None if several else files[0], column=min(unknown))
+            record(*outcome.result)
+    if readable and missing:
+        scope = f" in any of {len(files):,} files" if len(files) > 1 else ""
+        raise UnknownColumnError(f"no such column{scope}", path=None if scope else files[0], column=min(missing))
 
 
 @dataclass(frozen=True)
 class _Embed:
-    """What a task does to a file."""
+    """Task that embeds the filters into one file."""
 
     options: dict[str, FilterOptions]
     replace: bool
@@ -159,15 +158,15 @@ class _Embed:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, path: str) -> FileResult:
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             with open(path, storage_options=self.storage_options) as file:
-                names = names_in(file, self.options, self.ignore_case)
+                names = match_columns(file, self.options, self.ignore_case)
             missing = tuple(name for name in self.options if name not in names)
             if not names:
                 return FileResult(path, "unchanged", missing=missing)
             columns = {names[name]: asdict(self.options[name]) for name in names}
             try:
-                done = embed_file(
+                result = embed_file(
                     path,
                     columns,
                     replace=self.replace,
@@ -177,16 +176,16 @@ class _Embed:
                     threads=1,
                 )
             except ConcurrentChangeError:
-                # Often the same task elsewhere (speculation, a lost executor that lives on): see what it left.
-                if attempt == _ATTEMPTS:
+                # Often another attempt at this task (speculation, an executor considered lost): check its result.
+                if attempt == _MAX_ATTEMPTS:
                     raise
                 continue
-            status = "would embed" if self.dry_run and done.filters else "embedded" if done.changed else "unchanged"
-            return FileResult(path, status, done.bytes_added, done.num_filters, done.kept, missing)
+            status = "would embed" if self.dry_run and result.filters else "embedded" if result.changed else "unchanged"
+            return FileResult(path, status, result.bytes_added, result.num_filters, result.kept, missing)
         raise AssertionError("the last attempt returns or raises")
 
 
-def _result(outcome: Outcome[FileResult]) -> FileResult:
+def _make_result(outcome: Outcome[FileResult]) -> FileResult:
     if outcome.result is None:
         return FileResult(outcome.path, "failed", seconds=outcome.seconds, error=outcome.error)
     return replace(outcome.result, seconds=outcome.seconds)

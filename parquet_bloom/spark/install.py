@@ -1,4 +1,4 @@
-"""A FileIndex for Spark's planner that leaves out files by their filters: whatever query is asked of a DataFrame."""
+"""A FileIndex for Spark's planner that leaves out files by their filters, for every query on a DataFrame."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .session.jvm import DATASOURCES, Jvm, is_classic
 from .session.settings import ignores_case
 
 _NUMBERS = itertools.count()
-_starting = threading.Lock()
+_gateway_lock = threading.Lock()
 
 
 def install(
@@ -47,66 +47,66 @@ def install(
     storage_options: Mapping[str, Any] | None = None,
     index: Index | None = None,
 ) -> DataFrame:
-    """A DataFrame of which every query reads only the files that can hold a match.
+    """Return a DataFrame of which every query reads only the files that can hold a match.
 
-    The files' statistics and Bloom filters are asked each time that Spark plans a scan of it, whatever the query: SQL
-    on a view of it, a subquery, a join. The conditions are those that Spark itself brings to the scan. Inside the
-    files that are left, Spark skips row groups as it does without this.
+    The files' statistics and Bloom filters are evaluated each time that Spark plans a scan of the DataFrame, for any
+    query: SQL on a view of it, a subquery, a join. The conditions are those that Spark itself pushes to the scan.
+    Within the remaining files, Spark skips row groups as usual.
 
     Parameters
     ----------
     table : a DataFrame, or the name of a table or view in the active session. It is not changed.
-    columns : dotted names of the columns whose conditions are asked; None for all.
+    columns : dotted names of the columns whose conditions are evaluated; None for all.
     max_fraction, cache, storage_options : as for `pruned`.
-    index : as for `pruned`; it stays open. What is added to it later is known when an open one that was given is
-        refreshed; until then such files are read, if nothing else rules them out.
+    index : as for `pruned`; it stays open. Files that are indexed later are read, unless other evidence excludes them,
+        until the caller refreshes the open index that was passed.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        The same rows. Make a view of it (`createOrReplaceTempView`) to ask it by SQL. Files that are added later are
-        seen after `REFRESH TABLE`, as ever. Where anything is in doubt, or goes wrong, Spark's own list of files
-        counts, and the logger `parquet_bloom.spark` says why.
+        The same rows. Create a view of it (`createOrReplaceTempView`) to query it by SQL. Files that are added later
+        are seen after `REFRESH TABLE`, as usual. In case of doubt or failure, Spark reads its own list of files, and
+        the logger `parquet_bloom.spark` says why.
 
     Raises
     ------
     ParquetBloomError
-        The session is one of Spark Connect, which has no planner at hand: use `pruned` or the data source there. Or
-        nothing that the DataFrame reads is a Parquet file.
+        The session uses Spark Connect, which does not expose the planner: use `pruned` or the data source there. Or
+        the DataFrame reads no Parquet files.
     UnknownColumnError
-        No file of it has one of the columns.
+        A column is in none of its files.
     StorageError
-        There is no index where one is said to be.
+        The index does not exist.
     BrokenIndexError
-        The index is not as it was written.
+        The index is corrupt.
     """
-    frame = _frame(table)
+    frame = _resolve_frame(table)
     spark = frame.sparkSession
     lake_index = None if index is None else open_index(index, storage_options)
-    probing = ScanPlanner("driver", max_fraction, cache, storage_options, False, index=lake_index)
+    planner = ScanPlanner("driver", max_fraction, cache, storage_options, False, index=lake_index)
     jvm = Jvm(spark)
-    relations = [(node, own) for node in find_relations(frame) if (own := _index(node)) is not None]
+    relations = [(node, original) for node in find_relations(frame) if (original := _find_index(node)) is not None]
     if not relations:
-        raise ParquetBloomError("the DataFrame reads no Parquet files by a list of Spark's own")
-    with _starting:
+        raise ParquetBloomError("the DataFrame reads no Parquet files that Spark itself has listed")
+    with _gateway_lock:
         ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     schemas = [read_file_schema(node.relation()) for node, _ in relations]
-    names = None if columns is None else _names(columns, schemas, ignores_case(spark))
-    new, indexes = [], []
+    names = None if columns is None else _resolve_names(columns, schemas, ignores_case(spark))
+    replacements, indexes = [], []
     for (node, original), schema in zip(relations, schemas, strict=True):
         relation = node.relation()
         options = jvm.mapping(relation.options())
-        found = BloomFileIndex(_of_session(jvm, relation), original, schema, options, names, probing)
-        indexes.append(found)
-        new.append((node, replace_index(node, found)))
-    made = replace_relations(jvm, frame, new)
-    for found in indexes:
-        found.is_in_place = True
-    return made
+        bloom_index = BloomFileIndex(_switch_session(jvm, relation), original, schema, options, names, planner)
+        indexes.append(bloom_index)
+        replacements.append((node, replace_index(node, bloom_index)))
+    new_frame = replace_relations(jvm, frame, replacements)
+    for bloom_index in indexes:
+        bloom_index.is_in_place = True
+    return new_frame
 
 
-def _index(node: Any) -> Any:
-    """Spark's own index of a relation's files; None if that is none that lists plain files."""
+def _find_index(node: Any) -> Any:
+    """Return Spark's own index of a relation's files; None for an index that does not list plain files."""
     try:
         return find_spark_index(node.relation())
     except CannotPush as doubt:
@@ -114,35 +114,37 @@ def _index(node: Any) -> Any:
         return None
 
 
-def _of_session(jvm: Jvm, relation: Any) -> Jvm:
-    """The JVM by the session that reads a relation, whose settings count: a global view's may be another."""
+def _switch_session(jvm: Jvm, relation: Any) -> Jvm:
+    """Return the JVM handle for the session that reads a relation; a global view may belong to another session."""
     session = relation.sparkSession()
     if session.equals(jvm.session):
         return jvm
     return Jvm(SparkSession(jvm.spark.sparkContext, session))
 
 
-def _frame(table: DataFrame | str) -> DataFrame:
+def _resolve_frame(table: DataFrame | str) -> DataFrame:
     if isinstance(table, str):
         try:
             spark = SparkSession.active()
         except PySparkException:
-            problem = "no Spark session is active in which a table could be found by its name"
+            problem = "there is no active Spark session in which to look up the table: pass a DataFrame"
             raise ParquetBloomError(problem) from None
         frame = spark.table(table)
     else:
         frame = table
     if not is_classic(frame.sparkSession):
-        problem = "install needs a classic session: Spark Connect has no planner at hand; use pruned or the data source"
+        problem = (
+            "install needs a classic session: Spark Connect does not expose the planner; use pruned or the data source"
+        )
         raise ParquetBloomError(problem)
     if frame.isStreaming:
-        raise ParquetBloomError("install is for DataFrames that are read at once: this one is a stream")
+        raise ParquetBloomError("install needs a batch DataFrame: this one is a stream")
     return frame
 
 
-def _names(columns: str | Iterable[str], schemas: list[StructType], ignore_case: bool) -> frozenset[str]:
-    """The columns' names as the schemas spell them."""
-    found: set[str] = set()
+def _resolve_names(columns: str | Iterable[str], schemas: list[StructType], ignore_case: bool) -> frozenset[str]:
+    """Return the columns' names as the schemas spell them."""
+    resolved: set[str] = set()
     for name in [columns] if isinstance(columns, str) else columns:
         try:
             fields = [field for schema in schemas if (field := find_field(schema, name, ignore_case)) is not None]
@@ -150,20 +152,21 @@ def _names(columns: str | Iterable[str], schemas: list[StructType], ignore_case:
             raise UnknownColumnError(str(doubt), column=name) from None
         if not fields:
             raise UnknownColumnError("no such column", column=name)
-        found.update(field.name for field in fields)
-    return frozenset(found)
+        resolved.update(field.name for field in fields)
+    return frozenset(resolved)
 
 
 @dataclass(eq=False)
 class BloomFileIndex:
-    """Spark's FileIndex, implemented here; Spark calls it through py4j.
+    """Implementation of Spark's FileIndex in Python, called through py4j.
 
     Attributes
     ----------
-    original : Spark's own index, which knows the files.
+    original : Spark's own index, which lists the files.
     schema, options : how the files are read.
-    columns : names of the columns that are asked for; None for all.
-    is_in_place : whether the plan that it is for is made.
+    columns : names of the columns whose conditions are evaluated; None for all.
+    planner : how the files are evaluated.
+    is_in_place : whether the plan with this index is complete.
     """
 
     jvm: Jvm
@@ -171,7 +174,7 @@ class BloomFileIndex:
     schema: StructType
     options: Mapping[str, str]
     columns: frozenset[str] | None
-    probing: ScanPlanner
+    planner: ScanPlanner
     is_in_place: bool = False
 
     def __post_init__(self) -> None:
@@ -180,33 +183,33 @@ class BloomFileIndex:
         OUR_INDEXES[self._name] = self
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
-        """The directories and files to be read under the filters."""
+        """Return the directories and files to be read under the filters."""
         directories = self.original.listFiles(partition_filters, data_filters)
         try:
-            return self._pruned(directories, data_filters)
+            return self._prune_directories(directories, data_filters)
         except CannotPush as doubt:
             log.info("all files are read: %s", doubt)
-        except Exception as error:  # it would be the query's
+        except Exception as error:  # raising would fail the query
             log.warning("all files are read: %s", format_error(error))
         except BaseException as error:
-            # py4j answers the JVM for exceptions only: of this one it would wait for ever, and with it the session.
-            raise ParquetBloomError(f"interrupted by {type(error).__name__} while files were asked") from None
+            # py4j reports only exceptions to the JVM: on any other error the JVM, and with it the session, would hang.
+            raise ParquetBloomError(f"interrupted by {type(error).__name__} while files were evaluated") from None
         return directories
 
-    def _pruned(self, directories: Any, filters: Any) -> Any:
+    def _prune_directories(self, directories: Any, filters: Any) -> Any:
         if filters.isEmpty():
             return directories
         refuse_field_ids(self.jvm.spark)
-        question = read_predicate(self.jvm, filters, self.schema, self.columns)
-        if question.node is not None and all(isinstance(leaf, IsNotNull) for leaf in leaves(question.node)):
-            # Spark says so of every column that is joined or computed with: few files have nothing but nulls.
+        predicate = read_predicate(self.jvm, filters, self.schema, self.columns)
+        if predicate.node is not None and all(isinstance(leaf, IsNotNull) for leaf in leaves(predicate.node)):
+            # Spark adds this for every column in a join or an expression; few files have only nulls.
             raise CannotPush("the condition says only that columns are not null")
         listing = find_listing(self.jvm, self.original, directories)
-        judged = evaluate_files(self.jvm, question, listing, self.options, self.probing)
-        kept = [place for place, decision in enumerate(judged.report.files) if decision.selected]
-        if len(kept) > self.probing.max_fraction * len(listing.uris):
+        scan = evaluate_files(self.jvm, predicate, listing, self.options, self.planner)
+        selected = [position for position, file_plan in enumerate(scan.report.files) if file_plan.selected]
+        if len(selected) > self.planner.max_fraction * len(listing.uris):
             return directories
-        return self.jvm.seq(listing.select(kept))
+        return self.jvm.seq(listing.select(selected))
 
     def rootPaths(self) -> Any:
         return self.original.rootPaths()
@@ -235,14 +238,14 @@ class BloomFileIndex:
     def equals(self, other: Any) -> bool:
         if other is None:
             return False
-        # To Spark's own index as well, the rows are the same: so Spark finds that a table to be overwritten is read.
-        # Not while it is put in that one's place: a plan whose new part equals the old one keeps the old one.
+        # Also equal to Spark's own index: that is how Spark detects that a query reads the table that it overwrites.
+        # Not while the plan is rewritten: Spark keeps the old part of a plan if the new one equals it.
         return other.toString() == self._name or (self.is_in_place and bool(self.original.equals(other)))
 
     def hashCode(self) -> int:
         return self._number
 
     class Java:
-        """What py4j makes of it."""
+        """The Java interface that py4j implements by this class."""
 
         implements: ClassVar = [f"{DATASOURCES}.FileIndex"]

@@ -1,4 +1,4 @@
-"""What distributed jobs did, file by file."""
+"""Results of distributed jobs, file by file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import printable
 from ..redaction import shown_redacted
+from ..util.wording import count, count_of
 
-# What a field of a file's result is as a column, by its annotation.
+# Arrow types of the fields of a file's result, by their annotations.
 _TYPES = {
     "str": pa.string(),
     "int": pa.int64(),
@@ -21,7 +22,7 @@ _TYPES = {
 }
 
 
-class _OfOneFile(Protocol):
+class _FileOutcome(Protocol):
     @property
     def path(self) -> str: ...
     @property
@@ -30,24 +31,24 @@ class _OfOneFile(Protocol):
     def error(self) -> str | None: ...
 
 
-F = TypeVar("F", bound=_OfOneFile)
+F = TypeVar("F", bound=_FileOutcome)
 
 
 @shown_redacted
 @dataclass(frozen=True)
 class FileResult:
-    """What was done to one file.
+    """Result of embedding into one file.
 
     Attributes
     ----------
     path : the file.
     status : "embedded", "unchanged" (its filters were there) or "failed"; in a dry run "would embed" for "embedded".
-        What an executor did, and was lost before it could tell, its successor finds done: "unchanged".
-    bytes_added : how much larger it became.
+        A file that an executor finished before it was lost is "unchanged" for the task's next attempt.
+    bytes_added : bytes by which the file grew.
     filters : number of filters written.
-    kept : number of filters that were there and stayed.
-    missing : columns asked for that it does not have.
-    seconds : time that the task took for it.
+    kept : number of existing filters that stayed.
+    missing : requested columns that the file does not have.
+    seconds : time that the task took for the file.
     error : why it failed, or None.
     """
 
@@ -64,17 +65,17 @@ class FileResult:
 @shown_redacted
 @dataclass(frozen=True)
 class FileVerdict:
-    """What was found of one file's filters.
+    """Result of checking one file's filters.
 
     Attributes
     ----------
     path : the file.
-    status : "good", "bad" (something is wrong with a filter), "no filters", or "failed": it cannot be read.
+    status : "good", "bad" (a filter is wrong), "no filters", or "failed" (it cannot be read).
     filters : number of filters that were checked.
     values : number of values that were probed; None without `data`.
     problems : a line for each bad filter.
-    notes : a line for each filter that is unusual and yet right.
-    seconds : time that the task took for it.
+    notes : a line for each filter that is unusual but correct.
+    seconds : time that the task took for the file.
     error : why it failed, or None.
     """
 
@@ -88,8 +89,8 @@ class FileVerdict:
     error: str | None = None
 
 
-def _schema_of(result: type[FileResult] | type[FileVerdict]) -> pa.Schema:
-    return pa.schema([(each.name, _TYPES[str(each.type).removesuffix(" | None")]) for each in fields(result)])
+def _make_schema(result: type[FileResult] | type[FileVerdict]) -> pa.Schema:
+    return pa.schema([(item.name, _TYPES[str(item.type).removesuffix(" | None")]) for item in fields(result)])
 
 
 @dataclass
@@ -99,68 +100,68 @@ class _JobReport(Generic[F]):
 
     schema: ClassVar[pa.Schema]
 
-    def _with(self, *statuses: str) -> list[F]:
+    def _select(self, *statuses: str) -> list[F]:
         return [file for file in self.files if file.status in statuses]
 
     @property
     def failures(self) -> list[F]:
         """The files that failed, each with its `error`."""
-        return self._with("failed")
+        return self._select("failed")
 
     @property
     def total_files(self) -> int:
         return len(self.files)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a file, as Python's own types: for `json`, or for a test."""
+        """Return one dict of plain Python values per file, for `json` or a test."""
         return [asdict(file) for file in self.files]  # type: ignore[call-overload]
 
     def to_arrow(self) -> pa.Table:
-        """A row a file, of the columns in `schema`. What of a name is no text is escaped."""
-        rows = [{**row, "path": _text(row["path"])} for row in self.rows()]
+        """Return a table with one row per file and the columns of `schema`; undecodable bytes of paths are escaped."""
+        rows = [{**row, "path": _escape_path(row["path"])} for row in self.rows()]
         return pa.Table.from_pylist(rows, schema=self.schema)
 
     def to_pandas(self) -> Any:
-        """The same as a pandas DataFrame."""
+        """Return `to_arrow` as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def to_dataframe(self, spark: SparkSession) -> DataFrame:
-        """The same as a Spark DataFrame: of what was done, not of something to be done again."""
+        """Return `to_arrow` as a Spark DataFrame. It holds the results and does not run the job again."""
         return spark.createDataFrame(self.to_arrow())
 
-    def _tail(self, bad: Sequence[F], what: str, first: str | None) -> list[str]:
-        return [f"{len(bad):,} {what} ({first})"] if bad else []
+    def _summarize(self, bad: Sequence[F], label: str, first: str | None) -> list[str]:
+        return [f"{len(bad):,} {label} ({first})"] if bad else []
 
 
 @shown_redacted
 @dataclass
 class EmbedJobReport(_JobReport[FileResult]):
-    """What `parquet_bloom.spark.embed` did.
+    """Result of `parquet_bloom.spark.embed`.
 
     Attributes
     ----------
-    files : a result a file, in the order of their paths.
+    files : one result per file, in the order of their paths.
     seconds : time from call to return.
-    dry_run : whether nothing was written, and the numbers are what they would be.
+    dry_run : whether nothing was written, and the numbers are those that a run would give.
     """
 
     dry_run: bool = False
 
-    schema: ClassVar[pa.Schema] = _schema_of(FileResult)
+    schema: ClassVar[pa.Schema] = _make_schema(FileResult)
 
     @property
     def ok(self) -> bool:
-        """Whether no file failed. One that did is as it was before."""
+        """Whether no file failed; failed files are unchanged."""
         return not self.failures
 
     @property
     def embedded_files(self) -> int:
-        """Number of files that got filters; in a dry run, that would get some."""
-        return len(self._with("embedded", "would embed"))
+        """Number of files that got filters, or that would get some in a dry run."""
+        return len(self._select("embedded", "would embed"))
 
     @property
     def unchanged_files(self) -> int:
-        return len(self._with("unchanged"))
+        return len(self._select("unchanged"))
 
     @property
     def bytes_added(self) -> int:
@@ -168,42 +169,41 @@ class EmbedJobReport(_JobReport[FileResult]):
 
     @property
     def num_filters(self) -> int:
-        """Number of filters written; in a dry run, that would be."""
+        """Number of filters written, or that would be written in a dry run."""
         return sum(file.filters for file in self.files)
 
     def __str__(self) -> str:
-        total = f"{self.total_files:,} file{'' if self.total_files == 1 else 's'}"
         done = "would embed" if self.dry_run else "embedded"
-        parts = [f"{done} {self.num_filters:,} filters into {self.embedded_files:,} of {total}"]
+        parts = [f"{done} {self.num_filters:,} filters into {count_of(self.embedded_files, self.total_files, 'file')}"]
         parts.append(f"{self.bytes_added:+,} bytes")
         if self.unchanged_files:
             parts.append(f"{self.unchanged_files:,} unchanged")
-        parts += self._tail(self.failures, "failed", next((file.error for file in self.failures), None))
+        parts += self._summarize(self.failures, "failed", next((file.error for file in self.failures), None))
         return ", ".join([*parts, f"{self.seconds:.1f} s"])
 
 
 @shown_redacted
 @dataclass
 class VerifyJobReport(_JobReport[FileVerdict]):
-    """What `parquet_bloom.spark.verify` found.
+    """Result of `parquet_bloom.spark.verify`.
 
     Attributes
     ----------
-    files : a verdict a file, in the order of their paths.
+    files : one verdict per file, in the order of their paths.
     seconds : time from call to return.
     """
 
-    schema: ClassVar[pa.Schema] = _schema_of(FileVerdict)
+    schema: ClassVar[pa.Schema] = _make_schema(FileVerdict)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong with any filter, and every file could be read."""
+        """Whether every file could be read and all filters are correct."""
         return not self.bad and not self.failures
 
     @property
     def bad(self) -> list[FileVerdict]:
-        """The files with a filter that something is wrong with."""
-        return self._with("bad")
+        """The files with a wrong filter."""
+        return self._select("bad")
 
     @property
     def num_filters(self) -> int:
@@ -212,21 +212,21 @@ class VerifyJobReport(_JobReport[FileVerdict]):
 
     @property
     def problems(self) -> list[str]:
-        """A line for each bad filter, of all files."""
+        """One line for each bad filter of all files."""
         return [problem for file in self.files for problem in file.problems]
 
     def __str__(self) -> str:
-        total = f"{self.total_files:,} file{'' if self.total_files == 1 else 's'}"
+        total = count(self.total_files, "file")
         parts = [f"{self.num_filters:,} filters in {total}, {len(self.problems) or 'none'} of them bad"]
-        without = len(self._with("no filters"))
-        if without:
-            parts.append(f"{without:,} without filters")
-        parts += self._tail(self.bad, "bad", next(iter(self.problems), None))
-        parts += self._tail(self.failures, "failed", next((file.error for file in self.failures), None))
+        unfiltered = len(self._select("no filters"))
+        if unfiltered:
+            parts.append(f"{unfiltered:,} without filters")
+        parts += self._summarize(self.bad, "bad", next(iter(self.problems), None))
+        parts += self._summarize(self.failures, "failed", next((file.error for file in self.failures), None))
         return ", ".join([*parts, f"{self.seconds:.1f} s"])
 
 
-def _text(path: str) -> str:
+def _escape_path(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""All filters of a lake checked by Spark's executors."""
+"""Check all filters of a lake on Spark's executors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..errors import UnknownColumnError
 from ..file.reader import open
 from ..file.verify import VerifyReport
 from ..file.verify import verify as verify_file
-from .jobs.packing import sizes_of
+from .jobs.packing import find_sizes
 from .jobs.run import Outcome, find_files, run
 from .report import FileVerdict, VerifyJobReport
-from .scan.column_names import names_in
+from .scan.column_names import match_columns
 from .session.settings import ignores_case
 
 
@@ -28,13 +28,13 @@ def verify(
     columns: Iterable[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> VerifyJobReport:
-    """Check the filters of every Parquet file below a path, on Spark's executors, at once.
+    """Check the filters of every Parquet file below a path, in one job on Spark's executors.
 
     Parameters
     ----------
     spark : the session, classic or Connect.
     path : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
-    data : also read the filtered columns and probe every value: a filter must not deny one.
+    data : also read the filtered columns and probe every value: a filter must not reject any.
     columns : dotted paths of the columns whose filters are checked; None for all. Names match as they do in the
         session; files that lack some of them are checked for the others.
     storage_options : as for `parquet_bloom.prune`; they are sent to the executors.
@@ -42,34 +42,34 @@ def verify(
     Returns
     -------
     VerifyJobReport
-        A verdict a file, with totals. What is wrong with a file or a filter is not raised, but reported.
+        One verdict per file, with totals. Problems with a file or a filter are reported, not raised.
 
     Raises
     ------
     StorageError
-        There is no such path.
+        The path does not exist.
     ManagedTableError
-        A folder holds a Delta, Iceberg or Hudi table, or what a streaming sink wrote: removed files are among its own.
+        A folder holds a Delta, Iceberg or Hudi table, or the output of a streaming sink: it may contain removed files.
     UnknownColumnError
         No file has one of the columns.
     ParquetBloomError
-        The Spark job itself failed.
+        The Spark job failed.
     """
     started = time.perf_counter()
     names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
     _, entries = find_files(path, storage_options)
     files = [entry.path for entry in entries]
-    work = _Verify(data, names, ignores_case(spark), storage_options)
-    outcomes = run(spark, "verify", files, work, storage_options, sizes_of(entries) if data else None)
-    found = {name for outcome in outcomes if outcome.result for name in outcome.result[0]}
-    if names is not None and any(outcome.result for outcome in outcomes) and not found >= {*names}:
-        raise UnknownColumnError("no such column in any file", column=min({*names} - found))
-    return VerifyJobReport([_verdict(outcome, data) for outcome in outcomes], time.perf_counter() - started)
+    task = _Verify(data, names, ignores_case(spark), storage_options)
+    outcomes = run(spark, "verify", files, task, storage_options, find_sizes(entries) if data else None)
+    matched = {name for outcome in outcomes if outcome.result for name in outcome.result[0]}
+    if names is not None and any(outcome.result for outcome in outcomes) and not matched >= {*names}:
+        raise UnknownColumnError("no such column in any file", column=min({*names} - matched))
+    return VerifyJobReport([_make_verdict(outcome, data) for outcome in outcomes], time.perf_counter() - started)
 
 
 @dataclass(frozen=True)
 class _Verify:
-    """What a task does to a file: which of the columns it has, and what was found of their filters."""
+    """Task that checks the filters of one file, and returns its names of the requested columns with the report."""
 
     data: bool
     columns: tuple[str, ...] | None
@@ -80,12 +80,12 @@ class _Verify:
         if self.columns is None:
             return (), verify_file(path, self.data, storage_options=self.storage_options)
         with open(path, storage_options=self.storage_options) as file:
-            found = names_in(file, self.columns, self.ignore_case)
-        report = verify_file(path, self.data, found.values(), storage_options=self.storage_options)
-        return tuple(found), report
+            names = match_columns(file, self.columns, self.ignore_case)
+        report = verify_file(path, self.data, names.values(), storage_options=self.storage_options)
+        return tuple(names), report
 
 
-def _verdict(outcome: Outcome[tuple[tuple[str, ...], VerifyReport]], data: bool) -> FileVerdict:
+def _make_verdict(outcome: Outcome[tuple[tuple[str, ...], VerifyReport]], data: bool) -> FileVerdict:
     if outcome.result is None:
         return FileVerdict(outcome.path, "failed", seconds=outcome.seconds, error=outcome.error)
     chunks = outcome.result[1].chunks

@@ -70,9 +70,9 @@ def test_json(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None
     ("arguments", "problem"),
     [
         ([], "missing option '-o' / '--output' (see parquet-bloom spark-archive --help)"),
-        (["-o", "env.zip"], "env.zip: its name must end in .tar.gz, .tgz or .tar"),
+        (["-o", "env.zip"], "env.zip: the name of an archive must end in .tar.gz, .tgz or .tar"),
         (["-o", "no/folder/env.tar"], "no/folder/env.tar: there is no folder {here}/no/folder"),
-        (["-o", "env.tar", "--without", "nump"], "'nump' is to be left out, but nothing that is packed needs it"),
+        (["-o", "env.tar", "--without", "nump"], "'nump' is to be left out, but no packed distribution needs it"),
         (
             ["-o", "env.tar", "--extra", "s4"],
             "there is no extra 's4'; there are: bench, delta, fuzz, iceberg, lance, lint, orc, s3, serve, spark, test",

@@ -18,7 +18,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.spark.archive import build as archive
-from parquet_bloom.spark.archive import dependencies as closure
+from parquet_bloom.spark.archive import dependencies
 
 HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -130,8 +130,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeDistribution:
     return made
 
 
-def packed(**options: Any) -> dict[str, closure.Distribution]:
-    return {found.name: found for found in closure.closure(**options)}
+def packed(**options: Any) -> dict[str, dependencies.Distribution]:
+    return {found.name: found for found in dependencies.find_distributions(**options)}
 
 
 def test_only_files_that_a_distribution_recorded_below_its_folder(make: MakeDistribution, tmp_path: Path) -> None:
@@ -184,11 +184,13 @@ def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
     direct = {"editable-1.0.dist-info/direct_url.json": '{"url": "file:///x", "dir_info": {"editable": true}}'}
     folder = make("editable", ["nowhere-at-all"], direct)
     (folder / "norecord-1.0.dist-info" / "RECORD").write_text("norecord.py,,\n")
-    assert problem() == "editable is an editable install, whose files nobody has recorded; or leave it out"
+    assert problem() == (
+        "editable is an editable install without a list of its files: install it normally, or leave it out"
+    )
     (folder / next(iter(direct))).unlink()
-    assert problem() == "nowhere-at-all is needed and not installed here; or leave it out"
-    assert problem(without=["nump"]) == "nowhere-at-all is needed and not installed here; or leave it out"
-    assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but nothing that is packed needs it"
+    assert problem() == "nowhere-at-all is needed but not installed: install it, or leave it out"
+    assert problem(without=["nump"]) == "nowhere-at-all is needed but not installed: install it, or leave it out"
+    assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but no packed distribution needs it"
     assert (
         problem(extras=["s4"])
         == "there is no extra 's4'; there are: bench, delta, fuzz, iceberg, lance, lint, orc, s3, serve, spark, test"
@@ -212,7 +214,7 @@ def test_this_package_installed_and_not_from_its_sources(
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("")
-    monkeypatch.setattr(closure, "ROOT", root)
+    monkeypatch.setattr(dependencies, "ROOT", root)
     foreign = tmp_path / "lib" / "pyproject.toml"
     head = "Provides-Extra: S3\n"
     make("parquet-bloom", ["fourth", "fifth; extra == 'S3'"], {"parquet_bloom.py": ""}, head)

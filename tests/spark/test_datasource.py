@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.spark.partitions.values import parse_value
-from parquet_bloom.spark.source.options import Options, settings_of
+from parquet_bloom.spark.source.options import Options, read_settings
 from parquet_bloom.spark.source.plan import FileListing
 
 pytestmark = pytest.mark.spark
@@ -203,7 +203,7 @@ TEXTS = [
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "GMT+5:30"])
 def test_types_of_partitions(zone: str, spark: Any, tmp_path: Path, conf: Any) -> None:
     with conf({"spark.sql.session.timeZone": zone}):
-        settings = settings_of(spark)
+        settings = read_settings(spark)
         for number, texts in enumerate(TEXTS if zone == "UTC" else [TEXTS[11]]):
             for place, text in enumerate(texts):
                 folder = (
@@ -228,7 +228,7 @@ def test_partitions_of_unclear_types(text: str, tmp_path: Path) -> None:
     folder = tmp_path / f"k={text}"
     folder.mkdir()
     pq.write_table(pa.table({"id": [1]}), folder / "a.parquet")
-    with pytest.raises(ParquetBloomError, match=r"'k': its type cannot be told: .*; give a schema"):
+    with pytest.raises(ParquetBloomError, match=r"'k': its type cannot be inferred: .*; give a schema"):
         FileListing(Options({"path": str(tmp_path)})).schema()
 
 
@@ -295,7 +295,7 @@ def test_a_schema_that_is_given(lake: str, load: Any, rows: Any, spark: Any) -> 
     assert rows(load(lake, schema).where("id % 100 = 7")) == rows(native)
     strict = load(lake, "id BIGINT NOT NULL, s STRING NOT NULL", prune="id = 5000")
     assert strict.where("id = 5000").collect() == [(5000, "u5000")]
-    with pytest.raises(Exception, match="column 'nothing': it has a null, and the schema that was given"):
+    with pytest.raises(Exception, match="column 'nothing': it has a null, but the given schema"):
         load(lake, "nothing STRING NOT NULL").collect()
 
 
@@ -321,10 +321,10 @@ def test_paths(lake: str, load: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
     ("options", "message"),
     [
         ({"columns": "id,nope"}, "column 'nope': no such column"),
-        ({"columns": "[1]"}, "option 'columns' is no list of names"),
+        ({"columns": "[1]"}, "option 'columns' is not a list of names"),
         ({"mergeSchema": "true"}, "files' schemas are not merged"),
         ({"pathGlobFilter": "*"}, "there is no option 'pathglobfilter'; there are .*columns"),
-        ({"numPartitions": "0"}, "option 'numPartitions' is a number from 1 to "),
+        ({"numPartitions": "0"}, "option 'numPartitions' must be a number from 1 to "),
         ({"prune": "nope = 1"}, "column 'nope': option 'prune': no such column"),
         ({"prune": "id = "}, "option 'prune': "),
         ({"prune": "id = 'x'"}, "option 'prune': 'id': comparisons of bigint with str are not supported"),
@@ -355,17 +355,17 @@ def test_what_cannot_be_read(spark: Any, tmp_path: Path, load: Any) -> None:
     spark.sql("SELECT 1 id, make_ym_interval(1, 2) m").write.parquet(str(tmp_path / "months"))
     spark.sql("SELECT 1 id, parse_json('[]') v").write.parquet(str(tmp_path / "variant"))
     refused("missing", "missing: there is no such file or folder")
-    with pytest.raises(Exception, match=r"of their own: give an absolute path"):
+    with pytest.raises(Exception, match=r"in another folder: give an absolute path"):
         load("no/such/folder").count()
     refused("empty", "empty: there is no Parquet file in it")
     refused("broken", r"b\.parquet: ")
     refused("delta", "belongs to the Delta table")
     refused("ns.parquet", r"ns\.parquet: column 't': Spark has no type for INT64 TIMESTAMP\(ns\)")
     refused("d.parquet", r"d\.parquet: 'd': duration\[us\] cannot be read as bigint outside of Spark; leave the column")
-    refused("twins", "column 'A': there is 'a' as well; set the option caseSensitive")
+    refused("twins", "column 'A': there is also 'a'; set the option caseSensitive")
     refused("long", r"b\.parquet: 'i': int64 cannot be read as int outside of Spark")
-    refused("months", "column 'm': Python cannot hand interval year to month to Spark; leave it out by option")
-    refused("variant", "column 'v': Python cannot hand variant to Spark")
+    refused("months", "column 'm': Python cannot pass interval year to month to Spark; leave it out by option")
+    refused("variant", "column 'v': Python cannot pass variant to Spark")
     assert load(tmp_path / "months", columns="id").collect() == [(1,)]
     assert load(tmp_path / "d.parquet", columns="i").collect() == [(1,)]
     assert load(tmp_path / "twins", caseSensitive="true").columns == ["a", "A"]

@@ -21,7 +21,7 @@ import parquet_bloom.spark
 from parquet_bloom import errors
 from parquet_bloom.file.write.options import FilterOptions
 from parquet_bloom.spark.embed import _check_columns, _Embed
-from parquet_bloom.spark.jobs.run import _Tasks, job_problem, secrets_of
+from parquet_bloom.spark.jobs.run import _FileTask, describe_failure, find_secrets
 
 pytestmark = pytest.mark.spark
 
@@ -186,7 +186,7 @@ def test_errors_of_the_whole_job(spark: Any, copied: Path, tmp_path: Path) -> No
 
 def test_columns_that_the_first_files_lack(spark: Any, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver looks into some files; into the others a job does."""
-    monkeypatch.setitem(_check_columns.__globals__, "_LOOKED_INTO", 1)
+    monkeypatch.setitem(_check_columns.__globals__, "_MAX_DRIVER_FILES", 1)
     before = contents(copied)
     (first, *_) = parquet_files(copied)
     pq.write_table(pa.table({"x": [1]}), first)
@@ -220,7 +220,7 @@ def test_a_task_that_runs_again(copied: Path) -> None:
     rows = [pa.RecordBatch.from_pydict({"number": [n], "path": [os.fsencode(files[n])]}) for n in (0, 1)]
 
     def outcomes() -> Iterator[Any]:
-        for batch in _Tasks(job)(iter(rows)):
+        for batch in _FileTask(job)(iter(rows)):
             for outcome in batch.column("outcome").to_pylist():
                 yield pickle.loads(outcome)
 
@@ -252,31 +252,31 @@ def test_a_task_that_runs_again(copied: Path) -> None:
 def test_whatever_goes_wrong_is_a_result(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(parquet_files(copied)[0])
     secret = "x" * 20
-    tasks = _Tasks(_Embed({"id": FilterOptions()}, False, True), secrets_of({"aws_secret_access_key": secret}))
+    tasks = _FileTask(_Embed({"id": FilterOptions()}, False, True), find_secrets({"aws_secret_access_key": secret}))
 
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError(f"not\nenough for {secret}")
 
     monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", fail)
-    assert tasks.outcome(path).error == f"{path}: MemoryError: not enough for ***"
+    assert tasks.process(path).error == f"{path}: MemoryError: not enough for ***"
     assert secret not in repr(tasks)
 
     def changing(*_: Any, **__: Any) -> None:
         raise errors.ConcurrentChangeError("another writer replaced it meanwhile", path=path)
 
     monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", changing)
-    assert tasks.outcome(path).error == f"{path}: another writer replaced it meanwhile"
+    assert tasks.process(path).error == f"{path}: another writer replaced it meanwhile"
 
 
 def test_why_a_job_failed() -> None:
     python = (
         'An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File "x", line 1\n%s\n'
     )
-    gone = job_problem(python % "ModuleNotFoundError: No module named 'parquet_bloom'" + "\tat org.apache.X")
+    gone = describe_failure(python % "ModuleNotFoundError: No module named 'parquet_bloom'" + "\tat org.apache.X")
     assert gone.startswith(
         "the Spark job failed: ModuleNotFoundError: No module named 'parquet_bloom'; the executors need"
     )
-    other = job_problem(
+    other = describe_failure(
         python % "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] worker 3.12, driver 3.11"
     )
     assert other.startswith(
@@ -287,8 +287,10 @@ def test_why_a_job_failed() -> None:
         "stage failure: Task 2, most recent failure: Lost task 2.3 (TID 9) (host executor driver): "
         'java.io.IOException: Cannot run program "python9": error=2\n\tat java.base/x\nCaused by: java.io.IOException\n'
     )
-    assert 'failed: java.io.IOException: Cannot run program "python9": error=2; the executors need' in job_problem(lost)
-    assert job_problem("org.apache.spark.SparkException: boom\n") == (
+    assert 'failed: java.io.IOException: Cannot run program "python9": error=2; the executors need' in describe_failure(
+        lost
+    )
+    assert describe_failure("org.apache.spark.SparkException: boom\n") == (
         "the Spark job failed: org.apache.spark.SparkException: boom"
     )
-    assert job_problem("") == "the Spark job failed: no reason was given"
+    assert describe_failure("") == "the Spark job failed: no reason was given"

@@ -440,7 +440,7 @@ def test_a_file_that_is_replaced_in_the_middle(
         caplog.clear()
         assert rows(way(frame, installed)) == ["{'id': 9, 'text': 't9'}"]
         assert next(once) > 0
-        assert "p 3.parquet is left to Spark: it was changed while it was looked into" in caplog.text
+        assert "p 3.parquet is left to Spark: it was changed while it was planned" in caplog.text
         web.trouble = None
 
 

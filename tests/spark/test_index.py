@@ -44,7 +44,7 @@ from parquet_bloom.spark import build_index, explain_prune, install, pruned, rea
 from parquet_bloom.spark.jobs import index_job
 from parquet_bloom.spark.jobs.hash_slices import LAST_HASH, Slices, spark_hash
 from parquet_bloom.spark.jobs.index_tasks import HashedTask, HashTask, WriteTask, WrittenSlice
-from parquet_bloom.spark.scan.lake_index import _Trusted, open_index, ruled_out
+from parquet_bloom.spark.scan.lake_index import _TypeCompatibility, open_index, query_index
 from parquet_bloom.spark.scan.parquet_columns import Rules
 from parquet_bloom.spark.scan.trust import SparkCompatibility
 from parquet_bloom.spark.session.fields import Field
@@ -203,12 +203,12 @@ def test_what_is_refused(spark: Any, lake: Path, tmp_path: Path) -> None:
     refused(ParquetBloomError, "columns are one or more different names", lake, ["id", "id"], index)
     refused(ParquetBloomError, "granularity is", lake, "id", index, granularity="page")
     refused(ParquetBloomError, "memory_limit", lake, "id", index, memory_limit=1)
-    refused(ParquetBloomError, "slices are", lake, "id", index, slices=0)
+    refused(ParquetBloomError, "slices must be", lake, "id", index, slices=0)
     refused(ParquetBloomError, "give a path", None, "id", index)
     build_index(spark, lake, ["id", "name"], index)
-    refused(ParquetBloomError, "of the columns id, name", lake, "id", index)
-    refused(ParquetBloomError, "of granularity 'file'", lake, ["id", "name"], index, granularity="row_group")
-    refused(ParquetBloomError, "of other settings", lake, ["id", "name"], index, remainder_bits=3)
+    refused(ParquetBloomError, "the columns id, name", lake, "id", index)
+    refused(ParquetBloomError, "the granularity 'file'", lake, ["id", "name"], index, granularity="row_group")
+    refused(ParquetBloomError, "other settings", lake, ["id", "name"], index, remainder_bits=3)
     with Folder(index).lock():
         refused(IndexInUseError, "another writer is at work", lake, ["id", "name"], index)
     (lake / "_delta_log").mkdir()
@@ -278,7 +278,7 @@ def test_a_job_that_failed_leaves_nothing_and_may_be_run_again(
         with pytest.raises(ParquetBloomError, match="the Spark job failed"):
             build_index(spark, lake, ["id", "name"], index, slices=3)
         assert files_in(index) == before
-        patched.setattr(index_job.SegmentJobs, "_forget", lambda *_: None)  # the driver died as well
+        patched.setattr(index_job.SegmentJobs, "_delete_files", lambda *_: None)  # the driver died as well
         with pytest.raises(ParquetBloomError, match="the Spark job failed"):
             build_index(spark, lake, ["id", "name"], index, slices=3)
         assert any(name.endswith(".postings") for name in files_in(index) - before)
@@ -308,7 +308,7 @@ def test_values_of_two_states_of_a_file_are_not_mixed(
         return [WrittenSlice(number, {}, of_tasks) for number, of_tasks in enumerate(sums)]
 
     good = written({1: 1}, {0: 5, 1: 5})
-    assert index_job._mixed(hashed, good, slices) is None
+    assert index_job._find_mismatch(hashed, good, slices) is None
     for bad in (
         written({1: 2}, {0: 5, 1: 5}),
         written({1: 1}, {0: 5}),
@@ -317,14 +317,14 @@ def test_values_of_two_states_of_a_file_are_not_mixed(
         written({1: 1}),
         good + good,
     ):
-        assert index_job._mixed(hashed, bad, slices)
-    assert index_job._mixed(hashed + hashed, good, slices)
+        assert index_job._find_mismatch(hashed, bad, slices)
+    assert index_job._find_mismatch(hashed + hashed, good, slices)
     problems = ["they differ"]
-    monkeypatch.setattr(index_job, "_mixed", lambda *_: problems.pop() if problems else None)
+    monkeypatch.setattr(index_job, "_find_mismatch", lambda *_: problems.pop() if problems else None)
     assert build_index(spark, lake, "id", tmp_path / "index").added == 13
     before = files_in(tmp_path / "index")
     problems += ["they differ"] * 3
-    with pytest.raises(ParquetBloomError, match=r"do not stay as they are .*: they differ; ask again"):
+    with pytest.raises(ParquetBloomError, match=r"changed while they were indexed: they differ; try again"):
         build_index(spark, write(lake, 50), "id", tmp_path / "index")
     assert files_in(tmp_path / "index") == before
 
@@ -432,10 +432,10 @@ def test_what_is_said(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptu
     assert "the index says" in report.explain()
     with caplog.at_level(logging.INFO, "parquet_bloom.spark"):
         read_parquet(spark, lake, "k = 77", index=index)
-    assert "the index rules out 58 of 60 files" in caplog.text
+    assert "the index excludes 58 of 60 files" in caplog.text
     with pytest.raises(StorageError, match="there is no index"):
         read_parquet(spark, lake, "k = 77", index=tmp_path)
-    with pytest.raises(ParquetBloomError, match="index is the folder of an index"):
+    with pytest.raises(ParquetBloomError, match="index must be the folder of an index"):
         pruned(frame, "k = 77", index=5)  # type: ignore[arg-type]
     # Of a partition's column, of another column, of the moment: nothing is asked, nothing is lost.
     assert explain_prune(frame, "p = '02' and k > 5", index=index).unopened_files == 0
@@ -467,7 +467,7 @@ def test_damage_and_change_lose_nothing(
     caplog.clear()
     with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
         assert len(read_parquet(spark, lake, "k = 77", index=index).collect()) == frame.where("k = 77").count() > 0
-    assert "the index cannot be read whole" in caplog.text
+    assert "the index cannot be read completely" in caplog.text
 
 
 def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -483,9 +483,9 @@ def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixtu
     trust = SparkCompatibility.of({"id": Field(("id",), LongType())}, Rules())
 
     def kept(index: Any, where: str, states: Any = None, own: list[str] = uris) -> list[int]:
-        found = ruled_out(index, own, parse(where), trust, options, states)
-        assert all(reason == "the index says: 'id' is absent" for reason in found.out.values())
-        return [number for number in range(len(own)) if number not in found.out]
+        found = query_index(index, own, parse(where), trust, options, states)
+        assert all(reason == "the index says: 'id' is absent" for reason in found.excluded.values())
+        return [number for number in range(len(own)) if number not in found.excluded]
 
     with open_index(folder, options) as index:
         assert index.check(6).problems == []
@@ -508,7 +508,7 @@ def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixtu
 
 def trusted(where: str, column: str, data_type: Any, stored: ColumnType, **rules: Any) -> bool:
     trust = SparkCompatibility.of({column: Field(tuple(column.split(".")), data_type)}, Rules(**rules))
-    return _Trusted(parse(where), trust)(column, stored)
+    return _TypeCompatibility(parse(where), trust)(column, stored)
 
 
 def test_columns_that_spark_shows_as_they_are_stored() -> None:
@@ -522,7 +522,9 @@ def test_columns_that_spark_shows_as_they_are_stored() -> None:
     assert trusted("a.b = 5", "a.b", LongType(), whole)
     assert not trusted("a = 5", "a", StringType(), whole)
     assert trusted("a = 'x'", "a", ArrayType(StringType()), text)
-    assert not _Trusted(parse("p = 'x'"), SparkCompatibility.of({}, Rules()))("p", text)  # a partition's column
+    assert not _TypeCompatibility(parse("p = 'x'"), SparkCompatibility.of({}, Rules()))(
+        "p", text
+    )  # a partition's column
     assert trusted("A = 'x'", "a", StringType(), text)
     assert trusted("a = date '2020-01-01'", "a", DateType(), day)
     assert not trusted("a = date '1900-01-01'", "a", DateType(), day)

@@ -26,9 +26,10 @@ from support.spark.spark_metrics import opened
 
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.spark import explain_prune, install, pruned, write_options
-from parquet_bloom.spark import install as file_index
 from parquet_bloom.spark.install import BloomFileIndex
 from parquet_bloom.spark.session import fallback as doubt
+
+file_index = sys.modules[BloomFileIndex.__module__]  # `parquet_bloom.spark.install` as an attribute is the function
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parquet_bloom.spark.jobs.packing import LARGEST_TASK, MOST_TASKS, OPENING, packed, sizes_of
+from parquet_bloom.spark.jobs.packing import MAX_TASK_BYTES, MAX_TASKS, OPEN_COST_BYTES, assign_tasks, find_sizes
 from parquet_bloom.storage import Entry, object_location
 from parquet_bloom.storage.objects.location import ListedObject
 
@@ -16,25 +16,25 @@ pytestmark = pytest.mark.spark
 
 def loads(sizes: list[int], cores: int) -> list[int]:
     """What each task has to do."""
-    tasks = packed(sizes, cores)
+    tasks = assign_tasks(sizes, cores)
     found = [0] * (max(tasks) + 1)
     for task, size in zip(tasks, sizes, strict=True):
-        found[task] += size + OPENING
+        found[task] += size + OPEN_COST_BYTES
     return found
 
 
 def test_small_files_share_as_many_tasks_as_there_are_cores() -> None:
-    assert packed([0] * 5, 2) == [0, 1, 0, 1, 0]
-    assert packed([10_000] * 3, 16) == [0, 1, 2]
-    assert packed([], 2) == []
+    assert assign_tasks([0] * 5, 2) == [0, 1, 0, 1, 0]
+    assert assign_tasks([10_000] * 3, 16) == [0, 1, 2]
+    assert assign_tasks([], 2) == []
     assert len(loads([100_000] * 400, 2)) == 4  # so many rounds that no task opens more than 128 files
     assert len(loads([100_000] * 400, 16)) == 16
-    assert len(loads([0] * 1_000_000, 2)) == MOST_TASKS
+    assert len(loads([0] * 1_000_000, 2)) == MAX_TASKS
 
 
 def test_large_files_have_tasks_of_their_own() -> None:
     sizes = [1 << 30, 1 << 20, 1 << 30, 1 << 20, 1 << 20]
-    tasks = packed(sizes, 2)
+    tasks = assign_tasks(sizes, 2)
     assert len({tasks[0], tasks[2]}) == 2
     assert not {tasks[0], tasks[2]} & {tasks[n] for n in (1, 3, 4)}
 
@@ -47,9 +47,9 @@ def test_no_task_has_much_more_than_another() -> None:
         found = loads(sizes, cores)
         assert min(found) > 0
         assert len(found) % cores == 0 or len(found) == len(sizes)
-        largest = max(sizes) + OPENING
+        largest = max(sizes) + OPEN_COST_BYTES
         assert max(found) <= -(-sum(found) // len(found)) + largest
-        assert max(found) <= LARGEST_TASK + largest
+        assert max(found) <= MAX_TASK_BYTES + largest
 
 
 def test_sizes(tmp_path: Path) -> None:
@@ -58,4 +58,4 @@ def test_sizes(tmp_path: Path) -> None:
     place = object_location("s3://lake/a", None)
     assert place is not None
     entries = [Entry(str(path)), Entry("s3://lake/a", ListedObject(place, 77)), Entry(str(tmp_path / "none"))]
-    assert sizes_of(entries) == [1234, 77, 64 << 20]
+    assert find_sizes(entries) == [1234, 77, 64 << 20]

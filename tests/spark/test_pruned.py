@@ -174,13 +174,13 @@ def test_what_spark_itself_finds_wrong_is_told_by_the_query(frame: Any, caplog: 
 
 @pytest.mark.parametrize("options", [{"cache": 5}, {"storage_options": 5}, {"max_fraction": 2}, {"row_groups": None}])
 def test_bad_arguments_are_one_line(frame: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(ParquetBloomError, match=f"^{next(iter(options))} is [^\\n]*$"):
+    with pytest.raises(ParquetBloomError, match=f"^{next(iter(options))} must be [^\\n]*$"):
         pruned(frame, FIFTH, **options)
 
 
 def test_what_is_no_dataframe_is_refused() -> None:
     for ask in (pruned, parquet_bloom.spark.explain_prune):
-        with pytest.raises(ParquetBloomError, match=r"^df is a Spark DataFrame, not str$"):
+        with pytest.raises(ParquetBloomError, match=r"^df must be a Spark DataFrame, got str$"):
             ask("events", FIFTH)  # type: ignore[arg-type]
 
 

@@ -500,7 +500,7 @@ def test_columns_by_place(spark: Any, tmp_path: Path, ask_orc: Any, conf: Any) -
     forced = {"orc.force.positional.evolution": "true"}
     for number in (1, 2, 4, 7):
         asked = ask_orc(lake, f"b = {number}", schema="b bigint, a bigint", **forced)
-        assert (asked.files, "by their places" in asked.doubts) == (5, True)
+        assert (asked.files, "by their positions" in asked.doubts) == (5, True)
         with conf(forced):
             assert ask_orc(lake, f"b = {number}", schema="b bigint, a bigint").files == 5
     java = spark._jsc.hadoopConfiguration()

@@ -102,13 +102,13 @@ def test_keys_that_are_given(large: Any) -> None:
 @pytest.mark.parametrize(
     ("keys", "on", "options", "problem"),
     [
-        ("s3", "s", {}, "keys are a DataFrame or a collection of values, not str"),
-        (None, "s", {}, "keys are a DataFrame or a collection of values, not NoneType"),
-        ([[1]], "id", {}, "keys are a DataFrame or a collection of values: unhashable"),
-        ([1], ("id",), {}, r"on is the name of a column, or a pair of names, not \('id',\)"),
-        ([1], None, {}, "on is the name of a column, or a pair of names, not None"),
-        ([1], "id", {"max_keys": 0}, "max_keys is at least 1, not 0"),
-        ([1], "id", {"max_keys": "a"}, "max_keys is at least 1, not 'a'"),
+        ("s3", "s", {}, "keys must be a DataFrame or a collection of values, got str"),
+        (None, "s", {}, "keys must be a DataFrame or a collection of values, got NoneType"),
+        ([[1]], "id", {}, "keys must be a DataFrame or a collection of values: unhashable"),
+        ([1], ("id",), {}, r"on must be the name of a column, or a pair of names, got \('id',\)"),
+        ([1], None, {}, "on must be the name of a column, or a pair of names, got None"),
+        ([1], "id", {"max_keys": 0}, "max_keys must be at least 1, got 0"),
+        ([1], "id", {"max_keys": "a"}, "max_keys must be at least 1, got 'a'"),
     ],
 )
 def test_bad_arguments_are_one_line(large: Any, keys: Any, on: Any, options: dict[str, Any], problem: str) -> None:
@@ -121,5 +121,5 @@ def test_columns_that_are_not_there(large: Any) -> None:
         semi_join_prune(large, [1], "nope")
     with pytest.raises(UnknownColumnError, match="'nope'"):
         semi_join_prune(large, large, ("id", "nope"))
-    with pytest.raises(ParquetBloomError, match=r"^df is a Spark DataFrame, not int$"):
+    with pytest.raises(ParquetBloomError, match=r"^df must be a Spark DataFrame, got int$"):
         semi_join_prune(5, [1], "id")  # type: ignore[arg-type]

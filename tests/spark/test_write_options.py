@@ -149,18 +149,18 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
         (("id", 0.01, 0.5), "column 'id': ndv must be a whole number of distinct values, not 0.5"),
         (("id", 0.01, -1), "column 'id': ndv must be a whole number of distinct values, not -1"),
         (("id", 0.01, "many"), "column 'id': ndv must be a whole number of distinct values, not 'many'"),
-        (("id", 0.01, {"ID": 5}), "ndv is given for 'ID', which is none of the columns that get filters"),
+        (("id", 0.01, {"ID": 5}), "ndv is given for 'ID', which is not one of the columns that get filters"),
         (
             (["id", "ID"],),
-            "column 'ID': Spark's options do not tell it from 'id': write without filters, and embed them",
+            "column 'ID': Spark's options cannot distinguish it from 'id': write without filters, and embed them",
         ),
-        ((["id "],), "column 'id ': Spark cannot be told of a name that is empty or ends in a blank"),
-        (([""],), "column '': Spark cannot be told of a name that is empty or ends in a blank"),
+        ((["id "],), "column 'id ': Spark's options cannot represent a name that is empty or ends in a blank"),
+        (([""],), "column '': Spark's options cannot represent a name that is empty or ends in a blank"),
         (({"id": {"power_of_two": False}},), "column 'id': parquet-java's filters have sizes that are powers of two"),
         (
             ("id", 0.01, 200_000_000),
-            "column 'id': the largest filter, of 128 MiB, cannot hold 200,000,000 distinct values at fpp 0.01: let row "
-            "groups be smaller (parquet.block.size)",
+            "column 'id': the largest filter, of 128 MiB, cannot hold 200,000,000 distinct values at fpp 0.01: write "
+            "smaller row groups (parquet.block.size)",
         ),
         ((7,), "columns are dotted paths, in a list or a mapping, not 7"),
     ],

@@ -1,4 +1,4 @@
-"""One archive from which Spark's executors have this package, compiled, and all that it needs."""
+"""Build an archive that gives Spark's executors this package, compiled, and everything that it needs."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from urllib.parse import quote
 
 from ...errors import ParquetBloomError
 from ...storage import Rewrite, create, is_url, open_source
-from .dependencies import Distribution, closure
+from .dependencies import Distribution, find_distributions
 
 MANIFEST = "parquet_bloom_archive.json"
-"""The file in the archive that says what it holds and what it was made for."""
+"""Name of the file in the archive that lists its distributions and the required platform."""
 
-ENDINGS = (".tar.gz", ".tgz", ".tar")
+SUFFIXES = (".tar.gz", ".tgz", ".tar")
 FOLDER = "environment"
-"""Where it is unpacked, below the working folder of each executor."""
+"""Folder that the archive is unpacked to, below the working folder of each executor."""
 
-_TIME = 315_532_800  # 1980-01-01, in seconds: the earliest that every kind of archive can tell
+_TIME = 315_532_800  # 1980-01-01, in seconds: the earliest that every kind of archive can represent
 _LEVEL = 6
 
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """What was packed.
+    """Report on a written archive.
 
     Attributes
     ----------
     path : the archive, as the caller named it.
     num_bytes : its size.
-    distributions : what is in it, this package first.
-    made_for : what the executors have to be like: "python", "implementation", "platform" and "libc".
+    distributions : the packed distributions, this package first.
+    made_for : what the executors must match: "python", "implementation", "platform" and "libc".
     """
 
     path: str
@@ -54,11 +54,11 @@ class ArchiveReport:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Settings that a session is to be started with."""
+        """Settings with which to start a session."""
         path = self.path
         if not is_url(path):
             path = os.path.abspath(path)
-            if quote(path) != path:  # Spark takes it for a URI, and a comma for the end of it
+            if quote(path) != path:  # Spark parses a URI, and treats a comma as a separator
                 path = f"file://{quote(path)}"
         return {"spark.archives": f"{path}#{FOLDER}", "spark.executorEnv.PYTHONPATH": f"./{FOLDER}"}
 
@@ -71,34 +71,35 @@ def write_archive(
     filesystem: object | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ArchiveReport:
-    """Pack this package and the distributions that it needs, but for pyspark, as a folder for PYTHONPATH.
+    """Pack this package and the distributions that it needs, except pyspark, into an archive for PYTHONPATH.
 
-    It holds compiled modules, so executors need the same version of Python, platform and C library (or a newer one of
-    these) as where it is made. What is packed comes before what an executor has installed itself. Packing the same
-    distributions again gives the same bytes.
+    It holds compiled modules, so executors need the version of Python, the platform and the C library (or a newer one)
+    of the machine that builds it. Packed modules take precedence over those that an executor has installed. Packing
+    the same distributions again gives the same bytes.
 
     Parameters
     ----------
-    output : a path or URL that ends in .tar.gz, .tgz or .tar (larger, and made in no time); replaced whole or not
-        at all.
-    extras : extras of this package whose distributions are wanted, too, such as "s3".
-    without : names of distributions that executors have themselves, such as "pyarrow". What only they need is left out
-        as well.
-    filesystem : where `output` is; None for local paths and URLs.
-    progress : called with the number of files packed and that of all.
+    output : a path or URL that ends in .tar.gz, .tgz or .tar (larger, but fast to write); replaced atomically.
+    extras : extras of this package to include, such as "s3".
+    without : names of distributions that executors have already, such as "pyarrow". Distributions that only they need
+        are left out as well.
+    filesystem : the file system of `output`; None for local paths and URLs.
+    progress : called with the number of packed files and the total number.
 
     Raises
     ------
     ParquetBloomError
-        A distribution is not installed, or is one that has no list of its files, or a name is unknown.
+        A distribution is not installed or has no list of its files, or a name is unknown.
     StorageError
         The archive cannot be written.
     """
     path = os.fspath(output)
-    if not path.lower().endswith(ENDINGS):
-        raise ParquetBloomError(f"its name must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}", path=path)
-    distributions = closure(extras, without)
-    made_for = _this_machine()
+    if not path.lower().endswith(SUFFIXES):
+        raise ParquetBloomError(
+            f"the name of an archive must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}", path=path
+        )
+    distributions = find_distributions(extras, without)
+    made_for = _describe_machine()
     with create(path, filesystem) as archive:
         _write(archive, distributions, made_for, progress)
         num_bytes = archive.tell()
@@ -106,7 +107,7 @@ def write_archive(
     return ArchiveReport(path, num_bytes, distributions, made_for)
 
 
-def _this_machine() -> dict[str, str]:
+def _describe_machine() -> dict[str, str]:
     return {
         "python": "{}.{}".format(*sys.version_info),
         "implementation": sys.implementation.name,
@@ -122,25 +123,25 @@ def _write(
     progress: Callable[[int, int], None] | None,
 ) -> None:
     target: Any = archive
-    zipped = None
+    gzip_file = None
     if not archive.path.lower().endswith(".tar"):
-        target = zipped = GzipFile("", "wb", _LEVEL, target, mtime=0)
-    files = {place: path for distribution in distributions for place, path in distribution.files.items()}
-    packed = {distribution.name: distribution.version for distribution in distributions}
-    manifest = json.dumps({"made_for": made_for, "distributions": packed}, indent=2) + "\n"
+        target = gzip_file = GzipFile("", "wb", _LEVEL, target, mtime=0)
+    files = {name: path for distribution in distributions for name, path in distribution.files.items()}
+    versions = {distribution.name: distribution.version for distribution in distributions}
+    manifest = json.dumps({"made_for": made_for, "distributions": versions}, indent=2) + "\n"
     with tarfile.open(mode="w|", fileobj=target, format=tarfile.GNU_FORMAT) as tar:
         _add(tar, MANIFEST, manifest.encode())
-        for number, (place, path) in enumerate(sorted(files.items())):
+        for i, (name, path) in enumerate(sorted(files.items())):
             if progress is not None:
-                progress(number, len(files))
+                progress(i, len(files))
             with open_source(path) as source:
-                _add(tar, place, source.read_at(0, source.size))
-    if zipped is not None:
-        zipped.close()
+                _add(tar, name, source.read_at(0, source.size))
+    if gzip_file is not None:
+        gzip_file.close()
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    """A file that is the same whoever packs it, and when."""
+    """Add a file with constant metadata, so that the archive depends only on its contents."""
     info = tarfile.TarInfo(name)
     info.size = len(data)
     info.mtime = _TIME

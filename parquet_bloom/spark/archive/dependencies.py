@@ -1,4 +1,4 @@
-"""What this package needs to run elsewhere: the distributions, and the files that each of them has recorded."""
+"""The distributions that this package needs to run elsewhere, with the files recorded for each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...storage import open_source
 
-OURS = "parquet-bloom"
+PACKAGE = "parquet-bloom"
 ROOT = Path(__file__).parents[1]
-FROM_SPARK = frozenset({"pyspark", "py4j"})
-"""What every executor has from Spark itself."""
+PROVIDED_BY_SPARK = frozenset({"pyspark", "py4j"})
+"""Distributions that Spark itself brings to every executor."""
 
-# Read with a regular expression, as nothing at hand can be trusted to have a parser: name[extras] version; marker.
+# name[extras] version; marker. A regular expression, since no installed parser can be relied on.
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?[^;]*(?:;(.*))?", re.ASCII | re.DOTALL)
-_OF_EXTRA = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)['\"]")
-# Tests, and what only a compiler reads; what pip notes of how something came here (there may be credentials in a URL).
+_EXTRA_MARKER = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)['\"]")
+# Tests, sources for compilers, and pip's records of an installation (a URL among them may contain credentials).
 _UNUSED_FOLDERS = {"tests", "__pycache__"}
 _UNUSED_ENDINGS = (".pyc", ".pxd", ".pyx", ".pxi", ".h", ".hpp", ".c", ".cpp", ".a", ".lib", ".pth")
 _UNUSED_NOTES = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
@@ -33,13 +33,13 @@ _UNUSED_NOTES = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 @dataclass(frozen=True)
 class Distribution:
-    """One that is to be packed.
+    """A distribution to be packed.
 
     Attributes
     ----------
-    name, version : as its metadata have them.
-    files : local paths by their places below a folder of packages, sorted.
-    missing : number of files that it has recorded, but which are not there.
+    name, version : as in its metadata.
+    files : {path below a folder of packages: local path}, sorted.
+    missing : number of recorded files that do not exist.
     """
 
     name: str
@@ -53,85 +53,89 @@ class Distribution:
         return sum(os.stat(path).st_size for path in self.files.values())
 
 
-def closure(extras: Collection[str] = (), without: Collection[str] = ()) -> list[Distribution]:
-    """Find all that this package needs, itself first, the others in the order of their names.
+def find_distributions(extras: Collection[str] = (), without: Collection[str] = ()) -> list[Distribution]:
+    """Find all distributions that this package needs, itself first, the others sorted by name.
 
     Parameters
     ----------
-    extras : extras of this package that are wanted, too.
-    without : distributions to leave out, and with them what only they need.
+    extras : extras of this package to include.
+    without : distributions to leave out, together with those that only they need.
 
     Raises
     ------
     ParquetBloomError
         A distribution is not installed or has no list of its files, or a name is unknown.
     """
-    left_out = {normal(name): name for name in without}
-    used: set[str] = set()
-    found: dict[str, Distribution] = {}
-    first, known = _own_requirements()
+    excluded = {normalize_name(name): name for name in without}
+    used_exclusions: set[str] = set()
+    distributions: dict[str, Distribution] = {}
+    own_requirements, known_extras = _read_own_requirements()
     for extra in extras:
-        if normal(extra) not in known:
-            raise ParquetBloomError(f"there is no extra {extra!r}; there are: {', '.join(sorted(known))}")
-    done: set[tuple[str, frozenset[str]]] = set()
-    waiting = [*_needed(first, {normal(extra) for extra in extras})]
-    while waiting:
-        name, wanted, optional = waiting.pop()
-        if name in left_out:
-            used.add(name)
-        elif name not in FROM_SPARK and (name, wanted) not in done:
-            done.add((name, wanted))
-            if name == OURS:  # an extra that is made of others
-                waiting += _needed(first, wanted)
+        if normalize_name(extra) not in known_extras:
+            raise ParquetBloomError(f"there is no extra {extra!r}; there are: {', '.join(sorted(known_extras))}")
+    visited: set[tuple[str, frozenset[str]]] = set()
+    pending = [*_parse_requirements(own_requirements, {normalize_name(extra) for extra in extras})]
+    while pending:
+        name, requested_extras, optional = pending.pop()
+        if name in excluded:
+            used_exclusions.add(name)
+        elif name not in PROVIDED_BY_SPARK and (name, requested_extras) not in visited:
+            visited.add((name, requested_extras))
+            if name == PACKAGE:  # an extra that consists of other extras
+                pending += _parse_requirements(own_requirements, requested_extras)
                 continue
             try:
                 distribution = metadata.distribution(name)
             except metadata.PackageNotFoundError:
-                if optional:  # meant for another platform or version of Python
+                if optional:  # for another platform or version of Python
                     continue
-                raise ParquetBloomError(f"{name} is needed and not installed here; or leave it out") from None
-            if name not in found:
-                found[name] = _recorded(distribution)
-            waiting += _needed(distribution.requires or (), wanted)
-    if unused := sorted(left_out.keys() - used):
-        raise ParquetBloomError(f"{left_out[unused[0]]!r} is to be left out, but nothing that is packed needs it")
-    return [_ourselves(), *(found[name] for name in sorted(found))]
+                raise ParquetBloomError(f"{name} is needed but not installed: install it, or leave it out") from None
+            if name not in distributions:
+                distributions[name] = _collect_recorded_files(distribution)
+            pending += _parse_requirements(distribution.requires or (), requested_extras)
+    if unused := sorted(excluded.keys() - used_exclusions):
+        raise ParquetBloomError(f"{excluded[unused[0]]!r} is to be left out, but no packed distribution needs it")
+    return [_collect_own_files(), *(distributions[name] for name in sorted(distributions))]
 
 
-def normal(name: str) -> str:
-    """A distribution's or an extra's name, spelled one way."""
+def normalize_name(name: str) -> str:
+    """Return the normalized name of a distribution or an extra."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _needed(requirements: Iterable[str], extras: Collection[str]) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Names, their extras, and whether a marker may rule them out. Markers but those of extras are not evaluated."""
+def _parse_requirements(
+    requirements: Iterable[str], extras: Collection[str]
+) -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Yield the name of each requirement, its extras, and whether a marker other than `extra` may exclude it."""
     for requirement in requirements:
-        found = _REQUIREMENT.match(requirement)
-        if found is None:
-            raise ParquetBloomError(f"a requirement that cannot be read: {requirement!r}")
-        name, wanted, marker = found.groups()
-        of = set(map(normal, _OF_EXTRA.findall(marker or "")))
-        if not of or of & set(extras):
-            names = frozenset(normal(extra) for extra in (wanted or "").split(",") if extra.strip())
-            yield normal(name), names, bool(_OF_EXTRA.sub("", marker or "").strip())
+        match = _REQUIREMENT.match(requirement)
+        if match is None:
+            raise ParquetBloomError(f"a requirement cannot be parsed: {requirement!r}")
+        name, extra_names, marker = match.groups()
+        required_by = set(map(normalize_name, _EXTRA_MARKER.findall(marker or "")))
+        if not required_by or required_by & set(extras):
+            names = frozenset(normalize_name(extra) for extra in (extra_names or "").split(",") if extra.strip())
+            yield normalize_name(name), names, bool(_EXTRA_MARKER.sub("", marker or "").strip())
 
 
-def _own_requirements() -> tuple[list[str], set[str]]:
-    """Requirements as metadata spell them, and the names of all extras; of the sources when it is them that run."""
-    table = _project_table()
-    if normal(str(table.get("name"))) == OURS:
+def _read_own_requirements() -> tuple[list[str], set[str]]:
+    """Return this package's requirements as in its metadata, and the names of all its extras; prefer the sources."""
+    table = _read_project_table()
+    if normalize_name(str(table.get("name"))) == PACKAGE:
         by_extra = table.get("optional-dependencies", {})
         texts = [f"{text}; extra == '{extra}'" for extra, texts in by_extra.items() for text in texts]
-        return [*table.get("dependencies", ()), *texts], {*map(normal, by_extra)}
+        return [*table.get("dependencies", ()), *texts], {*map(normalize_name, by_extra)}
     try:
-        ours = metadata.distribution(OURS)
+        ours = metadata.distribution(PACKAGE)
     except metadata.PackageNotFoundError:
-        raise ParquetBloomError(f"what {OURS} needs is not known: it has neither metadata nor sources here") from None
-    return ours.requires or [], {*map(normal, ours.metadata.get_all("Provides-Extra") or ())}
+        raise ParquetBloomError(
+            f"the requirements of {PACKAGE} are unknown: it has neither metadata nor sources here"
+        ) from None
+    return ours.requires or [], {*map(normalize_name, ours.metadata.get_all("Provides-Extra") or ())}
 
 
-def _project_table() -> dict[str, Any]:
-    """What the sources say of their project; beside an installed package anyone's may stand."""
+def _read_project_table() -> dict[str, Any]:
+    """Return the project table of the sources' pyproject.toml; next to an installed package it may be another's."""
     project = ROOT.parent / "pyproject.toml"
     try:
         table = tomllib.loads(_read(project)).get("project") if project.is_file() else None
@@ -140,25 +144,26 @@ def _project_table() -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def _ourselves() -> Distribution:
-    """The package that runs now, wherever that is: an editable install has no list of its files."""
+def _collect_own_files() -> Distribution:
+    """Return the running package, from its folder: an editable install has no list of its files."""
     files = {}
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(set(folders) - _UNUSED_FOLDERS)
         for name in sorted(names):
-            if name.endswith((".py", *EXTENSION_SUFFIXES)) and _loads_here(name):
+            if name.endswith((".py", *EXTENSION_SUFFIXES)) and _is_loadable(name):
                 path = os.path.join(folder, name)
                 files[os.path.relpath(path, ROOT.parent)] = path
-    return Distribution(OURS, sys.modules[__name__.partition(".")[0]].__version__, files)
+    return Distribution(PACKAGE, sys.modules[__name__.partition(".")[0]].__version__, files)
 
 
-def _loads_here(name: str) -> bool:
-    """Whether a module is not one compiled for another Python: `.cpython-310-...so` ends in `.so` like all."""
+def _is_loadable(name: str) -> bool:
+    """Whether this Python can load a module; files for other versions have a tag: `.cpython-310-...so`."""
     _, dot, tag = name.removesuffix(".so").partition(".")
     return not name.endswith(".so") or not dot or f".{tag}.so" in EXTENSION_SUFFIXES
 
 
-def _recorded(distribution: metadata.Distribution) -> Distribution:
+def _collect_recorded_files(distribution: metadata.Distribution) -> Distribution:
+    """Return an installed distribution with the files in its record."""
     name = distribution.metadata["Name"]
     if distribution.files is None:
         raise ParquetBloomError(f"{name} has no list of its files: install it with pip, or leave it out")
@@ -166,7 +171,9 @@ def _recorded(distribution: metadata.Distribution) -> Distribution:
     for file in distribution.files:
         path = os.path.abspath(str(file.locate()))
         if file.name == "direct_url.json" and os.path.isfile(path) and '"editable"' in _read(path):
-            raise ParquetBloomError(f"{name} is an editable install, whose files nobody has recorded; or leave it out")
+            raise ParquetBloomError(
+                f"{name} is an editable install without a list of its files: install it normally, or leave it out"
+            )
         if {"..", ""} & set(file.parts) or file.is_absolute() or not _is_used(file.parts):
             continue
         if os.path.isfile(path):

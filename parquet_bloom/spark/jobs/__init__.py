@@ -1,4 +1,4 @@
-"""Jobs that do the same to many files on executors.
+"""Jobs that process many files on executors.
 
-`packing` shares files out, `run` runs them, the others are particular jobs.
+`packing` assigns files to tasks, `progress` watches a job, `run` runs one on files, and the others are particular jobs.
 """

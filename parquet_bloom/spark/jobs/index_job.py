@@ -1,4 +1,4 @@
-"""Spark's jobs that make segments of an index: what they are given, and what becomes of their results."""
+"""Spark jobs that build segments of an index: their inputs, and the use of their results."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from .index_tasks import (
     HashTask,
     WriteTask,
     WrittenSlice,
-    part_of_name,
+    decode_part_name,
 )
-from .packing import cores_of, packed, sizes_of
-from .progress import watched
-from .run import collected, given_out, run, secrets_of
+from .packing import assign_tasks, count_cores, find_sizes
+from .progress import run_with_progress
+from .run import collect_rows, distribute_files, find_secrets, run
 
 _ATTEMPTS = 3
-_BYTES_A_SLICE = 256 << 20
-_LEAST_BYTES = 8 << 20  # of the lake, for which another slice is worth while
-_MOST_SLICES = 256  # files that a reader of the index opens
+_BYTES_PER_SLICE = 256 << 20
+_MIN_SLICE_BYTES = 8 << 20  # bytes of the lake that justify another slice
+_MAX_SLICES = 256  # a reader of the index opens one file per slice
 
 
 @dataclass
-class _Work:
-    """A file to be indexed: its size, and how many row groups it has where these are units."""
+class _FileWork:
+    """A file to be indexed: its size, and its number of row groups where these are units."""
 
     entry: Entry
     size: int
@@ -55,15 +55,15 @@ class _Work:
 
 @dataclass
 class SegmentJobs:
-    """Makes segments of an index by Spark's jobs.
+    """Builder of an index's segments by Spark jobs.
 
     Parameters
     ----------
     spark : the session.
-    folder, manifest : the index's.
-    named : paths of files that were named; the others were found in the lake's folders.
+    folder, manifest : the folder and the manifest of the index.
+    named : paths of files that the caller named; the others were listed in the lake's folders.
     storage_options, index_options, memory_limit, slices : as for `build_index`.
-    report : told what becomes of the files.
+    report : receives the results of the files.
     """
 
     spark: SparkSession
@@ -77,72 +77,74 @@ class SegmentJobs:
     report: AppendReport
     _missing: set[str] = field(default_factory=set)
 
-    def segments(self, entries: Sequence[Entry]) -> list[SegmentInfo]:
-        """Index files; one segment, unless they have more units than one has room for.
+    def build_segments(self, entries: Sequence[Entry]) -> list[SegmentInfo]:
+        """Index files into one segment, or several if they have more units than one can hold.
 
         Raises
         ------
         UnknownColumnError
-            None of the files has one of the columns.
+            A column is in none of the files.
         ParquetBloomError
-            A job failed. What it has written is gone, or will be swept away.
+            A job failed. Its files are deleted, or will be by the next writer.
         """
         self._missing = set(self.manifest.columns)
-        made: list[SegmentInfo] = []
+        built: list[SegmentInfo] = []
         try:
-            for work in self._groups(self._work(entries)):
-                segment = self._made(work)
-                made += [] if segment is None else [segment]
-            read = len(entries) - len(self.report.failed)
-            if read and self._missing:
-                several = f" in any of {read:,} files" if read > 1 else ""
-                path = None if several else entries[0].path
-                raise UnknownColumnError(f"no such column{several}", path=path, column=min(self._missing))
+            for group in self._group_work(self._list_work(entries)):
+                segment = self._build_segment(group)
+                built += [] if segment is None else [segment]
+            num_read = len(entries) - len(self.report.failed)
+            if num_read and self._missing:
+                scope = f" in any of {num_read:,} files" if num_read > 1 else ""
+                path = None if scope else entries[0].path
+                raise UnknownColumnError(f"no such column{scope}", path=path, column=min(self._missing))
         except BaseException:
-            for segment in made:
-                self._forget(segment.name)
+            for segment in built:
+                self._delete_files(segment.name)
             raise
-        return made
+        return built
 
     @property
     def _by_row_group(self) -> bool:
         return self.manifest.granularity == "row_group"
 
-    def _work(self, entries: Sequence[Entry]) -> list[_Work]:
-        """What is to be done; for row groups a job looks into all footers, since units are given out here."""
-        work = [_Work(entry, size) for entry, size in zip(entries, sizes_of(entries), strict=True)]
+    def _list_work(self, entries: Sequence[Entry]) -> list[_FileWork]:
+        """List the files to index; to number row groups as units, a job reads all footers first."""
+        work = [_FileWork(entry, size) for entry, size in zip(entries, find_sizes(entries), strict=True)]
         if not self._by_row_group:
             return work
-        counting = _RowGroups(self.storage_options)
+        task = _CountRowGroups(self.storage_options)
         paths = [entry.path for entry in entries]
-        outcomes = run(self.spark, "look for row groups", paths, counting, self.storage_options)
-        found = []
-        for each, outcome in zip(work, outcomes, strict=True):
+        outcomes = run(self.spark, "look for row groups", paths, task, self.storage_options)
+        readable = []
+        for item, outcome in zip(work, outcomes, strict=True):
             if outcome.result is None:
-                self.report.failed[each.entry.path] = ParquetBloomError(outcome.error or "a task told nothing")
+                self.report.failed[item.entry.path] = ParquetBloomError(outcome.error or "a task returned no result")
             else:
-                each.row_groups = outcome.result
-                found.append(each)
-        return found
+                item.row_groups = outcome.result
+                readable.append(item)
+        return readable
 
-    def _groups(self, work: Sequence[_Work]) -> Iterator[list[_Work]]:
-        most = layouts.most_units(self.manifest.layout, self.manifest.settings)
-        group: list[_Work] = []
+    def _group_work(self, work: Sequence[_FileWork]) -> Iterator[list[_FileWork]]:
+        max_units = layouts.most_units(self.manifest.layout, self.manifest.settings)
+        group: list[_FileWork] = []
         units = 0
-        for each in work:
-            count = max(1, each.row_groups)
-            if count > most:
-                raise ParquetBloomError(f"a file of {count:,} row groups has too many for this index")
-            if units + count > most:
+        for item in work:
+            count = max(1, item.row_groups)
+            if count > max_units:
+                raise ParquetBloomError(
+                    f"a file has {count:,} row groups, but this index holds at most {max_units:,} per segment"
+                )
+            if units + count > max_units:
                 yield group
                 group, units = [], 0
-            group.append(each)
+            group.append(item)
             units += count
         if group:
             yield group
 
-    def _made(self, work: Sequence[_Work]) -> SegmentInfo | None:
-        """One segment."""
+    def _build_segment(self, work: Sequence[_FileWork]) -> SegmentInfo | None:
+        """Build one segment."""
         for _ in range(_ATTEMPTS):
             manifest = self.manifest
             builder = SegmentBuilder(
@@ -150,82 +152,86 @@ class SegmentJobs:
             )
             written: list[WrittenSlice] = []
             try:
-                hashed, written, slices = self._job(work, builder.name)
-                problem = _mixed(hashed, written, slices)
+                hashed, written, slices = self._run_job(work, builder.name)
+                problem = _find_mismatch(hashed, written, slices)
                 if problem is None:
-                    return self._segment(work, builder, hashed, written, slices)
+                    return self._assemble_segment(work, builder, hashed, written, slices)
             except BaseException:
-                self._forget(builder.name)
+                self._delete_files(builder.name)
                 raise
-            self._forget(builder.name)
+            self._delete_files(builder.name)
             log.warning("the job is run again: %s", problem)
-        raise ParquetBloomError(f"the files do not stay as they are while they are indexed: {problem}; ask again")
+        raise ParquetBloomError(f"files changed while they were indexed: {problem}; try again")
 
-    def _forget(self, segment: str) -> None:
-        """Delete what a job has written that came to nothing; what is left the next writer deletes."""
+    def _delete_files(self, segment: str) -> None:
+        """Delete the files of a failed job; the next writer deletes what remains."""
         with suppress(ParquetBloomError):
             self.folder.delete([name for name in self.folder.names() if name.startswith(segment)])
 
-    def _job(self, work: Sequence[_Work], segment: str) -> tuple[list[HashedTask], list[WrittenSlice], Slices]:
-        num_bytes, cores = sum(each.size for each in work), cores_of(self.spark)
-        least = -(-num_bytes // _LEAST_BYTES)
-        count = self.slices or min(_MOST_SLICES, max(-(-num_bytes // _BYTES_A_SLICE), min(cores, least)))
+    def _run_job(self, work: Sequence[_FileWork], segment: str) -> tuple[list[HashedTask], list[WrittenSlice], Slices]:
+        num_bytes, cores = sum(item.size for item in work), count_cores(self.spark)
+        num_slices_by_size = -(-num_bytes // _MIN_SLICE_BYTES)
+        count = self.slices or min(_MAX_SLICES, max(-(-num_bytes // _BYTES_PER_SLICE), min(cores, num_slices_by_size)))
         slices = Slices(count, self.manifest.settings["prefix_bits"])
-        shares = packed([each.size for each in work], cores)
-        counts = [each.row_groups for each in work] if self._by_row_group else [1] * len(work)
+        tasks_of_files = assign_tasks([item.size for item in work], cores)
+        row_group_counts = [item.row_groups for item in work] if self._by_row_group else [1] * len(work)
         units, num_units = [], 0
-        for each in counts:
+        for row_groups in row_group_counts:
             units.append(num_units)
-            num_units += max(1, each)
-        hidden = secrets_of(self.storage_options)
+            num_units += max(1, row_groups)
+        secrets = find_secrets(self.storage_options)
         targets = tuple(slices.targets())
-        hashing = HashTask(self.manifest.columns, slices, targets, self._by_row_group, self.storage_options, hidden)
+        hashing = HashTask(self.manifest.columns, slices, targets, self._by_row_group, self.storage_options, secrets)
         options, columns = self.index_options, len(self.manifest.columns)
         writing = WriteTask(self.folder.path, segment, slices, num_units, self.memory_limit, columns, options)
 
         def job() -> list[Any]:
-            paths = [each.entry.path for each in work]
-            files = given_out(self.spark, paths, shares, {"unit": units, "row_groups": counts})
+            paths = [item.entry.path for item in work]
+            files = distribute_files(self.spark, paths, tasks_of_files, {"unit": units, "row_groups": row_group_counts})
             keys = files.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
-            return watched(
-                self.spark, "index", len(work), max(shares) + 1, keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
+            return run_with_progress(
+                self.spark,
+                "index",
+                len(work),
+                max(tasks_of_files) + 1,
+                keys.mapInArrow(writing, WRITTEN_SCHEMA).collect,
             )
 
-        hidden = [*hidden, *secrets_of(self.index_options)]
-        found = [pickle.loads(bytes(row["data"])) for row in collected([hashing, writing], hidden, job)]
-        hashed = [each for each in found if isinstance(each, HashedTask)]
-        return hashed, [each for each in found if isinstance(each, WrittenSlice)], slices
+        secrets = [*secrets, *find_secrets(self.index_options)]
+        results = [pickle.loads(bytes(row["data"])) for row in collect_rows([hashing, writing], secrets, job)]
+        hashed = [item for item in results if isinstance(item, HashedTask)]
+        return hashed, [item for item in results if isinstance(item, WrittenSlice)], slices
 
-    # --------------------------------------------------------------------------------------------- put together
-
-    def _segment(
+    def _assemble_segment(
         self,
-        work: Sequence[_Work],
+        work: Sequence[_FileWork],
         builder: SegmentBuilder,
         hashed: Sequence[HashedTask],
         written: Sequence[WrittenSlice],
         slices: Slices,
     ) -> SegmentInfo | None:
-        """The segment, whose parts executors have written; the table of its files is left to be."""
+        """Build the segment whose parts the executors have written; its table of files is written later."""
         files = sorted((file for task in hashed for file in task.files), key=lambda file: file.number)
         if [file.number for file in files] != list(range(len(work))):
-            raise ParquetBloomError(f"the Spark job told of {len(files):,} files instead of {len(work):,}")
+            raise ParquetBloomError(f"the Spark job returned results for {len(files):,} of {len(work):,} files")
         names = dict.fromkeys(name for file in files for name in file.parts.values())
-        names.update(dict.fromkeys(name for each in written for name in each.parts))
+        names.update(dict.fromkeys(name for item in written for name in item.parts))
         numbers = {name: number for number, name in enumerate(names)}
-        for each, file in zip(work, files, strict=True):
-            self._take(each.entry, file, builder, numbers)
+        for item, file in zip(work, files, strict=True):
+            self._record_file(item.entry, file, builder, numbers)
         if all(file.error is not None for file in files):
-            self._forget(builder.name)
+            self._delete_files(builder.name)
             return None
-        self._check_there(written)
+        self._check_files_exist(written)
         parts = []
         for name, number in numbers.items():
-            found = {each.number: each.parts[name] for each in written if name in each.parts}
-            parts.append(ColumnPart(*part_of_name(name), "", self._tiled(builder, number, found, slices)))
+            slices_of_part = {item.number: item.parts[name] for item in written if name in item.parts}
+            parts.append(
+                ColumnPart(*decode_part_name(name), "", self._fill_gaps(builder, number, slices_of_part, slices))
+            )
         return builder.with_parts(parts)
 
-    def _take(self, entry: Entry, file: HashedFile, builder: SegmentBuilder, numbers: Mapping[str, int]) -> None:
+    def _record_file(self, entry: Entry, file: HashedFile, builder: SegmentBuilder, numbers: Mapping[str, int]) -> None:
         builder.begin_file()
         if file.error is not None:
             file.error.path = file.error.path or entry.path
@@ -250,38 +256,38 @@ class SegmentJobs:
             )
         )
 
-    def _check_there(self, written: Sequence[WrittenSlice]) -> None:
+    def _check_files_exist(self, written: Sequence[WrittenSlice]) -> None:
         """Raise unless the executors' files are in the folder that the driver sees."""
-        there = self.folder.names()
-        for each in written:
-            for part in each.parts.values():
-                if there.get(part.name, (-1, 0))[0] != part.num_bytes:
-                    problem = "what an executor wrote is not there: driver and executors must share the index's folder"
+        existing = self.folder.names()
+        for item in written:
+            for part in item.parts.values():
+                if existing.get(part.name, (-1, 0))[0] != part.num_bytes:
+                    problem = "an executor's file is missing: driver and executors must share the index's folder"
                     raise StorageError(problem, path=self.folder.path_of(part.name))
 
-    def _tiled(
-        self, builder: SegmentBuilder, number: int, found: Mapping[int, PartInfo], slices: Slices
+    def _fill_gaps(
+        self, builder: SegmentBuilder, number: int, written: Mapping[int, PartInfo], slices: Slices
     ) -> tuple[PartInfo, ...]:
-        """The slices of a part, and empty ones where it has no values."""
+        """Return the slices of a part, with empty ones for the ranges without values."""
         tiles: list[PartInfo] = []
         first = 0
-        for place in range(slices.count + 1):
-            if place < slices.count and place not in found:
+        for i in range(slices.count + 1):
+            if i < slices.count and i not in written:
                 continue
-            begin = slices.range_of(place)[0] if place < slices.count else LAST_HASH + 1
+            begin = slices.range_of(i)[0] if i < slices.count else LAST_HASH + 1
             if begin > first:
-                path = self.folder.path_of(part_name(builder.name, number, builder.layout, place))
+                path = self.folder.path_of(part_name(builder.name, number, builder.layout, i))
                 bits, units = slices.prefix_bits, builder.num_units
                 tiles.append(write_sorted(path, self.folder.filesystem, [], bits, units, first, begin - 1))
-            if place < slices.count:
-                tiles.append(found[place])
-                first = slices.range_of(place)[1] + 1
+            if i < slices.count:
+                tiles.append(written[i])
+                first = slices.range_of(i)[1] + 1
         return tuple(tiles)
 
 
 @dataclass(frozen=True)
-class _RowGroups:
-    """How many row groups a file has."""
+class _CountRowGroups:
+    """Task that returns a file's number of row groups."""
 
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
@@ -290,22 +296,22 @@ class _RowGroups:
             return file.num_row_groups
 
 
-def _mixed(hashed: Sequence[HashedTask], written: Sequence[WrittenSlice], slices: Slices) -> str | None:
-    """Why what was sent is not what was written; None if it is.
+def _find_mismatch(hashed: Sequence[HashedTask], written: Sequence[WrittenSlice], slices: Slices) -> str | None:
+    """Return why the values that were sent differ from those that were written; None if they are the same.
 
-    Spark runs tasks again whose results it has lost, and files may be others by then: some slices would have the values
-    of the one, and some of the other.
+    Spark repeats tasks whose results it has lost, and files may have changed by then: some slices would have values of
+    the old file, and others of the new one.
     """
     tasks = {task.task: task for task in hashed}
-    of_slices = {each.number: each for each in written}
-    if len(tasks) != len(hashed) or len(of_slices) != len(written):
-        return "a task's results came twice"
-    for each in written:
-        if not set(each.sums) <= set(tasks):
-            return "there are values of tasks that told nothing"
+    slices_by_number = {item.number: item for item in written}
+    if len(tasks) != len(hashed) or len(slices_by_number) != len(written):
+        return "a task's results arrived twice"
+    for item in written:
+        if not set(item.sums) <= set(tasks):
+            return "values arrived from tasks without a result"
     for number in range(slices.count):
-        sums = of_slices[number].sums if number in of_slices else {}
+        sums = slices_by_number[number].sums if number in slices_by_number else {}
         for task in hashed:
             if int(task.sums[number]) != sums.get(task.task, 0):
-                return "values of some files came twice, and differed"
+                return "values of some files arrived twice, and differed"
     return None

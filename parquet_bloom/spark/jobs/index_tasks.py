@@ -1,8 +1,8 @@
-"""What Spark's tasks do for an index: hash the files' values, and write slices of them, sorted.
+"""Functions that Spark's tasks run to build an index: hash the files' values, and write slices of them, sorted.
 
-The values of a task's files go, a range of hashes each, to the tasks that write. Tasks may run more than once, and then
-find other files than before; the checksums of what was sent and of what has come tell whether all of it belongs
-together.
+The hashing tasks send the values of their files to the writing tasks, a range of hashes to each. Tasks may run more
+than once, and a repeated task may find changed files; checksums of what was sent and received show whether all of it
+belongs together.
 """
 
 from __future__ import annotations
@@ -31,37 +31,41 @@ from ...lake.parts.sorted_runs import SortedRuns
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder, resolve_filesystem
 from .hash_slices import Slices
-from .run import decoded, without
+from .run import decode_path, hide_secrets
 
 KEYS_SCHEMA = "target INT, slice INT, task INT, part STRING, data BINARY"
 WRITTEN_SCHEMA = "data BINARY"
 
-_KEYS_A_ROW = 1024  # Spark hands over 10,000 rows at a time
-_WAITING = 1 << 20  # keys of a part, before they are sorted and sent
-_TOLD = -1  # in the place of a slice's number: no keys, but what became of the files
+_KEYS_PER_ROW = 1024  # Spark passes 10,000 rows at a time
+_MAX_PENDING_KEYS = 1 << 20  # of a part, before they are sorted and sent
+_RESULT = -1  # slice number of rows that hold the results of files instead of keys
 _MASK = 2**64 - 1
 
 
-def name_of_part(column: str, column_type: ColumnType, holds: ColumnShape) -> str:
-    """What stands for a part until it has a number: the same text for the same part, wherever it is made."""
-    told = {"column": column, "type": {**asdict(column_type), "kind": column_type.kind.value}, "holds": holds.value}
-    return json.dumps(told, sort_keys=True)
+def encode_part_name(column: str, column_type: ColumnType, holds: ColumnShape) -> str:
+    """Return a text that identifies a part until it has a number, and is the same on every executor."""
+    description = {
+        "column": column,
+        "type": {**asdict(column_type), "kind": column_type.kind.value},
+        "holds": holds.value,
+    }
+    return json.dumps(description, sort_keys=True)
 
 
-def part_of_name(name: str) -> tuple[str, ColumnType, ColumnShape]:
-    """The part that a name stands for."""
-    told = json.loads(name)
-    column_type = ColumnType(**{**told["type"], "kind": Kind(told["type"]["kind"])})
-    return told["column"], column_type, ColumnShape(told["holds"])
+def decode_part_name(name: str) -> tuple[str, ColumnType, ColumnShape]:
+    """Return the part that a name identifies."""
+    description = json.loads(name)
+    column_type = ColumnType(**{**description["type"], "kind": Kind(description["type"]["kind"])})
+    return description["column"], column_type, ColumnShape(description["holds"])
 
 
 @dataclass
 class HashedFile:
-    """What became of a file.
+    """Result of hashing a file.
 
     Attributes
     ----------
-    number : of the file in the job.
+    number : position of the file in the job.
     error : why it is not indexed; None if it is.
     size, stamp, footer, data, row_groups : see `FileRecord`.
     parts : {column: name of the part that has its values}.
@@ -85,7 +89,7 @@ class HashedFile:
 
 @dataclass(frozen=True)
 class HashedTask:
-    """What a task tells of its files, and the checksum of what it sent to each slice."""
+    """Result of a task: its files, and the checksum of what it sent to each slice."""
 
     task: int
     files: list[HashedFile]
@@ -94,7 +98,7 @@ class HashedTask:
 
 @dataclass(frozen=True)
 class WrittenSlice:
-    """What a task has written of a slice: {part: file}, and the checksum of what had come from each task."""
+    """Result of writing a slice: {part: file}, and the checksum of what arrived from each task."""
 
     number: int
     parts: dict[str, PartInfo]
@@ -103,15 +107,15 @@ class WrittenSlice:
 
 @dataclass(frozen=True)
 class HashTask:
-    """Rows (number, task, path, unit, row_groups) in, a file each; keys out, and at the end a `HashedTask`.
+    """Function of a hashing task: rows (number, task, path, unit, row_groups) of files to keys, then a `HashedTask`.
 
     Attributes
     ----------
-    columns : indexed ones.
-    slices, targets : where keys go.
-    by_row_group : whether a file's row groups are units of their own, from its first one on.
-    storage_options : of the lake.
-    hidden : texts that no error may show.
+    columns : names of the indexed columns.
+    slices, targets : where keys are sent.
+    by_row_group : whether each row group is a unit, numbered from the file's first unit.
+    storage_options : options of the lake's store.
+    hidden : texts that errors must not contain.
     """
 
     columns: tuple[str, ...]
@@ -124,25 +128,25 @@ class HashTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = [row for batch in batches for row in batch.to_pylist()]
         if files:
-            yield from self._hashed(files)
+            yield from self._hash_files(files)
 
-    def _hashed(self, files: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        sending = _Sending(files[0]["task"], self.slices, self.targets)
-        entries = [Entry(decoded(file["path"])) for file in files]
-        told = [HashedFile(file["number"], row_groups=max(1, file["row_groups"])) for file in files]
-        at = 0
+    def _hash_files(self, files: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        sender = _KeySender(files[0]["task"], self.slices, self.targets)
+        entries = [Entry(decode_path(file["path"])) for file in files]
+        results = [HashedFile(file["number"], row_groups=max(1, file["row_groups"])) for file in files]
+        i = 0
         for piece in pieces(entries, self.columns, resolve_filesystem(None, self.storage_options), 1):
-            yield from self._take(piece, files[at], told[at], sending)
+            yield from self._add_row_group(piece, files[i], results[i], sender)
             if piece.last:
                 if piece.opened is not None:
                     piece.opened.file.source.close()
-                at += 1
-        for part in sending.parts:
-            yield from sending.send(part)
-        yield sending.tell(told)
+                i += 1
+        for part in sender.parts:
+            yield from sender.send(part)
+        yield sender.make_result(results)
 
-    def _take(
-        self, piece: RowGroupResult, row: Mapping[str, Any], told: HashedFile, sending: _Sending
+    def _add_row_group(
+        self, piece: RowGroupResult, row: Mapping[str, Any], result: HashedFile, sender: _KeySender
     ) -> Iterator[pa.RecordBatch]:
         opened = piece.opened
         problem = piece.error
@@ -154,31 +158,31 @@ class HashTask:
         ):
             problem = ConcurrentChangeError("it was changed while it was indexed", path=piece.entry.path)
         if problem is not None:
-            problem.problem = without(self.hidden, problem.problem)
-            told.error = told.error or problem
-        if told.error is not None or opened is None:
+            problem.problem = hide_secrets(self.hidden, problem.problem)
+            result.error = result.error or problem
+        if result.error is not None or opened is None:
             return
         if piece.last:
-            self._end(opened, told)
+            self._finish_file(opened, result)
             return
         column = opened.columns[piece.column]
-        part = name_of_part(piece.column, column.column_type, column.holds)
+        part = encode_part_name(piece.column, column.column_type, column.holds)
         unit = row["unit"] + (piece.row_group if self.by_row_group else 0)
-        told.entries += len(piece.hashes)
-        yield from sending.take(part, unit, piece.hashes)
+        result.entries += len(piece.hashes)
+        yield from sender.add(part, unit, piece.hashes)
 
-    def _end(self, opened: OpenedFile, told: HashedFile) -> None:
-        told.size, told.stamp = opened.file.source.size, opened.stamp
-        told.footer, told.data = opened.footer, opened.data
-        told.row_groups = opened.file.num_row_groups
-        told.parts = {
-            name: name_of_part(name, column.column_type, column.holds) for name, column in opened.columns.items()
+    def _finish_file(self, opened: OpenedFile, result: HashedFile) -> None:
+        result.size, result.stamp = opened.file.source.size, opened.stamp
+        result.footer, result.data = opened.footer, opened.data
+        result.row_groups = opened.file.num_row_groups
+        result.parts = {
+            name: encode_part_name(name, column.column_type, column.holds) for name, column in opened.columns.items()
         }
-        told.doubts, told.missing = opened.doubts, opened.missing
+        result.doubts, result.missing = opened.doubts, opened.missing
 
 
-class _Sending:
-    """Keys on their way to the tasks that write them."""
+class _KeySender:
+    """Buffer of keys that are sent to the tasks that write them."""
 
     def __init__(self, task: int, slices: Slices, targets: Sequence[int]):
         self.task = task
@@ -186,44 +190,44 @@ class _Sending:
         self._targets = targets
         self._firsts = np.array(slices.firsts(), np.uint64)
         self._mask = np.uint64(2**64 - 2 ** (64 - slices.prefix_bits))
-        self._waiting: dict[str, list[NDArray[np.uint64]]] = {}
+        self._pending: dict[str, list[NDArray[np.uint64]]] = {}
         self._count: dict[str, int] = {}
 
     @property
     def parts(self) -> list[str]:
-        return list(self._waiting)
+        return list(self._pending)
 
-    def take(self, part: str, unit: int, hashes: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
-        self._waiting.setdefault(part, []).append((hashes & self._mask) | np.uint64(unit))
+    def add(self, part: str, unit: int, hashes: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+        self._pending.setdefault(part, []).append((hashes & self._mask) | np.uint64(unit))
         self._count[part] = self._count.get(part, 0) + len(hashes)
-        if self._count[part] >= _WAITING:
+        if self._count[part] >= _MAX_PENDING_KEYS:
             yield from self.send(part)
 
     def send(self, part: str) -> Iterator[pa.RecordBatch]:
-        """What waits of a part; a value that several row groups of a file have is one."""
-        keys = np.concatenate([*self._waiting[part], np.empty(0, np.uint64)])
-        self._waiting[part], self._count[part] = [], 0
+        """Yield the pending keys of a part, sorted; a value in several row groups of one unit is sent once."""
+        keys = np.concatenate([*self._pending[part], np.empty(0, np.uint64)])
+        self._pending[part], self._count[part] = [], 0
         keys.sort()
         keys = keys[: squeeze(keys)]
         ends = np.append(np.searchsorted(keys, self._firsts[1:]), len(keys)).tolist()
         numbers, data = [], []
         first = 0
         for number, end in enumerate(ends):
-            for start in range(first, end, _KEYS_A_ROW):
-                piece = keys[start : min(end, start + _KEYS_A_ROW)].tobytes()
+            for start in range(first, end, _KEYS_PER_ROW):
+                piece = keys[start : min(end, start + _KEYS_PER_ROW)].tobytes()
                 numbers.append(number)
                 data.append(piece)
                 self._sums[number] = self._sums[number] + checksum(part, piece) & _MASK
             first = end
         if numbers:
-            yield self._rows(numbers, [self._targets[number] for number in numbers], part, data)
+            yield self._make_batch(numbers, [self._targets[number] for number in numbers], part, data)
 
-    def tell(self, files: list[HashedFile]) -> pa.RecordBatch:
-        """What became of the files, when all has been sent."""
-        told = HashedTask(self.task, files, np.array(self._sums, np.uint64))
-        return self._rows([_TOLD], [self._targets[self.task % len(self._targets)]], "", [pickle.dumps(told)])
+    def make_result(self, files: list[HashedFile]) -> pa.RecordBatch:
+        """Return the results of the files, after all keys have been sent."""
+        result = HashedTask(self.task, files, np.array(self._sums, np.uint64))
+        return self._make_batch([_RESULT], [self._targets[self.task % len(self._targets)]], "", [pickle.dumps(result)])
 
-    def _rows(self, numbers: list[int], targets: list[int], part: str, data: list[bytes]) -> pa.RecordBatch:
+    def _make_batch(self, numbers: list[int], targets: list[int], part: str, data: list[bytes]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict(
             {
                 "target": pa.array(targets, pa.int32()),
@@ -236,21 +240,23 @@ class _Sending:
 
 
 def checksum(part: str, data: bytes) -> int:
-    """Of keys that are sent at once; those of all that is sent are added up, so that their order does not count."""
+    """Return the checksum of keys that are sent together; checksums are summed, so that order does not matter."""
     return hash_one(data) * (hash_one(part.encode()) | 1) & _MASK
 
 
 @dataclass(frozen=True)
 class WriteTask:
-    """Keys in; files of the index out, of which pickled `WrittenSlice`s tell. `HashedTask`s are passed on.
+    """Function of a writing task: keys to files of the index.
+
+    It returns pickled `WrittenSlice`s, and passes on `HashedTask`s.
 
     Attributes
     ----------
     index_path, index_options : the index's folder.
-    segment : what names of files begin with.
-    slices : what each is a range of.
-    num_units : of all files.
-    memory_limit : bytes for keys that are being sorted.
+    segment : prefix of the names of files.
+    slices : the ranges of hashes.
+    num_units : number of units of all files.
+    memory_limit : bytes for the keys being sorted.
     """
 
     index_path: str
@@ -268,36 +274,40 @@ class WriteTask:
             for batch in batches:
                 columns = (batch.column(name).to_pylist() for name in ("slice", "task", "part", "data"))
                 for number, task, part, data in zip(*columns, strict=True):
-                    if number == _TOLD:
-                        yield _binary(data)
+                    if number == _RESULT:
+                        yield _make_result_batch(data)
                         continue
-                    of_slice, of_task = runs.setdefault(number, {}), sums.setdefault(number, {})
-                    if part not in of_slice:
-                        # A column has one type in most lakes; where it has several, each gets less.
-                        limit = self.memory_limit // max(self.num_columns, len(of_slice) + 1)
-                        of_slice[part] = SortedRuns(limit)
-                    of_slice[part].add(np.frombuffer(data, np.uint64))
-                    of_task[task] = of_task.get(task, 0) + checksum(part, data) & _MASK
+                    runs_of_parts, sums_of_tasks = runs.setdefault(number, {}), sums.setdefault(number, {})
+                    if part not in runs_of_parts:
+                        # A column has one type in most lakes; if it has several, each gets less memory.
+                        limit = self.memory_limit // max(self.num_columns, len(runs_of_parts) + 1)
+                        runs_of_parts[part] = SortedRuns(limit)
+                    runs_of_parts[part].add(np.frombuffer(data, np.uint64))
+                    sums_of_tasks[task] = sums_of_tasks.get(task, 0) + checksum(part, data) & _MASK
             for number in list(runs):
-                yield _binary(pickle.dumps(WrittenSlice(number, self._written(number, runs[number]), sums[number])))
+                yield _make_result_batch(
+                    pickle.dumps(WrittenSlice(number, self._write_slice(number, runs[number]), sums[number]))
+                )
         finally:
-            for of_slice in runs.values():
-                for each in of_slice.values():
-                    each.close()
+            for runs_of_parts in runs.values():
+                for sorted_runs in runs_of_parts.values():
+                    sorted_runs.close()
 
-    def _written(self, number: int, parts: dict[str, SortedRuns]) -> dict[str, PartInfo]:
-        """Write a slice, in files that no other attempt at it writes."""
+    def _write_slice(self, number: int, parts: dict[str, SortedRuns]) -> dict[str, PartInfo]:
+        """Write a slice to files that no other attempt at it writes."""
         folder = Folder(self.index_path, resolve_filesystem(None, self.index_options))
         attempt = f"{self.segment}-{secrets.token_hex(8)}"
-        found = {}
-        for place, (part, runs) in enumerate(parts.items()):
-            path = folder.path_of(part_name(attempt, place, POSTINGS, number))
+        written = {}
+        for i, (part, runs) in enumerate(parts.items()):
+            path = folder.path_of(part_name(attempt, i, POSTINGS, number))
             keys, (first, last) = runs.sort(), self.slices.range_of(number)
             bits = self.slices.prefix_bits
-            found[part] = write_sorted(path, folder.filesystem, keys, bits, self.num_units, first, last, runs.num_keys)
+            written[part] = write_sorted(
+                path, folder.filesystem, keys, bits, self.num_units, first, last, runs.num_keys
+            )
             runs.close()
-        return found
+        return written
 
 
-def _binary(data: bytes) -> pa.RecordBatch:
+def _make_result_batch(data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"data": pa.array([data], pa.binary())})

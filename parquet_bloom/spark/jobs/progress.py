@@ -1,4 +1,4 @@
-"""A job that is watched while it runs: its progress on a terminal, and its end when the caller is interrupted."""
+"""Run a job with its progress shown on a terminal, and cancel it when the caller is interrupted."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from ...util.progress import Bar
 
 R = TypeVar("R")
 
-_EVERY = 0.25  # seconds between two looks
-_UNTIL_CANCELLED = 5.0  # seconds: an interrupted caller waits no longer for Spark to end the job
+_POLL_SECONDS = 0.25
+_CANCEL_SECONDS = 5.0  # longest that an interrupted caller waits for Spark to end the job
 _FAILURES = (PySparkException, Py4JError, OSError)
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session talks to its server by Spark Connect, and has no JVM at hand."""
+    """Whether a session uses Spark Connect, and has no JVM."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def watched(spark: SparkSession, what: str, files: int, tasks: int, job: Callable[[], R]) -> R:
-    """Run a job of so many tasks, show how it gets on, and cancel it if the caller is interrupted.
+def run_with_progress(spark: SparkSession, label: str, files: int, tasks: int, job: Callable[[], R]) -> R:
+    """Run a job of a number of tasks, show its progress, and cancel it if the caller is interrupted.
 
-    The bar comes after a second, on stderr and if that is a terminal, but not where Spark draws one of its own. It
-    counts the stage that has this number of tasks, and takes each for an equal share of the files.
+    The bar appears after a second, on stderr if that is a terminal, unless Spark draws its own. It counts the
+    completed tasks of the stage that has this number of tasks, each as an equal share of the files.
 
-    The job runs in a thread of its own: an interrupt in the middle of a call to the JVM would leave an answer in the
-    pipe, which the thread's next call would take for its own.
+    The job runs in a separate thread: an interrupt in the middle of a call to the JVM would leave a response in the
+    pipe, which the thread's next call would read as its own.
     """
     tag = f"parquet_bloom-{uuid.uuid4().hex}"
-    watch: _Classic | _Connect = _Connect(spark) if is_connect(spark) else _Classic(spark)
-    visible = _is_terminal() and not watch.draws
+    control: _ClassicControl | _ConnectControl = _ConnectControl(spark) if is_connect(spark) else _ClassicControl(spark)
+    visible = _is_terminal() and not control.draws_progress
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     results: list[R] = []
     problems: list[BaseException] = []
-    done = threading.Event()  # a thread whose `join` was interrupted says that it is no longer alive
-    settings = watch.settings()
+    done = threading.Event()  # an interrupted `join` would mark the thread as no longer alive
+    settings = control.settings()
 
     def work() -> None:
         try:
-            watch.begin(tag, settings)
+            control.begin(tag, settings)
             results.append(job())
         except BaseException as error:
             problems.append(error)
@@ -57,49 +57,49 @@ def watched(spark: SparkSession, what: str, files: int, tasks: int, job: Callabl
             done.set()
 
     thread = threading.Thread(target=work, name="parquet_bloom job", daemon=True)
-    with Bar(what, files, visible, not plain) as bar, ExitStack() as stack:
+    with Bar(label, files, visible, not plain) as bar, ExitStack() as stack:
         if visible:
-            stack.enter_context(watch.followed(tag, tasks, lambda done: bar.of(files * done // tasks, files)))
+            stack.enter_context(control.report_progress(tag, tasks, lambda done: bar.of(files * done // tasks, files)))
         try:
             thread.start()
             done.wait()
         except BaseException:
-            _cancel(watch, tag, done)
+            _cancel(control, tag, done)
             raise
     if problems:
         raise problems[0]
     return results[0]
 
 
-def _cancel(watch: _Classic | _Connect, tag: str, done: threading.Event) -> None:
-    """Cancel a job, which may be one that only comes to be while it is cancelled."""
-    until = time.monotonic() + _UNTIL_CANCELLED
+def _cancel(control: _ClassicControl | _ConnectControl, tag: str, done: threading.Event) -> None:
+    """Cancel a job, which may not have started yet."""
+    until = time.monotonic() + _CANCEL_SECONDS
     while not done.is_set() and time.monotonic() < until:
         with suppress(*_FAILURES):
-            watch.cancel(tag)
-        done.wait(_EVERY)
+            control.cancel(tag)
+        done.wait(_POLL_SECONDS)
 
 
 def _is_terminal() -> bool:
     try:
         return bool(sys.stderr.isatty())
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # no stderr, or a closed one
         return False
 
 
-class _Classic:
-    """By tags of jobs, which leave the caller's job group alone."""
+class _ClassicControl:
+    """Control of a classic session's job by a job tag, which leaves the caller's job group alone."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
-        self.draws = self._context.getConf().get("spark.ui.showConsoleProgress", "false").lower() == "true"
+        self.draws_progress = self._context.getConf().get("spark.ui.showConsoleProgress", "false").lower() == "true"
 
     def settings(self) -> Any:
-        """What the caller's thread has set for its jobs: their group, pool, description, tags."""
+        """Return the caller's thread-local job settings: group, pool, description, tags."""
         return self._context._jsc.sc().getLocalProperties().clone()
 
     def begin(self, tag: str, settings: Any) -> None:
-        """Let the jobs of this thread, which is new, be like the caller's, and known by a tag."""
+        """Give the jobs of this new thread the caller's settings and a tag."""
         self._context._jsc.sc().setLocalProperties(settings)
         self._context.addJobTag(tag)
 
@@ -107,69 +107,69 @@ class _Classic:
         self._context.cancelJobsWithTag(tag)
 
     @contextmanager
-    def followed(self, tag: str, tasks: int, tell: Any) -> Iterator[None]:
-        """Have `tell(tasks done)` called now and then."""
-        over = threading.Event()
+    def report_progress(self, tag: str, tasks: int, on_progress: Any) -> Iterator[None]:
+        """Call `on_progress(completed tasks)` periodically."""
+        stopped = threading.Event()
 
-        def look() -> None:
+        def poll() -> None:
             with suppress(*_FAILURES):
-                while not over.wait(_EVERY):
-                    tell(self._completed(tag, tasks))
+                while not stopped.wait(_POLL_SECONDS):
+                    on_progress(self._count_completed(tag, tasks))
 
-        thread = threading.Thread(target=look, name="parquet_bloom progress", daemon=True)
+        thread = threading.Thread(target=poll, name="parquet_bloom progress", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            stopped.set()
             thread.join()
 
-    def _completed(self, tag: str, tasks: int) -> int:
-        """Tasks that are done. Python's own tracker knows no tags."""
+    def _count_completed(self, tag: str, tasks: int) -> int:
+        """Return the number of completed tasks. Python's own status tracker does not support tags."""
         tracker = self._context._jsc.sc().statusTracker()
         last, completed = -1, 0
         for job in tracker.getJobIdsForTag(tag):
-            found = tracker.getJobInfo(job)
-            for stage in found.get().stageIds() if found.isDefined() else ():
+            job_info = tracker.getJobInfo(job)
+            for stage in job_info.get().stageIds() if job_info.isDefined() else ():
                 info = tracker.getStageInfo(stage)
                 if info.isDefined() and info.get().numTasks() == tasks and stage > last:
                     last, completed = stage, info.get().numCompletedTasks()
         return min(completed, tasks)
 
 
-class _Connect:
-    """By tags of operations, and by what the server tells while it sends its answer."""
+class _ConnectControl:
+    """Control of a Connect session's job by an operation tag, and by the progress that the server reports."""
 
-    draws = False
+    draws_progress = False
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def settings(self) -> Any:
-        """The tags that the caller's thread has set."""
+        """Return the tags of the caller's thread."""
         return self._spark.getTags()
 
     def begin(self, tag: str, settings: Any) -> None:
-        """Let the operations of this thread, which is new, be like the caller's, and known by a tag."""
-        for each in (*settings, tag):
-            self._spark.addTag(each)
+        """Give the operations of this new thread the caller's tags and one more."""
+        for operation_tag in (*settings, tag):
+            self._spark.addTag(operation_tag)
 
     def cancel(self, tag: str) -> None:
         self._spark.interruptTag(tag)
 
     @contextmanager
-    def followed(self, tag: str, tasks: int, tell: Any) -> Iterator[None]:
-        """Have `tell(tasks done)` called when the server tells, if this client can hear it."""
+    def report_progress(self, tag: str, tasks: int, on_progress: Any) -> Iterator[None]:
+        """Call `on_progress(completed tasks)` when the server reports progress, if this client supports that."""
         if not hasattr(self._spark, "registerProgressHandler"):
             yield
             return
 
         def handle(stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-            ours = [stage for stage in stages or () if stage.num_tasks == tasks]
-            if ours:
-                tell(min(tasks, max(ours, key=lambda stage: stage.stage_id).num_completed_tasks))
+            stages_of_job = [stage for stage in stages or () if stage.num_tasks == tasks]
+            if stages_of_job:
+                on_progress(min(tasks, max(stages_of_job, key=lambda stage: stage.stage_id).num_completed_tasks))
 
-        session: Any = self._spark  # its handlers are declared as classes, and called as functions
+        session: Any = self._spark  # pyspark declares handlers as classes but calls them as functions
         session.registerProgressHandler(handle)
         try:
             yield

@@ -1,4 +1,4 @@
-"""The same done to many files by Spark's executors: what goes wrong with one is its outcome, and ends no job."""
+"""Process many files on Spark's executors: an error with one file becomes its outcome and does not fail the job."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from ...errors import ParquetBloomError, StorageError, printable
 from ...redaction import remember, without_secrets
 from ...storage import Entry, is_url, list_entries, resolve_filesystem
 from ..session.paths import local_path, path_list
-from .packing import cores_of, packed
-from .progress import watched
+from .packing import assign_tasks, count_cores
+from .progress import run_with_progress
 
 R = TypeVar("R")
 
 _SECRET = re.compile("(?!.*_id$).*(secret|token|password|key|credential|signature|sas|auth|headers)", re.IGNORECASE)
-_SHORTEST_SECRET = 6  # characters: shorter ones occur in any text
+_MIN_SECRET_CHARS = 6  # characters: shorter ones occur in any text
 _HIDDEN = "***"
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
-    """What became of one file.
+    """Result of processing one file.
 
     Attributes
     ----------
     path : the file.
-    result : what the work gave back; None if it failed.
-    error : why it failed, on one line; None if it did not.
+    result : the return value of the work; None if it failed.
+    error : why it failed, in one line; None if it did not.
     seconds : time that the file took.
     """
 
@@ -51,60 +51,60 @@ class Outcome(Generic[R]):
 
 
 def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[list[str], list[Entry]]:
-    """What a caller's paths name, and the data files there: absolute, as an executor's working folder is another.
+    """Resolve a caller's paths and list their data files, as absolute paths that are valid on executors.
 
     Raises
     ------
     StorageError
-        There is no such path, or it is on a file system that Python on the executors has no way to.
+        The path does not exist, or Python on the executors cannot access its file system.
     ManagedTableError
-        A folder leads into a table or below a streaming sink.
+        A folder is in a table or below a streaming sink.
     """
-    named = named_paths(paths)
-    entries = list_entries(named, resolve_filesystem(None, storage_options))
-    return named, [entry if is_url(entry.path) else Entry(os.path.abspath(entry.path)) for entry in entries]
+    resolved = resolve_paths(paths)
+    entries = list_entries(resolved, resolve_filesystem(None, storage_options))
+    return resolved, [entry if is_url(entry.path) else Entry(os.path.abspath(entry.path)) for entry in entries]
 
 
-def named_paths(paths: Any) -> list[str]:
-    """What a caller's paths name: absolute local paths, and URLs.
+def resolve_paths(paths: Any) -> list[str]:
+    """Resolve a caller's paths to absolute local paths and URLs.
 
     Raises
     ------
     StorageError
-        One is on a file system that Python on the executors has no way to.
+        Python on the executors cannot access the file system of a path.
     """
-    named = []
+    resolved = []
     for path in path_list(paths):
-        found = path if is_url(path) else local_path(path)
-        if found is None:
+        location = path if is_url(path) else local_path(path)
+        if location is None:
             raise StorageError("only local files, and objects by their URLs, can be reached", path=path)
-        named.append(found)
-    return named
+        resolved.append(location)
+    return resolved
 
 
 @dataclass(frozen=True)
-class _Tasks(Generic[R]):
-    """What every task knows and runs. Files are not in it: each task is given its own as rows."""
+class _FileTask(Generic[R]):
+    """Function that Spark runs in each task. The files are passed as rows, not as attributes."""
 
     work: Callable[[str], R]
     secrets: Sequence[str] = field(default=(), repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        # Every second attempt begins with the last file: where the first one lives on (speculation, an executor that
-        # was only lost from sight) the two meet once, and neither follows the other from file to file.
+        # Every second attempt begins with the last file: if the first one is still running (speculation, an executor
+        # wrongly considered lost), the two meet once instead of following each other from file to file.
         backwards = context is not None and context.attemptNumber() % 2 == 1
         for batch in batches:
             files = sorted(zip(*(batch.column(name).to_pylist() for name in ("number", "path")), strict=True))
             if backwards:
                 files.reverse()
-            # Told at once: batches of a row each would take longer than many a file does.
-            outcomes = [pickle.dumps(self.outcome(decoded(path))) for _, path in files]
+            # One batch for all files: batches of one row would take longer than many a file does.
+            outcomes = [pickle.dumps(self.process(decode_path(path))) for _, path in files]
             numbers = pa.array([number for number, _ in files], pa.int64())
             yield pa.RecordBatch.from_pydict({"number": numbers, "outcome": pa.array(outcomes, pa.binary())})
 
-    def outcome(self, path: str) -> Outcome[R]:
-        """One file; whatever goes wrong with it is its outcome."""
+    def process(self, path: str) -> Outcome[R]:
+        """Process one file; any error becomes its outcome."""
         started = time.perf_counter()
         result, problem = None, None
         try:
@@ -114,66 +114,66 @@ class _Tasks(Generic[R]):
         except Exception as error:
             problem = printable(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}")
         if problem is not None:
-            problem = without(self.secrets, problem)
+            problem = hide_secrets(self.secrets, problem)
         return Outcome(path, result, problem, time.perf_counter() - started)
 
 
 def run(
     spark: SparkSession,
-    what: str,
+    label: str,
     files: Sequence[str],
     work: Callable[[str], R],
     storage_options: Mapping[str, Any] | None = None,
     sizes: Sequence[int] | None = None,
 ) -> list[Outcome[R]]:
-    """Do the same to many files, some of them in each task (see `packing`).
+    """Process many files in one job, several of them in each task (see `packing`).
 
-    Nothing of it is left behind that a later action could run again. Tasks may run more than once, also side by side
-    (retries, speculation, executors that are lost and live on): the work must bear that, for any of a task's files.
+    No lazy DataFrame remains that a later action could run again. Tasks may run more than once, also concurrently
+    (retries, speculation, executors considered lost): the work must tolerate that for each of a task's files.
 
     Parameters
     ----------
     spark : the session, classic or Connect.
-    what : what is being done, for the progress bar.
-    files : their paths, which the executors understand as well.
-    work : called with a path. It is pickled, and so is what it gives back.
-    storage_options : what of them looks like a secret is shown in no error's text.
-    sizes : bytes that are read of each file; None where it is footers alone.
+    label : text of the progress bar.
+    files : paths that are valid on the executors.
+    work : called with a path. It is pickled, and so is its result.
+    storage_options : values that look like secrets are removed from errors.
+    sizes : bytes that are read of each file; None if only footers are read.
 
     Returns
     -------
-    An outcome a file, in the order of `files`.
+    One outcome per file, in the order of `files`.
 
     Raises
     ------
     ParquetBloomError
-        The job itself failed. When it is interrupted, it is cancelled.
+        The job failed. An interrupt cancels it.
     """
     if not files:
         return []
     remember(storage_options)
-    secrets = secrets_of(storage_options)
-    tasks = _Tasks(work, secrets)
-    shares = packed([0] * len(files) if sizes is None else sizes, cores_of(spark))
+    secrets = find_secrets(storage_options)
+    file_task = _FileTask(work, secrets)
+    tasks_of_files = assign_tasks([0] * len(files) if sizes is None else sizes, count_cores(spark))
 
     def job() -> list[Any]:
-        asked = given_out(spark, files, shares).mapInArrow(tasks, "number BIGINT, outcome BINARY")
-        return watched(spark, what, len(files), max(shares) + 1, asked.collect)
+        frame = distribute_files(spark, files, tasks_of_files).mapInArrow(file_task, "number BIGINT, outcome BINARY")
+        return run_with_progress(spark, label, len(files), max(tasks_of_files) + 1, frame.collect)
 
-    rows = collected([tasks], secrets, job)
-    found = {int(row["number"]): bytes(row["outcome"]) for row in rows}
-    if len(found) != len(files):
-        raise ParquetBloomError(f"the Spark job told of {len(found):,} files instead of {len(files):,}")
-    return [pickle.loads(found[number]) for number in range(len(files))]
+    rows = collect_rows([file_task], secrets, job)
+    outcomes = {int(row["number"]): bytes(row["outcome"]) for row in rows}
+    if len(outcomes) != len(files):
+        raise ParquetBloomError(f"the Spark job returned results for {len(outcomes):,} of {len(files):,} files")
+    return [pickle.loads(outcomes[number]) for number in range(len(files))]
 
 
-def collected(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], list[Any]]) -> list[Any]:
-    """The rows of a job.
+def collect_rows(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], list[Any]]) -> list[Any]:
+    """Return the rows of a job.
 
     Parameters
     ----------
-    tasks : what is sent to the executors.
-    secrets : what no error's text may show.
+    tasks : objects that are sent to the executors.
+    secrets : texts that errors must not contain.
 
     Raises
     ------
@@ -181,66 +181,70 @@ def collected(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], li
         The job failed.
     """
     try:
-        for each in tasks:
-            cloudpickle.dumps(each)  # type: ignore[no-untyped-call]
+        for task in tasks:
+            cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
     except Exception as error:
         problem = f"the job cannot be sent to the executors: {type(error).__name__}: {error}"
-        raise ParquetBloomError(without(secrets, problem)) from None
+        raise ParquetBloomError(hide_secrets(secrets, problem)) from None
     try:
         return job()
     except (PySparkException, Py4JError, OSError) as error:
-        raise ParquetBloomError(without(secrets, job_problem(str(error)))) from without_secrets(error)
+        raise ParquetBloomError(hide_secrets(secrets, describe_failure(str(error)))) from without_secrets(error)
 
 
-def given_out(
-    spark: SparkSession, files: Sequence[str], shares: Sequence[int], more: Mapping[str, Sequence[int]] | None = None
+def distribute_files(
+    spark: SparkSession,
+    files: Sequence[str],
+    tasks_of_files: Sequence[int],
+    extra_columns: Mapping[str, Sequence[int]] | None = None,
 ) -> Any:
-    """The files as rows, and each task's in a partition of its own, without a shuffle that a lost executor could lose.
+    """Return the files as rows, each task's in one partition, without a shuffle whose output an executor could lose.
 
-    They have columns `number`, `task` (of `shares`, see `packed`), `path` (see `decoded`), and of `more` whole numbers
-    of each file.
+    They have the columns `number`, `task` (from `tasks_of_files`, see `assign_tasks`), `path` (see `decode_path`),
+    and the integer `extra_columns`.
 
-    Rows of a local table come in as many partitions as there are cores, but those of a range in as many as one likes:
-    the table is broadcast, and joined to a range of one row a task.
+    Spark splits a local table into one partition per core, but a range into any number of partitions: so the table is
+    broadcast and joined to a range of one row per task.
     """
-    num_tasks = max(shares) + 1
+    num_tasks = max(tasks_of_files) + 1
     table = pa.table(
         {
             "number": pa.array(range(len(files)), pa.int64()),
-            "task": pa.array(shares, pa.int64()),
-            "path": pa.array([_encoded(file) for file in files], pa.binary()),
-            **{name: pa.array(values, pa.int64()) for name, values in (more or {}).items()},
+            "task": pa.array(tasks_of_files, pa.int64()),
+            "path": pa.array([_encode_path(file) for file in files], pa.binary()),
+            **{name: pa.array(values, pa.int64()) for name, values in (extra_columns or {}).items()},
         }
     )
-    tasks = spark.range(0, num_tasks, 1, num_tasks).withColumnRenamed("id", "task")
-    return tasks.join(F.broadcast(spark.createDataFrame(table)), "task").select(table.column_names)
+    task_range = spark.range(0, num_tasks, 1, num_tasks).withColumnRenamed("id", "task")
+    return task_range.join(F.broadcast(spark.createDataFrame(table)), "task").select(table.column_names)
 
 
-def _encoded(path: str) -> bytes:
-    """Any path as bytes: not every file's name is text, and what executors take for their encoding is not sure."""
+def _encode_path(path: str) -> bytes:
+    """Return a path as bytes: not every file name is valid text, and executors may use another encoding."""
     return path.encode("utf-8", "surrogateescape")
 
 
-def decoded(path: bytes) -> str:
+def decode_path(path: bytes) -> str:
+    """Return the path that `_encode_path` has encoded."""
     return bytes(path).decode("utf-8", "surrogateescape")
 
 
-def secrets_of(storage_options: Mapping[str, Any] | None) -> list[str]:
-    """What among the options should not be read by others, as texts that could come up in an error's."""
-    found = [value for name, value in (storage_options or {}).items() if _SECRET.match(str(name))]
-    texts = [str(text) for value in found for text in (value.values() if isinstance(value, Mapping) else [value])]
-    return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
+def find_secrets(storage_options: Mapping[str, Any] | None) -> list[str]:
+    """Return the texts among the options that must not appear in errors."""
+    values = [value for name, value in (storage_options or {}).items() if _SECRET.match(str(name))]
+    texts = [str(text) for value in values for text in (value.values() if isinstance(value, Mapping) else [value])]
+    return sorted((text for text in texts if len(text) >= _MIN_SECRET_CHARS), key=len, reverse=True)
 
 
-def without(secrets: Sequence[str], text: str) -> str:
-    """A text with what is secret taken out."""
+def hide_secrets(secrets: Sequence[str], text: str) -> str:
+    """Return a text with all secrets replaced."""
     for secret in secrets:
         text = text.replace(secret, _HIDDEN)
     return text
 
 
-def job_problem(text: str) -> str:
-    """Why a job failed, from an error's many lines, and what helps where that is known."""
+def describe_failure(text: str) -> str:
+    """Return why a job failed, in one line of an error's many, with a remedy for common causes."""
     python = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception)\b.*)", text.partition("Traceback")[2], re.MULTILINE)
     java = re.search(r"most recent failure: .*?\): (.+)", text) or re.search(r"(\S+(?:Error|Exception)\b.*)", text)
     reason = python[0] if python else java[1] if java else text.strip().partition("\n")[0] or "no reason was given"

@@ -86,8 +86,8 @@ class Reread:
             compatibility = self.find_compatibility(in_files, layout)
             residuals = FolderResiduals(condition.node, condition.fields, layout, self.schema)
             options = {name: str(value) for name, value in self.options.items()}
-            scan = planner.scan(self.spark, uris, condition.node, compatibility, options=options, left=residuals)
-            # The layout and Spark's reader know the files by these paths; the store may know them by others.
+            scan = planner.scan(self.spark, uris, condition.node, compatibility, options=options, residuals=residuals)
+            # By the paths that layout and Spark's reader know, whatever they are called in the store.
             decisions = zip(uris, scan.report.files, strict=True)
             scan.report.files = [replace(decision, path=listed_path(uri)) for uri, decision in decisions]
         except ParquetBloomError as error:

@@ -1,4 +1,4 @@
-"""Columns as a file spells them itself."""
+"""Resolution of column names in a file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ...file.columns import find_leaves
 from ...file.reader import BloomFile
 
 
-def names_in(file: BloomFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
-    """The columns that a file has, by the names asked for, as it spells them itself."""
-    found = {}
+def match_columns(file: BloomFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
+    """Return {requested name: the file's spelling} for the requested columns that a file has."""
+    matches = {}
     for name in names:
         leaves = find_leaves(file.leaves, name, ignore_case)
         if leaves:
-            found[name] = leaves[0].name if len(leaves) == 1 else name  # of several, whoever is asked says which
-    return found
+            matches[name] = leaves[0].name if len(leaves) == 1 else name  # if ambiguous, the caller's lookup reports it
+    return matches

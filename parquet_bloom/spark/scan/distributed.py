@@ -1,4 +1,4 @@
-"""Files asked by Spark's executors: for storage that only they see."""
+"""Evaluation of files on Spark's executors, for storage that only they can access."""
 
 from __future__ import annotations
 
@@ -23,72 +23,73 @@ def scan_on_executors(
     spark: SparkSession,
     files: Sequence[str],
     node: Node,
-    trust: SparkCompatibility,
+    compatibility: SparkCompatibility,
     storage: ExecutorStorage,
-    left: Residuals | None = None,
+    residuals: Residuals | None = None,
 ) -> Scan:
-    """`scan_files` as a job of Spark's.
+    """Run `scan_files` as a Spark job.
 
     Parameters
     ----------
-    files : paths with nothing encoded in them.
-    storage : how the tasks read them.
+    files : decoded paths.
+    storage : how the tasks read the files.
+    residuals : see `scan_files`.
 
     Raises
     ------
-    Doubt
+    CannotPush
         The job failed.
     """
-    of_files = {} if left is None or left.whole else {file: left.of(file) for file in files}
-    inside = [file for file in files if of_files.get(file) is not False]
-    work = _Work(node, trust, storage, of_files)
+    residual_by_file = {} if residuals is None or residuals.whole else {file: residuals.of(file) for file in files}
+    candidates = [file for file in files if residual_by_file.get(file) is not False]
+    task = _ScanTask(node, compatibility, storage, residual_by_file)
     try:
-        outcomes = jobs.run(spark, "pruning", inside, work, storage.options)
+        outcomes = jobs.run(spark, "pruning", candidates, task, storage.options)
     except ParquetBloomError as error:
         raise CannotPush(str(error)) from error
     report, unreadable = PruneReport(str(node)), {}
-    asked = {outcome.path: outcome for outcome in outcomes}
+    outcome_by_file = {outcome.path: outcome for outcome in outcomes}
     for file in files:
-        outcome = asked.get(file)
+        outcome = outcome_by_file.get(file)
         if outcome is None:
-            report.files.append(FilePlan(file, (), left.told(file) if left else ""))
+            report.files.append(FilePlan(file, (), residuals.told(file) if residuals else ""))
             continue
         if outcome.result is None:
-            raise CannotPush(outcome.error or "a task told nothing")
-        decision, problem = outcome.result
-        report.files.append(decision)
+            raise CannotPush(outcome.error or "a task returned no result")
+        file_plan, problem = outcome.result
+        report.files.append(file_plan)
         if problem is not None:
             unreadable[file] = problem
     return Scan(report, unreadable)
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What a task runs: a decision on a file, and why it could not be read."""
+class _ScanTask:
+    """Task that plans one file, and reports why a file could not be read."""
 
     node: Node
-    trust: SparkCompatibility
+    compatibility: SparkCompatibility
     storage: ExecutorStorage
-    of_files: dict[str, Node | bool]
+    residual_by_file: dict[str, Node | bool]
 
     def __call__(self, path: str) -> tuple[FilePlan, str | None]:
         located, filesystem = self.storage.locate(path)
-        known = _Known(self.of_files[path]) if path in self.of_files else None
-        scan = scan_files([located], self.node, self.trust, filesystem=filesystem, left=known)
-        (decision,) = scan.report.files
-        return replace(decision, path=path, identity=None), scan.unreadable.get(located)
+        residual = _FileResidual(self.residual_by_file[path]) if path in self.residual_by_file else None
+        scan = scan_files([located], self.node, self.compatibility, filesystem=filesystem, residuals=residual)
+        (file_plan,) = scan.report.files
+        return replace(file_plan, path=path, identity=None), scan.unreadable.get(located)
 
 
 @dataclass(frozen=True)
-class _Known:
-    """`prune.plan.Left` of one file."""
+class _FileResidual:
+    """`scan.model.residual.Residuals` of one file."""
 
-    left: Node | bool
+    residual: Node | bool
     doubts: tuple[str, ...] = ()
     whole: bool = False
 
     def of(self, path: str) -> Node | bool:
-        return self.left
+        return self.residual
 
     def told(self, path: str) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""An index of the lake, asked before a scan: files that it rules out are not even looked into."""
+"""Use of a lake's index before a scan: files that it excludes are not even opened."""
 
 from __future__ import annotations
 
@@ -25,164 +25,168 @@ from ..session.fallback import CannotPush, log
 from ..session.fields import fold_case
 from ..session.paths import find_scheme, listed_path
 from ..session.storage import OBJECTS, object_url
-from .parquet_columns import stored_as
+from .parquet_columns import is_stored_as
 from .trust import SparkCompatibility
 
 Index = str | os.PathLike[str] | LakeIndex
 
-_LAST_OLD_YEAR = 1901  # until then calendars, and with them what old files mean, differ
+_LAST_AMBIGUOUS_YEAR = 1901  # until then calendars, and so the meaning of old files, may differ
 
 
 @dataclass(frozen=True)
-class Ruled:
-    """What an index says of a scan's files.
+class IndexResult:
+    """Result of an index for a scan's files.
 
     Attributes
     ----------
-    out : {place in the list of files: why no row of it can match}.
-    requests, bytes_read : what was read of the index.
+    excluded : {position in the list of files: why no row of the file can match}.
+    requests, bytes_read : reads of the index.
     """
 
-    out: Mapping[int, str] = field(default_factory=dict)
+    excluded: Mapping[int, str] = field(default_factory=dict)
     requests: int = 0
     bytes_read: int = 0
 
 
-NOTHING = Ruled()
+NO_EXCLUSIONS = IndexResult()
 
 
 @contextmanager
-def opened_index(index: Index | None, storage_options: Mapping[str, Any] | None) -> Iterator[LakeIndex | None]:
-    """Have an index open; one that was given by its folder no longer than the block takes.
+def use_index(index: Index | None, storage_options: Mapping[str, Any] | None) -> Iterator[LakeIndex | None]:
+    """Provide an open index; one that is given by its folder is closed at the end of the block.
 
     Raises
     ------
     StorageError
-        There is no index.
+        The index does not exist.
     BrokenIndexError
-        It is not as it was written.
+        The index is corrupt.
     ParquetBloomError
-        It is no index.
+        The argument is not an index.
     """
     if index is None or isinstance(index, LakeIndex):
         yield index
         return
-    found = open_index(index, storage_options)
+    opened = open_index(index, storage_options)
     try:
-        yield found
+        yield opened
     finally:
-        found.close()
+        opened.close()
 
 
 def open_index(index: Index, storage_options: Mapping[str, Any] | None) -> LakeIndex:
-    """An index by its folder; errors as of `opened_index`. Which files are live shows when they are asked about."""
+    """Open an index by its folder; raises as `use_index`. Liveness of files is checked when they are queried."""
     if isinstance(index, LakeIndex):
         return index
     if not isinstance(index, str | os.PathLike):
-        raise ParquetBloomError(f"index is the folder of an index, or a LakeIndex, not {type(index).__name__}")
+        raise ParquetBloomError(f"index must be the folder of an index, or a LakeIndex, got {type(index).__name__}")
     return LakeIndex.open(index, live=False, storage_options=storage_options, lake_options=storage_options)
 
 
-def ruled_out(
+def query_index(
     index: LakeIndex,
     uris: Sequence[str],
     node: Node,
-    trust: SparkCompatibility,
+    compatibility: SparkCompatibility,
     storage_options: Mapping[str, Any] | None,
     states: Callable[[], list[tuple[int, int]]] | None,
-) -> Ruled:
-    """The files of a scan that an index rules out. In doubt it rules out none, and the log says why.
+) -> IndexResult:
+    """Return the files of a scan that an index excludes. In case of doubt it is none, and the log says why.
 
     Parameters
     ----------
     uris : the files as Spark lists them.
-    node, trust : as for `scan_files`. Names that are no columns of the files have no field in `trust`.
-    storage_options : of the files' store.
-    states : gives size and modification time (ms) of each file, if Spark tells.
+    node, compatibility : as for `scan_files`. Names other than columns of the files have no field in `compatibility`.
+    storage_options : options of the files' store.
+    states : returns size and modification time (ms) of each file, if Spark reports them.
     """
     try:
-        return _ruled_out(index, uris, node, trust, storage_options, states)
+        return _query_index(index, uris, node, compatibility, storage_options, states)
     except (CannotPush, ParquetBloomError) as error:
-        log.warning("the index is not asked: %s", error)
-        return NOTHING
+        log.warning("the index is not used: %s", error)
+        return NO_EXCLUSIONS
 
 
-def _ruled_out(
+def _query_index(
     index: LakeIndex,
     uris: Sequence[str],
     node: Node,
-    trust: SparkCompatibility,
+    compatibility: SparkCompatibility,
     storage_options: Mapping[str, Any] | None,
     states: Callable[[], list[tuple[int, int]]] | None,
-) -> Ruled:
+) -> IndexResult:
     schemes = sorted({find_scheme(uri) for uri in uris})
     if len(schemes) > 1:
-        raise CannotPush(f"files of several kinds of file systems are not looked up: {', '.join(schemes)}")
+        raise CannotPush(f"the files are on several kinds of file systems: {', '.join(schemes)}")
     filesystem = index.lake_filesystem
     if arrow_filesystem(filesystem) is not None:
-        raise CannotPush("its files are on a pyarrow or fsspec file system, and which those are to Spark is not known")
+        raise CannotPush("its files are on a pyarrow or fsspec file system, which cannot be matched with Spark's files")
     paths = list(map(listed_path, uris))
-    is_here = not schemes or schemes[0] in ("", "file")
-    if not is_here and schemes[0] not in OBJECTS:
-        raise CannotPush(f"files of {schemes[0]} are not looked up")
-    if is_here:
+    is_local = not schemes or schemes[0] in ("", "file")
+    if not is_local and schemes[0] not in OBJECTS:
+        raise CannotPush(f"files of {schemes[0]} are not supported")
+    if is_local:
         filesystem = None
     elif filesystem is None:
         filesystem = resolve_filesystem(None, storage_options)
-    chooser = IndexPruner(index.state, node, "UTC", trust.rules.ignore_case, filesystem, _Trusted(node, trust))
-    if not chooser.useful:
-        log.info("the condition is about no column of the index")
-        return NOTHING
-    entries = list(map(Entry, paths)) if is_here else _listed(list(map(object_url, paths)), filesystem)
-    choices = chooser.choose(entries)
-    sizes = [size for size, _ in states()] if states is not None and not is_here else None
-    found = {}
-    for place, (choice, entry) in enumerate(zip(choices, entries, strict=True)):
-        if not choice.known or choice.read:
+    pruner = IndexPruner(
+        index.state, node, "UTC", compatibility.rules.ignore_case, filesystem, _TypeCompatibility(node, compatibility)
+    )
+    if not pruner.useful:
+        log.info("the condition is not about a column of the index")
+        return NO_EXCLUSIONS
+    entries = list(map(Entry, paths)) if is_local else _list_objects(list(map(object_url, paths)), filesystem)
+    selections = pruner.choose(entries)
+    sizes = [size for size, _ in states()] if states is not None and not is_local else None
+    excluded = {}
+    for i, (selection, entry) in enumerate(zip(selections, entries, strict=True)):
+        if not selection.known or selection.read:
             continue
-        # Spark may know the store by another endpoint: what it lists there has at least to be as large.
-        if sizes is None or entry.known is None or entry.known.size in (None, sizes[place]):
-            found[place] = choice.reason
-    for doubt in chooser.doubts:
-        log.warning("the index cannot be read whole: %s", doubt)
-    log.info("the index rules out %d of %d files", len(found), len(uris))
-    return Ruled(found, chooser.requests, chooser.bytes_read)
+        # Spark may use another endpoint of the store: its object must at least have the same size.
+        if sizes is None or entry.known is None or entry.known.size in (None, sizes[i]):
+            excluded[i] = selection.reason
+    for doubt in pruner.doubts:
+        log.warning("the index cannot be read completely: %s", doubt)
+    log.info("the index excludes %d of %d files", len(excluded), len(uris))
+    return IndexResult(excluded, pruner.requests, pruner.bytes_read)
 
 
-def _listed(urls: Sequence[str], filesystem: object | None) -> list[Entry]:
-    """Objects with what one listing tells of them; those that it does not name are none that the index could know."""
-    first, last = (url.split("/")[:-1] for url in (min(urls), max(urls)))
-    same = (one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
-    above = "/".join(same) + "/"
-    entries = {sources.name_of(entry.path): entry for entry in list_entries(above, filesystem)}
+def _list_objects(urls: Sequence[str], filesystem: object | None) -> list[Entry]:
+    """Return the objects as entries of one listing; one that is not listed gets an entry that no index has."""
+    first_parts, last_parts = (url.split("/")[:-1] for url in (min(urls), max(urls)))
+    common = (
+        part for part, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first_parts, last_parts, strict=False))
+    )
+    folder = "/".join(common) + "/"
+    entries = {sources.name_of(entry.path): entry for entry in list_entries(folder, filesystem)}
     return [entries.get(sources.name_of(url)) or Entry("") for url in urls]
 
 
-class _Trusted:
-    """Whether Spark reads a column of some stored type as what is stored, whatever else is the matter with a file."""
+class _TypeCompatibility:
+    """Whether Spark reads a column of a stored type as it is stored, whatever else may be wrong with a file."""
 
-    def __init__(self, node: Node, trust: SparkCompatibility):
-        self._ignore_case = trust.rules.ignore_case
-        self._fields = {self._folded(name): item for name, item in trust.fields}
+    def __init__(self, node: Node, compatibility: SparkCompatibility):
+        self._ignore_case = compatibility.rules.ignore_case
+        self._fields = {self._fold(name): field for name, field in compatibility.fields}
         self._literals: dict[str, list[Any]] = {}
         for leaf in tree.leaves(node):
-            self._literals.setdefault(self._folded(leaf.column), []).extend(leaf.literals)
+            self._literals.setdefault(self._fold(leaf.column), []).extend(leaf.literals)
 
-    def _folded(self, name: str) -> str:
+    def _fold(self, name: str) -> str:
         return fold_case(name, self._ignore_case)
 
     def __call__(self, column: str, column_type: ColumnType) -> bool:
-        item = self._fields.get(self._folded(column))
-        if item is None or any("." in name for name in item.path):
-            return False  # a partition's, or one whose name could be taken for a path
-        data_type = item.type.elementType if isinstance(item.type, ArrayType) else item.type
-        if not stored_as(data_type, column_type) or column_type.physical == "INT96":
-            return False  # INT96 may be cut off, or shifted: that depends on who wrote a file
+        field = self._fields.get(self._fold(column))
+        if field is None or any("." in name for name in field.path):
+            return False  # a partition column, or a name that could be mistaken for a path
+        data_type = field.type.elementType if isinstance(field.type, ArrayType) else field.type
+        if not is_stored_as(data_type, column_type) or column_type.physical == "INT96":
+            return False  # INT96 may be truncated or shifted, depending on a file's writer
         if isinstance(data_type, DateType | TimestampType):
-            return all(map(_in_any_calendar, self._literals.get(self._folded(column), ())))
+            return all(map(_is_calendar_independent, self._literals.get(self._fold(column), ())))
         return True
 
 
-def _in_any_calendar(literal: Any) -> bool:
-    """Whether a day or moment is the same one in whichever calendar a file was written."""
-    return literal is None or (isinstance(literal, dt.date) and literal.year > _LAST_OLD_YEAR)
+def _is_calendar_independent(literal: Any) -> bool:
+    """Whether a day or instant is the same in every calendar that a file may be written in."""
+    return literal is None or (isinstance(literal, dt.date) and literal.year > _LAST_AMBIGUOUS_YEAR)

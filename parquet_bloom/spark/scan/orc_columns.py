@@ -1,4 +1,4 @@
-"""One ORC file as Spark reads it: whether its column is what the predicate is about, stored as it is shown."""
+"""Compatibility of an ORC file's columns with Spark: whether Spark reads a column by its name, as it is stored."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from ..session.settings import setting
 from .parquet_columns import NO_COLUMN
 from .trust import SparkCompatibility
 
-BY_POSITION = "columns are found by their places, not by their names"
+BY_POSITION = "columns are found by their positions, not by their names"
 _POSITIONAL = "orc.force.positional.evolution"
 
-# By which types of a file Spark shows the very values that are stored. Of timestamps it shows more or less: see
-# `orc_condition`, which asks for a day around each.
+# Types of a file that Spark shows as they are stored. Timestamps may be shifted: `condition.for_orc` widens their
+# comparisons by a day.
 _STORED: dict[type[DataType], tuple[str, ...]] = {
     BooleanType: ("BOOLEAN",),
     ByteType: ("BYTE",),
@@ -56,77 +56,75 @@ _STORED: dict[type[DataType], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class OrcTrust(SparkCompatibility):
-    """`file.facts.Trust` of a Spark session that reads ORC files.
+class OrcCompatibility(SparkCompatibility):
+    """`file.statistics.ColumnCompatibility` of a Spark session that reads ORC files.
 
     Attributes
     ----------
-    names : of the columns that are looked for in files, in Spark's order: files without names of their own have these.
+    names : the columns that Spark looks for in files, in its order; files without column names get these names.
     """
 
     names: tuple[str, ...] = ()
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
-        return {name: "it is no ORC file" for name, _ in self.fields}  # Spark says what it thinks of it
+        return {name: "it is not an ORC file" for name, _ in self.fields}  # Spark reports the error
 
     def orc_doubts(self, file: OrcFile) -> dict[str, str]:
-        """`doubts` of an ORC file."""
-        if self._by_position(file):
+        """Return the `doubts` of an ORC file."""
+        if self._is_positional(file):
             return {name: BY_POSITION for name, _ in self.fields}
-        found = ((name, column_doubt(file, field, self.rules.ignore_case)) for name, field in self.fields)
-        return {name: doubt for name, doubt in found if doubt is not None}
+        doubts = ((name, find_column_problem(file, field, self.rules.ignore_case)) for name, field in self.fields)
+        return {name: doubt for name, doubt in doubts if doubt is not None}
 
-    def _by_position(self, file: OrcFile) -> bool:
-        """Whether a file's columns are found by place, as those of old Hive are, and not under their own names."""
-        own = list(dict.fromkeys(leaf.path[0] for leaf in file.leaves))
-        return all(name.startswith("_col") for name in own) and own != list(self.names[: len(own)])
+    def _is_positional(self, file: OrcFile) -> bool:
+        """Whether Spark finds a file's columns by position, as in files of old Hive, rather than by name."""
+        names = list(dict.fromkeys(leaf.path[0] for leaf in file.leaves))
+        return all(name.startswith("_col") for name in names) and names != list(self.names[: len(names)])
 
 
-def column_doubt(file: OrcFile, field: Field, ignore_case: bool) -> str | None:
-    """Why a file's evidence on a column may not be used, or None when it may."""
-    wanted = [fold_case(part, ignore_case) for part in field.path]
-    leaves = [
-        leaf for leaf in file.leaves if [fold_case(part, ignore_case) for part in leaf.path[: len(wanted)]] == wanted
-    ]
+def find_column_problem(file: OrcFile, field: Field, ignore_case: bool) -> str | None:
+    """Return why a file's evidence about a column must not be used, or None."""
+    path = [fold_case(part, ignore_case) for part in field.path]
+    leaves = [leaf for leaf in file.leaves if [fold_case(part, ignore_case) for part in leaf.path[: len(path)]] == path]
     if not leaves:
         return NO_COLUMN
     (leaf, *others) = leaves
-    if others or leaf.repeated or len(leaf.path) != len(wanted):
-        return f"the name stands for {', '.join(one.name for one in leaves[:3])} in the file"
-    stored, by = leaf.column_type, type(field.type)
-    same = leaf.kind in _STORED.get(by, ())
-    if same and isinstance(field.type, DecimalType):
-        same = stored.scale == field.type.scale and (stored.precision or 99) <= field.type.precision
-    return None if same else f"{stored.name or leaf.kind.lower()} in the file is read as {field.type.simpleString()}"
+    if others or leaf.repeated or len(leaf.path) != len(path):
+        return f"the name is ambiguous in the file: {', '.join(one.name for one in leaves[:3])}"
+    stored, spark_type = leaf.column_type, type(field.type)
+    is_same = leaf.kind in _STORED.get(spark_type, ())
+    if is_same and isinstance(field.type, DecimalType):
+        is_same = stored.scale == field.type.scale and (stored.precision or 99) <= field.type.precision
+    return None if is_same else f"{stored.name or leaf.kind.lower()} in the file is read as {field.type.simpleString()}"
 
 
 def refuse_settings(spark: SparkSession, options: Mapping[str, Any]) -> None:
-    """Raise Doubt in a session that reads ORC files in another way than by Spark's own reader and by name."""
+    """Raise CannotPush in a session that reads ORC files by another reader than Spark's, or by position."""
     reader = setting(spark, "spark.sql.orc.impl").lower()
     if reader not in ("native", ""):
         raise CannotPush(f"ORC files are read by {reader}'s reader, not by Spark's own")
-    said: list[Any] = [value for name, value in options.items() if name.lower() == _POSITIONAL]
-    said += [spark.conf.get(_POSITIONAL, None), spark.conf.get(f"spark.hadoop.{_POSITIONAL}", None)]
+    values: list[Any] = [value for name, value in options.items() if name.lower() == _POSITIONAL]
+    values += [spark.conf.get(_POSITIONAL, None), spark.conf.get(f"spark.hadoop.{_POSITIONAL}", None)]
     if is_classic(spark):
-        said.append(spark._jsc.hadoopConfiguration().get(_POSITIONAL))
-    if any(str(value).strip().lower() == "true" for value in said):
+        values.append(spark._jsc.hadoopConfiguration().get(_POSITIONAL))
+    if any(str(value).strip().lower() == "true" for value in values):
         raise CannotPush(BY_POSITION)
 
 
-def names_by_place(schema_names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
-    """The columns that are looked for in files, in Spark's order.
+def file_column_names(schema_names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that Spark looks for in files, in its order.
 
     Parameters
     ----------
-    schema_names : of the DataFrame.
-    folders : the partition columns, which come last unless files have them too.
+    schema_names : columns of the DataFrame.
+    folders : the partition columns, which come last unless files have them as well.
 
     Raises
     ------
-    Doubt
-        Files have them too: Spark counts them if it finds the schema itself, but not if it is given one.
+    CannotPush
+        Files have them as well: whether Spark counts them depends on who provides the schema, Spark or the caller.
     """
-    inside = len(schema_names) - len(folders)
-    if list(schema_names[inside:]) != list(folders):
-        raise CannotPush("files have columns of the same names as their folders")
-    return tuple(schema_names[:inside])
+    num_stored = len(schema_names) - len(folders)
+    if list(schema_names[num_stored:]) != list(folders):
+        raise CannotPush("files have columns with the names of partition columns")
+    return tuple(schema_names[:num_stored])

@@ -1,4 +1,4 @@
-"""One file as Spark reads it: whether its column is what the predicate is about, stored as it is shown."""
+"""Compatibility of a Parquet file's columns with Spark: whether Spark shows their values as they are stored."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a session and of one read that decide what Spark makes of a file.
+    """Settings of a session and of one read that decide how Spark reads a file.
 
     Attributes
     ----------
-    ignore_case : whether names match whatever their case.
-    legacy_days, legacy_int96 : whether files that do not name a Spark version are read by the legacy calendar.
+    ignore_case : whether names match without regard to case.
+    legacy_days, legacy_int96 : whether files without a Spark version are read by the legacy calendar.
     shifts_int96 : whether INT96 timestamps of other writers are shifted to the session's zone.
     """
 
@@ -56,11 +56,11 @@ class Rules:
 
     @classmethod
     def of(cls, spark: SparkSession, options: Mapping[str, Any]) -> Rules:
-        """The rules under a session's settings and a reader's options."""
-        given = {name.lower(): str(value) for name, value in options.items()}
+        """Return the rules under a session's settings and a reader's options."""
+        reader_options = {name.lower(): str(value) for name, value in options.items()}
 
         def is_legacy(option: str, key: str) -> bool:
-            return (given.get(option) or setting(spark, key)).upper() == "LEGACY"
+            return (reader_options.get(option) or setting(spark, key)).upper() == "LEGACY"
 
         return cls(
             ignores_case(spark),
@@ -70,26 +70,26 @@ class Rules:
         )
 
     def legacy_calendar(self, file: BloomFile) -> str | None:
-        """Why days or timestamps of a file may be stored under the legacy calendar, or None."""
+        """Return why days or timestamps of a file may use the legacy calendar, or None."""
         metadata = file.footer.key_value_metadata
         for key in (_LEGACY_DAYS, _LEGACY_INT96):
             if key in metadata:
                 return f"the file has {key.decode()}"
         version = str(metadata.get(_VERSION) or b"", "utf-8", "replace")
-        if version and version < "3.1.0":  # compared as texts, as Spark does
+        if version and version < "3.1.0":  # compared as strings, as in Spark
             return f"the file was written by Spark {version}"
         if not version and (self.legacy_days or self.legacy_int96):
             return "files of unknown age are read by the legacy calendar"
         return None
 
     def raw_int96(self, file: BloomFile) -> bool:
-        """Whether INT96 timestamps of a file are shown just as they are stored: whole microseconds, by Spark itself."""
+        """Whether Spark shows INT96 timestamps of a file as they are stored: whole microseconds, written by Spark."""
         by_spark = _VERSION in file.footer.key_value_metadata
         return by_spark and (file.footer.created_by or "").startswith("parquet-mr")
 
 
 def refuse_field_ids(spark: SparkSession) -> None:
-    """Raise Doubt in a session that finds columns by their field ids, not by their names."""
+    """Raise CannotPush in a session that finds columns by their field ids instead of their names."""
     if is_set(spark, "spark.sql.parquet.fieldId.read.enabled"):
         raise CannotPush("columns are found by their field ids, not by their names")
 
@@ -97,8 +97,8 @@ def refuse_field_ids(spark: SparkSession) -> None:
 NO_COLUMN = "the file has no such column"
 
 
-def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
-    """Why a file's evidence on a column may not be used, or None when it may."""
+def find_column_problem(file: BloomFile, field: Field, rules: Rules) -> str | None:
+    """Return why a file's evidence about a column must not be used, or None."""
     leaves = find_leaves(file.leaves, field, rules.ignore_case)
     if not leaves:
         return NO_COLUMN
@@ -109,19 +109,19 @@ def column_doubt(file: BloomFile, field: Field, rules: Rules) -> str | None:
     else:
         is_column = len(leaves) == 1 and not leaves[0].repeated and len(leaves[0].path) == len(field.path)
     if not is_column:
-        return f"the name stands for {', '.join(leaf.name for leaf in leaves[:3])} in the file"
+        return f"the name is ambiguous in the file: {', '.join(leaf.name for leaf in leaves[:3])}"
     column_type = type_of(leaves[0])
-    if not stored_as(data_type, column_type):
+    if not is_stored_as(data_type, column_type):
         return f"{column_type} in the file is read as {data_type.simpleString()}"
     if isinstance(data_type, DateType | TimestampType):
         if column_type.physical == "INT96" and not rules.raw_int96(file):
-            return "INT96 timestamps of other writers than Spark may be cut off"
+            return "INT96 timestamps of other writers than Spark may be truncated"
         return rules.legacy_calendar(file)
     return None
 
 
-def stored_as(data_type: DataType, stored: ColumnType) -> bool:
-    """Whether a file's type holds the very values that Spark shows."""
+def is_stored_as(data_type: DataType, stored: ColumnType) -> bool:
+    """Whether a file's type holds the same values that Spark shows."""
     kind, by = stored.kind, type(data_type)
     if by in _BITS:
         bits = stored.bits or 64

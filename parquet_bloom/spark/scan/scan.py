@@ -1,4 +1,4 @@
-"""Which files and row groups can hold a match: footers and filters, held against what Spark makes of the files."""
+"""Evaluation of footers and filters for a scan, as far as Spark reads a file's columns as they are stored."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .trust import SparkCompatibility
 @shown_redacted
 @dataclass
 class Scan:
-    """What pruning found.
+    """Result of pruning the files of a scan.
 
     Attributes
     ----------
-    report : a decision for each file, in the order given.
+    report : a plan for each file, in the given order.
     unreadable : {file: problem} of files that are left to Spark.
     """
 
@@ -38,16 +38,19 @@ class Scan:
     def untrusted(self) -> bool:
         """Whether filters among the selected row groups may mislead Spark's own tasks.
 
-        They are broken, or their column is shown as something else than it is stored as. All filters that have a say
-        on a row group were asked, so its doubts tell.
+        They are broken, or Spark shows their column as another value than is stored. All filters that matter to a row
+        group were probed, so its warnings are complete.
         """
         return any(not doubt.endswith(NO_COLUMN) for _, _, doubt in self.report.doubts)
 
-    def distrust(self, files: Collection[str], problem: str) -> None:
-        """Leave files to Spark about which nothing is known after all."""
+    def mark_unreadable(self, files: Collection[str], problem: str) -> None:
+        """Leave files to Spark about which nothing reliable is known after all."""
         self.unreadable.update(dict.fromkeys(files, problem))
-        decisions = self.report.files
-        self.report.files = [_unknown(one.path, self.unreadable) if one.path in files else one for one in decisions]
+        file_plans = self.report.files
+        self.report.files = [
+            _make_unreadable_plan(file_plan.path, self.unreadable) if file_plan.path in files else file_plan
+            for file_plan in file_plans
+        ]
 
     def __str__(self) -> str:
         return str(self.report)
@@ -56,51 +59,51 @@ class Scan:
 def scan_files(
     files: Sequence[str],
     node: Node,
-    trust: SparkCompatibility,
+    compatibility: SparkCompatibility,
     *,
     filesystem: Any = None,
-    left: Residuals | None = None,
+    residuals: Residuals | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scan:
-    """Decide file by file; a file that cannot be read is selected, so that Spark says what is wrong.
+    """Plan a scan of files; a file that cannot be read is selected, so that Spark reports the error.
 
     Parameters
     ----------
-    files : paths, as `filesystem` takes them.
-    node : the predicate, with the values that Spark compares the columns with.
-    trust : what Spark makes of a file's columns.
-    filesystem : as `parquet_bloom.prune` takes it.
-    left : what the files' folders have left of the predicate; None for all.
+    files : paths on `filesystem`.
+    node : the predicate, with the literals that Spark compares the columns with.
+    compatibility : decides which columns Spark reads as they are stored.
+    filesystem : as for `parquet_bloom.prune`.
+    residuals : what partition values leave of the predicate for each file; None for the whole predicate.
     cache, threads, progress : as for `parquet_bloom.prune`.
     """
     problems: dict[str, str] = {}
 
-    def note(error: ParquetBloomError) -> None:
-        problems[error.path or ""] = error.problem  # of which the path is redacted
+    def record(error: ParquetBloomError) -> None:
+        problems[error.path or ""] = error.problem  # its path is redacted
 
     plan = plan_scan(
         [Entry(file) for file in files],
         node,
         Partitions(()),
         filesystem=filesystem,
-        timezone="UTC",  # literals without a zone are of columns without one
+        timezone="UTC",  # literals without a time zone are compared with columns without one
         cache=cache,
-        ignore_case=trust.rules.ignore_case,
+        ignore_case=compatibility.rules.ignore_case,
         progress=progress,
-        on_error=note,
+        on_error=record,
         threads=threads,
         named=lambda _: True,
-        trust=trust,
-        left=left,
+        trust=compatibility,
+        left=residuals,
     )
-    decided = {decision.path: decision for decision in plan.files}
-    plan.files = [decided.get(file) or _unknown(file, problems) for file in files]
-    unreadable = {file: problems.get(redacted(file), "it cannot be read") for file in files if file not in decided}
+    file_plans = {file_plan.path: file_plan for file_plan in plan.files}
+    plan.files = [file_plans.get(file) or _make_unreadable_plan(file, problems) for file in files]
+    unreadable = {file: problems.get(redacted(file), "it cannot be read") for file in files if file not in file_plans}
     return Scan(PruneReport.of(plan), unreadable)
 
 
-def _unknown(file: str, problems: dict[str, str]) -> FilePlan:
-    """A file that could not be read is one unknown row group."""
+def _make_unreadable_plan(file: str, problems: dict[str, str]) -> FilePlan:
+    """Return the plan of a file that could not be read: one unknown row group."""
     return FilePlan(file, (RowGroupPlan(0, True, doubts=(problems.get(redacted(file), "it cannot be read"),)),))

@@ -1,4 +1,4 @@
-"""Which columns of a file tell something of what Spark reads."""
+"""Decides which columns of a file have evidence about what Spark reads."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import cached_property
 
 from ...file.reader import BloomFile
 from ..session.fields import Field
-from .parquet_columns import Rules, column_doubt
+from .parquet_columns import Rules, find_column_problem
 
 
 @dataclass(frozen=True)
 class SparkCompatibility:
-    """`file.facts.Trust` of a Spark session.
+    """`file.statistics.ColumnCompatibility` of a Spark session.
 
     Attributes
     ----------
-    fields : (name in the predicate, the column that it means) in the order of the names.
-    rules : the session's.
+    fields : (name in the predicate, column), sorted by name.
+    rules : how the session reads files.
     """
 
     fields: tuple[tuple[str, Field], ...]
@@ -26,11 +26,12 @@ class SparkCompatibility:
 
     @classmethod
     def of(cls, fields: Mapping[str, Field], rules: Rules) -> SparkCompatibility:
+        """Return the compatibility for {name in the predicate: column}."""
         return cls(tuple(sorted(fields.items(), key=lambda item: item[0])), rules)
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
-        found = ((name, column_doubt(file, field, self.rules)) for name, field in self.fields)
-        return {name: doubt for name, doubt in found if doubt is not None}
+        doubts = ((name, find_column_problem(file, field, self.rules)) for name, field in self.fields)
+        return {name: doubt for name, doubt in doubts if doubt is not None}
 
     @cached_property
     def _hash(self) -> int:

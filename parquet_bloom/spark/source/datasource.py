@@ -1,4 +1,4 @@
-"""The data source `parquet_bloom`: `spark.read.format("parquet_bloom")`, classic sessions and Spark Connect."""
+"""The data source `parquet_bloom`: `spark.read.format("parquet_bloom")`, in classic sessions and Spark Connect."""
 
 from __future__ import annotations
 
@@ -13,50 +13,49 @@ from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ..arrow.convert import find_unknown_type
-from .options import Options, settings_of
+from .options import Options, read_settings
 from .plan import FileListing
-from .predicate import Conjunct, conjuncts
+from .predicate import Conjunct, parse_conjuncts
 from .read import FilePartitionReader
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("parquet_bloom")` known to a session, classic or Connect.
+    """Register the data source `spark.read.format("parquet_bloom")` in a session, classic or Connect.
 
     The data source reads Parquet files through pyarrow, in tasks of exactly those row groups, and pages of them, that
-    can hold a row for which the condition in the option `prune` is true. It suits selective queries, most of all
-    where Spark cannot skip by itself, as on INT96 timestamps. To scan everything, Spark's own `parquet` is several
-    times faster.
+    can hold a row for which the condition in the option `prune` is true. It suits selective queries, above all where
+    Spark itself cannot skip, as on INT96 timestamps. To scan everything, Spark's own `parquet` is several times faster.
 
-    Put the condition on the DataFrame as well: what is read are row groups and pages, not rows. Spark's own filters
-    are not pushed down (and `spark.sql.python.filterPushdown.enabled` is left as it is): Spark keeps what a Python
-    data source made of them with the table, and takes it for the next query on the same DataFrame, or for the other
-    side of a self-join, whatever their filters are, so that rows would be lost.
+    Apply the condition to the DataFrame as well: row groups and pages are read, not only matching rows. Spark's own
+    filters are not pushed down (and `spark.sql.python.filterPushdown.enabled` is not changed): Spark stores the pushed
+    filters of a Python data source with the table, and reuses them for the next query on the same DataFrame, or for the
+    other side of a self-join, whatever their filters are, so that rows would be lost.
 
     Notes
     -----
-    Options: `prune` (SQL, as behind WHERE; NOT, AND, OR, comparisons of columns with literals, IN, IS NULL,
+    Options: `prune` (SQL, as after WHERE; NOT, AND, OR, comparisons of columns with literals, IN, IS NULL,
     array_contains), `columns` (names separated by commas, or a JSON list: Spark does not tell Python which it needs),
-    `basePath`, `numPartitions` (tasks wanted), and `storage.NAME` for options of object stores, which are read by their
-    URLs. A data source does not see the session: settings that decide how files are read (case of names, legacy
-    calendars, time zone) are those of the moment when it was registered, unless they are given as options:
-    `caseSensitive`, `datetimeRebaseMode`, `int96RebaseMode`, `int96TimestampConversion`, `binaryAsString`,
-    `inferTimestampNTZ`, `inferPartitionTypes`, `timestampType`, `timeZone`. Register again after changing one.
+    `basePath`, `numPartitions` (number of tasks), and `storage.NAME` for options of object stores, which are read by
+    their URLs. A data source cannot access the session: settings that decide how files are read (case of names, legacy
+    calendars, time zone) are those at the time of registration, unless they are given as options: `caseSensitive`,
+    `datetimeRebaseMode`, `int96RebaseMode`, `int96TimestampConversion`, `binaryAsString`, `inferTimestampNTZ`,
+    `inferPartitionTypes`, `timestampType`, `timeZone`. Register again after changing one.
 
-    The schema is that of the first file by name, and partition columns of the folders; columns that other files have
-    besides are not seen (there is no mergeSchema), and those that a file does not have are null. A schema that is
-    given is taken as it stands. Rows and types are those of `spark.read.parquet`; a column that pyarrow cannot read
-    as Spark does fails the query in one line, and can be left out by `columns`.
+    The schema is that of the first file by name, plus the partition columns of the folders; additional columns of other
+    files are ignored (there is no mergeSchema), and columns that a file lacks are null. A given schema is used
+    unchanged. Rows and types are those of `spark.read.parquet`; a column that pyarrow cannot read as Spark does fails
+    the query with a one-line error, and can be left out by `columns`.
     """
-    settings = settings_of(spark)
+    settings = read_settings(spark)
     parallelism = _parallelism(spark)
     if parallelism:
         settings["parallelism"] = str(parallelism)
-    # A class of its own for each session, which travels with its settings.
+    # A subclass per session carries the settings to the data source's worker.
     spark.dataSource.register(type("RegisteredSource", (ParquetBloomSource,), {"settings": settings}))
 
 
 def _parallelism(spark: SparkSession) -> int | None:
-    """How many tasks run at a time; only classic sessions know."""
+    """Return how many tasks run at a time; only classic sessions know."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except PySparkException:
@@ -64,26 +63,26 @@ def _parallelism(spark: SparkSession) -> int | None:
 
 
 class ParquetBloomSource(DataSource):
-    """Parquet files, of which only row groups that can hold a match are read; see `register`.
+    """Data source of Parquet files that reads only row groups that can hold a match; see `register`.
 
     Attributes
     ----------
-    settings : of the session that it was registered with.
+    settings : settings of the session that it was registered with.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def name(cls) -> str:
-        """What `spark.read.format` takes."""
+        """Return the name for `spark.read.format`."""
         return "parquet_bloom"
 
     def schema(self) -> StructType:
-        """The schema of the files at the path."""
+        """Return the schema of the files at the path."""
         return FileListing(self._options()).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What plans and reads the rows of a schema."""
+        """Return the reader of rows of a schema."""
         return SourceReader(self._options(), schema)
 
     def _options(self) -> Options:
@@ -91,12 +90,12 @@ class ParquetBloomSource(DataSource):
 
 
 class SourceReader(DataSourceReader):
-    """Plans and reads the rows of a schema.
+    """Planner and reader of the rows of a schema.
 
     Parameters
     ----------
-    options : of the read.
-    schema : of the rows.
+    options : options of the read.
+    schema : schema of the rows.
     """
 
     def __init__(self, options: Options, schema: StructType):
@@ -104,32 +103,34 @@ class SourceReader(DataSourceReader):
         self._schema = schema
         self._conjuncts: list[Conjunct] = []
         for field in schema.fields:
-            unknown = find_unknown_type(field.dataType)
-            if unknown is not None:
-                problem = f"Python cannot hand {unknown.simpleString()} to Spark; leave it out by option 'columns'"
+            unsupported = find_unknown_type(field.dataType)
+            if unsupported is not None:
+                problem = f"Python cannot pass {unsupported.simpleString()} to Spark; leave it out by option 'columns'"
                 raise UnreadableColumnError(problem, path=", ".join(options.paths), column=field.name)
         columns = options.columns
         if columns is not None and len(columns) != len(schema):
-            raise ParquetBloomError("a schema and the option 'columns' are given: leave columns out of the schema")
+            raise ParquetBloomError("give a schema or the option 'columns', not both: leave columns out of the schema")
         if options.prune:
-            self._conjuncts = conjuncts(options.prune, schema, options.zone, options.rules.ignore_case)
+            self._conjuncts = parse_conjuncts(options.prune, schema, options.zone, options.rules.ignore_case)
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks; none where no row group can hold a match."""
-        lake = FileListing(self._options)
-        tasks = lake.tasks(self._schema, self._conjuncts)
-        names = tuple(field.name for _, field in lake.in_folders(self._schema))
-        return [InputPartition((names, shares)) for shares in tasks]
+        """Return the tasks; none if no row group can hold a match."""
+        listing = FileListing(self._options)
+        tasks = listing.plan_tasks(self._schema, self._conjuncts)
+        names = tuple(field.name for _, field in listing.resolve_partition_fields(self._schema))
+        return [InputPartition((names, partitions)) for partitions in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task."""
-        if partition.value is None:  # what Spark makes of no task at all
+        """Yield the rows of a task."""
+        if partition.value is None:  # Spark calls this once if there are no tasks
             return
-        names, shares = partition.value
+        names, file_partitions = partition.value
         options = self._options
-        own = tuple(
+        stored_conjuncts = tuple(
             item for item in self._conjuncts if not any(field.path[0] in names for field in item.fields.values())
         )
-        reader = FilePartitionReader(tuple(self._schema.fields), names, own, options.rules, options.filesystem)
-        for share in shares:
-            yield from reader.batches(share)
+        reader = FilePartitionReader(
+            tuple(self._schema.fields), names, stored_conjuncts, options.rules, options.filesystem
+        )
+        for file_partition in file_partitions:
+            yield from reader.batches(file_partition)

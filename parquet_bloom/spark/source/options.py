@@ -1,4 +1,4 @@
-"""Options of the data source, and the session's settings that stand behind them."""
+"""Options of the data source, with the session's settings as their defaults."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..scan.parquet_columns import Rules
 from ..session.settings import setting
 from .schema import Inference
 
-# Option -> the setting that it stands for, and Spark's default. A data source sees no session: what it was when the
-# source was registered is kept with the source.
+# Option -> the session's setting, and Spark's default. A data source cannot access the session: the settings at the
+# time of registration are stored with the source.
 _SETTINGS = {
     "caseSensitive": ("spark.sql.caseSensitive", "false"),
     "datetimeRebaseMode": ("spark.sql.parquet.datetimeRebaseModeInRead", "EXCEPTION"),
@@ -31,17 +31,17 @@ _SETTINGS = {
     "readFieldIds": ("spark.sql.parquet.fieldId.read.enabled", "false"),
     "mergeSchema": ("spark.sql.parquet.mergeSchema", "false"),
 }
-_OTHERS = ("path", "paths", "columns", "basePath", "numPartitions", "prune", "parallelism")
-_OWN = ("parallelism", "paths", "readFieldIds", "mergeSchema")  # of which callers need not know
+_OTHER_NAMES = ("path", "paths", "columns", "basePath", "numPartitions", "prune", "parallelism")
+_INTERNAL = ("parallelism", "paths", "readFieldIds", "mergeSchema")  # not listed in messages to callers
 _STORAGE = "storage."
-_KNOWN = {name.lower(): name for name in (*_SETTINGS, *_OTHERS)}
-_MOST_TASKS = 1 << 20
+_NAMES = {name.lower(): name for name in (*_SETTINGS, *_OTHER_NAMES)}
+_MAX_TASKS = 1 << 20
 
 
-def settings_of(spark: SparkSession) -> dict[str, str]:
-    """What a session's settings make of the options that are not given."""
-    found = {name: setting(spark, key) for name, (key, _) in _SETTINGS.items()}
-    return {name: value for name, value in found.items() if value}
+def read_settings(spark: SparkSession) -> dict[str, str]:
+    """Return a session's settings for options that are not given."""
+    settings = {name: setting(spark, key) for name, (key, _) in _SETTINGS.items()}
+    return {name: value for name, value in settings.items() if value}
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Options:
 
     Attributes
     ----------
-    given : as the caller gave them.
-    settings : of the session; see `settings_of`.
+    given : options from the caller.
+    settings : settings of the session; see `read_settings`.
 
     Raises
     ------
     ParquetBloomError
-        An option is not known, or has a value that cannot be. None is passed over, as rows could hang on it.
+        An option is unknown or has an invalid value. No option is ignored, since results could depend on it.
     """
 
     given: Mapping[str, str]
@@ -64,46 +64,48 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in self.given:
-            if name.lower() not in _KNOWN and not name.lower().startswith(_STORAGE):
-                known = ", ".join(name for name in _KNOWN.values() if name not in _OWN)
-                raise ParquetBloomError(f"there is no option '{name}'; there are {known}, {_STORAGE}NAME of a store")
+            if name.lower() not in _NAMES and not name.lower().startswith(_STORAGE):
+                names = ", ".join(name for name in _NAMES.values() if name not in _INTERNAL)
+                raise ParquetBloomError(f"there is no option '{name}'; there are {names}, {_STORAGE}NAME of a store")
         if self._is_set("readFieldIds"):
-            raise ParquetBloomError("columns are found by their names, and not by field ids as the session asks for")
+            raise ParquetBloomError(
+                "columns cannot be found by field ids: disable spark.sql.parquet.fieldId.read.enabled"
+            )
         if self._is_set("mergeSchema"):
             raise ParquetBloomError("files' schemas are not merged: give a schema with all their columns instead")
 
     def value(self, name: str) -> str:
-        """An option, or the session's setting, or Spark's default."""
-        own = {key.lower(): value for key, value in self.given.items()}
+        """Return an option, or the session's setting, or Spark's default."""
+        given = {key.lower(): value for key, value in self.given.items()}
         default = _SETTINGS.get(name, ("", ""))[1]
-        return str(own.get(name.lower(), self.settings.get(name, default)))
+        return str(given.get(name.lower(), self.settings.get(name, default)))
 
     def _is_set(self, name: str) -> bool:
         return self.value(name).strip().lower() == "true"
 
     def _number(self, name: str) -> int | None:
         text = self.value(name)
-        if text and not (re.fullmatch("[0-9]{1,9}", text) and 0 < int(text) <= _MOST_TASKS):
-            raise ParquetBloomError(f"option '{name}' is a number from 1 to {_MOST_TASKS:,}, not {text!r}")
+        if text and not (re.fullmatch("[0-9]{1,9}", text) and 0 < int(text) <= _MAX_TASKS):
+            raise ParquetBloomError(f"option '{name}' must be a number from 1 to {_MAX_TASKS:,}, got {text!r}")
         return int(text) if text else None
 
     @property
     def paths(self) -> list[str]:
-        """The paths given."""
-        several = self.value("paths")
-        found = [*([self.value("path")] if self.value("path") else []), *(json.loads(several) if several else [])]
-        if not found:
+        """The given paths."""
+        json_paths = self.value("paths")
+        paths = [*([self.value("path")] if self.value("path") else []), *(json.loads(json_paths) if json_paths else [])]
+        if not paths:
             raise ParquetBloomError("no path is given")
-        return found
+        return paths
 
     @property
     def base_path(self) -> str | None:
-        """Where partitions' folders begin."""
+        """The folder below which partition folders begin."""
         return self.value("basePath") or None
 
     @property
     def columns(self) -> list[str] | None:
-        """The columns wanted: separated by commas, or a JSON list of texts; None for all."""
+        """The columns to return: separated by commas, or a JSON list of strings; None for all."""
         text = self.value("columns").strip()
         if not text:
             return None
@@ -114,27 +116,27 @@ class Options:
         except ValueError:
             names = [None]
         if not names or not all(isinstance(name, str) for name in names):
-            raise ParquetBloomError(f"option 'columns' is no list of names: {text}")
+            raise ParquetBloomError(f"option 'columns' is not a list of names: {text}")
         return names
 
     @property
     def num_tasks(self) -> int | None:
-        """How many tasks are wanted, if that was said."""
+        """The requested number of tasks, if given."""
         return self._number("numPartitions")
 
     @property
     def parallelism(self) -> int | None:
-        """How many tasks run at a time, if that is known."""
+        """The number of tasks that run at a time, if known."""
         return self._number("parallelism")
 
     @property
     def prune(self) -> str:
-        """What rows have to meet; empty for nothing."""
+        """The condition that rows must meet; empty for none."""
         return self.value("prune").strip()
 
     @property
     def rules(self) -> Rules:
-        """How Spark reads files."""
+        """The rules by which Spark reads files."""
         return Rules(
             ignore_case=not self._is_set("caseSensitive"),
             legacy_days=self.value("datetimeRebaseMode").upper() == "LEGACY",
@@ -144,12 +146,12 @@ class Options:
 
     @property
     def inference(self) -> Inference:
-        """How Spark infers types."""
+        """The rules by which Spark infers types."""
         return Inference(self._is_set("binaryAsString"), self._is_set("inferTimestampNTZ"))
 
     @property
     def infers_partitions(self) -> bool:
-        """Whether partition columns have other types than string."""
+        """Whether partition columns may have other types than string."""
         return self._is_set("inferPartitionTypes")
 
     @property
@@ -159,7 +161,7 @@ class Options:
 
     @property
     def wall_clock(self) -> bool:
-        """Whether timestamps in the names of folders are TIMESTAMP_NTZ."""
+        """Whether timestamps in folder names are TIMESTAMP_NTZ."""
         return self.value("timestampType").upper() == "TIMESTAMP_NTZ"
 
     @property
@@ -169,5 +171,5 @@ class Options:
 
     @property
     def filesystem(self) -> Any:
-        """What `storage` takes for the stores; None for local paths and URLs without options."""
+        """The file system of the paths; None for local paths and URLs without options."""
         return resolve_filesystem(None, self.storage_options)

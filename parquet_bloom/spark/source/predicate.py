@@ -1,4 +1,4 @@
-"""The condition of the data source's option 'prune', as pruning may ask it: without a session that could be asked."""
+"""The condition of the data source's option 'prune', made exact for pruning without a session."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ..partitions.values import find_zone
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field
 
-# Literals that Spark compares by order with columns of a type without rounding either.
+# Literals that Spark orders against columns of a type without rounding either.
 _ORDERED: dict[type[DataType], tuple[type, ...]] = {
     ByteType: (int,),
     ShortType: (int,),
@@ -54,43 +54,43 @@ _ORDERED: dict[type[DataType], tuple[type, ...]] = {
     TimestampType: (dt.datetime,),
     TimestampNTZType: (dt.datetime,),
 }
-_FIRST_YEAR, _LAST_YEAR = 1970, 2037  # between them all rules of zones are alike, whoever keeps them
+_FIRST_YEAR, _LAST_YEAR = 1970, 2037  # within them all time zone databases agree
 
 
 @dataclass(frozen=True)
 class Conjunct:
-    """A condition that every row wanted meets.
+    """A condition that every requested row meets.
 
     Attributes
     ----------
     node : the condition.
-    fields : the column that each name in it means.
+    fields : {name in the condition: column}.
     """
 
     node: Node
     fields: Mapping[str, Field]
 
 
-def conjuncts(text: str, schema: StructType, zone: str, ignore_case: bool) -> list[Conjunct]:
-    """What a condition asks of rows, with the values that columns are compared with.
+def parse_conjuncts(text: str, schema: StructType, zone: str, ignore_case: bool) -> list[Conjunct]:
+    """Parse a condition into conjuncts, with the literals that stored values are compared with.
 
     Parameters
     ----------
-    text : as it stands behind WHERE.
-    schema : of the rows.
+    text : SQL, as after WHERE.
+    schema : schema of the rows.
     zone : the session's time zone.
 
     Raises
     ------
     PredicateError
-        It is not understood, or nothing exact can be said of a literal.
+        It is not understood, or a literal has no exact equivalent.
     UnknownColumnError
-        It names a column that is not there.
+        It names a column that does not exist.
     """
     try:
         node = parse(text, "spark")
         parts = node.children if isinstance(node, And) else (node,)
-        return [_conjunct(part, schema, _Zone(zone), ignore_case) for part in parts]
+        return [_make_conjunct(part, schema, _NamedZone(zone), ignore_case) for part in parts]
     except CannotPush as doubt:
         raise PredicateError(f"option 'prune': {doubt}") from None
     except ParquetBloomError as error:
@@ -98,7 +98,7 @@ def conjuncts(text: str, schema: StructType, zone: str, ignore_case: bool) -> li
         raise
 
 
-def _conjunct(node: Node, schema: StructType, zone: _Zone, ignore_case: bool) -> Conjunct:
+def _make_conjunct(node: Node, schema: StructType, zone: _NamedZone, ignore_case: bool) -> Conjunct:
     fields = {}
     for name in sorted(tree.columns(node)):
         field = find_field(schema, name, ignore_case)
@@ -108,7 +108,7 @@ def _conjunct(node: Node, schema: StructType, zone: _Zone, ignore_case: bool) ->
 
     def leaf(item: Leaf) -> Node:
         try:
-            return _exact(item, fields[item.column], zone)
+            return _make_exact(item, fields[item.column], zone)
         except CannotPush as doubt:
             raise CannotPush(f"'{item.column}': {doubt}") from None
 
@@ -118,8 +118,8 @@ def _conjunct(node: Node, schema: StructType, zone: _Zone, ignore_case: bool) ->
     return Conjunct(tree.fold(node, leaf, join), fields)
 
 
-def _exact(item: Leaf, field: Field, zone: _Zone) -> Node:
-    """The same of a column's own values; where Spark may see more or other values as equal, that there is one."""
+def _make_exact(item: Leaf, field: Field, zone: _NamedZone) -> Node:
+    """Return an equivalent condition on stored values, or IS NOT NULL if Spark may treat other values as equal."""
     if isinstance(item, NotContains | IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
         return item
     if isinstance(item, NotEqual | NotIn):
@@ -130,29 +130,29 @@ def _exact(item: Leaf, field: Field, zone: _Zone) -> Node:
     stamp = "TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ"
     values = convert_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
     if isinstance(item, Compare):
-        alike = len(values) == 1 and type(values[0]) in _ORDERED.get(type(data_type), ())
-        return Compare(item.column, item.operator, values[0]) if alike else IsNotNull(item.column)
+        is_exact = len(values) == 1 and type(values[0]) in _ORDERED.get(type(data_type), ())
+        return Compare(item.column, item.operator, values[0]) if is_exact else IsNotNull(item.column)
     if isinstance(item, Contains):
         return tree.any_of([Contains(item.column, value) for value in values])
     return In(item.column, tuple(values))
 
 
-class _Zone(Zone):
-    """A time zone of which no session is asked."""
+class _NamedZone(Zone):
+    """A time zone by its name, without a session."""
 
     def __init__(self, name: str):
         self._name = name
         try:
             self.is_utc = find_zone(name).utcoffset(None) == dt.timedelta(0)
-        except CannotPush:  # which matters to timestamps alone
+        except CannotPush:  # matters only for timestamps
             self.is_utc = False
 
     def instants(self, values: Values, stamp: str) -> list[dt.datetime]:
-        """Wall clocks and days as instants."""
-        found = []
+        """Return wall clocks and days as instants."""
+        instants = []
         for value in values:
             clock = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
             if not self.is_utc and not _FIRST_YEAR <= clock.year <= _LAST_YEAR:
-                raise CannotPush(f"{value} lies outside of the years {_FIRST_YEAR} to {_LAST_YEAR}: write its offset")
-            found.append(clock.replace(tzinfo=find_zone(self._name)).astimezone(dt.UTC))
-        return found
+                raise CannotPush(f"{value} is outside of the years {_FIRST_YEAR} to {_LAST_YEAR}: write its offset")
+            instants.append(clock.replace(tzinfo=find_zone(self._name)).astimezone(dt.UTC))
+        return instants

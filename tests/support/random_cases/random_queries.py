@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.source.predicate import conjuncts
+from parquet_bloom.spark.source.predicate import parse_conjuncts
 from support.random_cases.spark_conditions import Condition, Drawing
 from support.random_cases.spark_lakes import Lake, as_path
 
@@ -377,7 +377,7 @@ class Asking:
         """The data source."""
         zone = self.spark.conf.get("spark.sql.session.timeZone")
         try:
-            conjuncts(condition.text, self.schema, zone, True)
+            parse_conjuncts(condition.text, self.schema, zone, True)
         except ParquetBloomError:
             return None
         # Columns that pyarrow cannot read as Spark does are refused: it gets those alone that are asked for.
