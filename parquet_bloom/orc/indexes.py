@@ -10,34 +10,34 @@ from ..metadata.protobuf import read_spans
 from ..predicate.statistics import PruningStatistics
 from ..storage import Source
 from .filters.filter import OrcFilter, parse_filter
-from .filters.writer_bugs import fault_of, old_clock
-from .metadata.compression import LONGEST_FOOTER
+from .filters.writer_bugs import find_fault, find_timezone_fault
+from .metadata.compression import MAX_FOOTER_BYTES
 from .metadata.messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
-from .metadata.row_positions import has_positions, needed
+from .metadata.row_positions import count_positions, has_positions
 from .metadata.schema import OrcLeaf
-from .metadata.statistics import OF_OTHER_ROWS, evidence_of
+from .metadata.statistics import OTHER_ROWS, read_statistics
 from .metadata.stripes import (
     BLOOM_FILTER,
     BLOOM_FILTER_UTF8,
     ROW_INDEX,
     Stripe,
     StripeFooter,
-    row_groups_in,
-    stripe_footer,
+    count_row_groups,
+    read_stripe_footer,
 )
 from .metadata.tail import Tail
-from .metadata.validate_lengths import problem_of
+from .metadata.validate_lengths import find_length_problem
 
 FILTER_STREAMS = (BLOOM_FILTER_UTF8, BLOOM_FILTER)
 """Kinds of filters, the better first."""
 
 _SHIFTED = "the row index is that of another stride: an entry counts more values than its row group has rows"
 
-Place = tuple[OrcLeaf, int]
+ColumnInStripe = tuple[OrcLeaf, int]
 """A column, in a stripe."""
 
 
-class Indexes:
+class IndexStreams:
     """The index streams of one file.
 
     Parameters
@@ -54,9 +54,9 @@ class Indexes:
         self._known: dict[tuple[int, int], list[PruningStatistics]] = {}
         self._sound: set[tuple[int, int]] = set()  # stripes and columns whose lengths can be
 
-    def row_groups_in(self, stripe: int) -> int:
+    def count_row_groups(self, stripe: int) -> int:
         """How many row groups a stripe has."""
-        return row_groups_in(self._stripes[stripe], self._stride)
+        return count_row_groups(self._stripes[stripe], self._stride)
 
     def timezone(self, stripe: int) -> str:
         """The zone of a stripe's writer; "" if that cannot be told."""
@@ -76,7 +76,7 @@ class Indexes:
         left = [column for column in columns if (stripe, column) not in self._sound]
         if isinstance(footer, StripeFooter):
             types = self._tail.footer.get("types", [])
-            found = problem_of(self._source, self._tail.compression, types, footer, left)
+            found = find_length_problem(self._source, self._tail.compression, types, footer, left)
             if found:
                 return f"in stripe {stripe} {found}"
             self._sound.update((stripe, column) for column in left)
@@ -92,8 +92,8 @@ class Indexes:
         compressed = self._tail.compression.name != "none"
         for column, kind in columns.items():
             stream, encoding = streams.get((stripe, ROW_INDEX, column)), footer.column_encodings.get(column, 0)
-            count = needed(kind, footer.data_streams.get(column, ()), encoding, compressed)
-            if not isinstance(stream, bytes) or not has_positions(stream, self.row_groups_in(stripe), count):
+            count = count_positions(kind, footer.data_streams.get(column, ()), encoding, compressed)
+            if not isinstance(stream, bytes) or not has_positions(stream, self.count_row_groups(stripe), count):
                 return False
         return True
 
@@ -102,7 +102,7 @@ class Indexes:
         self._read_footers(range(len(self._stripes)))
         footers = [(number, one) for number, one in self._footers.items() if isinstance(one, StripeFooter)]
         return sum(
-            self.row_groups_in(number)
+            self.count_row_groups(number)
             for number, footer in footers
             for leaf in leaves
             for kind in FILTER_STREAMS
@@ -117,8 +117,8 @@ class Indexes:
         ranges = [(one.offset + one.index_length + one.data_length, one.footer_length) for one in wanted]
         for stripe, packed in zip(wanted, self._source.read_ranges(ranges), strict=True):
             try:
-                plain = self._tail.compression.plain(packed, LONGEST_FOOTER)
-                self._footers[stripe.number] = stripe_footer(plain, stripe)
+                plain = self._tail.compression.plain(packed, MAX_FOOTER_BYTES)
+                self._footers[stripe.number] = read_stripe_footer(plain, stripe)
             except EncryptedFileError as error:
                 error.path = self._source.name
                 raise
@@ -141,14 +141,16 @@ class Indexes:
                 found[key] = error
         return found
 
-    def evidence(self, places: Sequence[Place]) -> list[list[PruningStatistics]]:
+    def evidence(self, places: Sequence[ColumnInStripe]) -> list[list[PruningStatistics]]:
         """What is known of columns in each row group of stripes, a list for each place."""
         self._read_footers(stripe for _, stripe in places)
         missing = [(leaf, stripe) for leaf, stripe in places if (stripe, leaf.column_id) not in self._known]
         self._learn(missing, self._streams((stripe, ROW_INDEX, leaf.column_id) for leaf, stripe in missing))
         return [self._known[stripe, leaf.column_id] for leaf, stripe in places]
 
-    def _learn(self, places: Sequence[Place], streams: dict[tuple[int, int, int], bytes | MalformedOrcError]) -> None:
+    def _learn(
+        self, places: Sequence[ColumnInStripe], streams: dict[tuple[int, int, int], bytes | MalformedOrcError]
+    ) -> None:
         for leaf, stripe in places:
             known = self._statistics(leaf, self._stripes[stripe], streams.get((stripe, ROW_INDEX, leaf.column_id)))
             self._known[stripe, leaf.column_id] = self._with_filters(leaf, stripe, known)
@@ -156,7 +158,7 @@ class Indexes:
     def _statistics(
         self, leaf: OrcLeaf, stripe: Stripe, stream: bytes | MalformedOrcError | None
     ) -> list[PruningStatistics]:
-        count, footer = self.row_groups_in(stripe.number), self._footers[stripe.number]
+        count, footer = self.count_row_groups(stripe.number), self._footers[stripe.number]
         unknown = PruningStatistics(leaf.column_type, doubt=footer if isinstance(footer, str) else None)
         if stream is None:
             return [unknown] * count
@@ -172,10 +174,10 @@ class Indexes:
                 spans = read_spans(stream, ENTRY_STATISTICS, start, end)
                 if len(spans) == 1:
                     start, end = spans[0].tolist()
-                    found.append(evidence_of(stream, start, end, leaf, self._tail, num_rows))
+                    found.append(read_statistics(stream, start, end, leaf, self._tail, num_rows))
                 else:
                     found.append(unknown)
-            if any(one.doubt == OF_OTHER_ROWS for one in found):  # so all entries may begin elsewhere
+            if any(one.doubt == OTHER_ROWS for one in found):  # so all entries may begin elsewhere
                 return [replace(unknown, doubt=_SHIFTED)] * count
             return found
         except MalformedOrcError as error:
@@ -191,7 +193,7 @@ class Indexes:
         assert isinstance(footer, StripeFooter)
         found = []
         for one in known:
-            doubt = fault or old_clock(self._tail, leaf, footer.timezone, one)
+            doubt = fault or find_timezone_fault(self._tail, leaf, footer.timezone, one)
             told = one.doubt or (f"its filter is not used: {doubt}" if doubt else None)
             found.append(replace(one, filtered=not doubt, doubt=told))
         return found
@@ -206,10 +208,10 @@ class Indexes:
         """What is wrong with all filters of a kind that a column has in a stripe, of whose statistics this is known."""
         footer = self._footers[stripe]
         assert isinstance(footer, StripeFooter)
-        fault = fault_of(self._tail, leaf, kind, footer.bloom_encodings.get(leaf.column_id, 0))
+        fault = find_fault(self._tail, leaf, kind, footer.bloom_encodings.get(leaf.column_id, 0))
         return fault or (_SHIFTED if known and known[0].doubt == _SHIFTED else None)
 
-    def filters(self, places: Sequence[Place], kind: int | None = None) -> list[list[OrcFilter] | None]:
+    def filters(self, places: Sequence[ColumnInStripe], kind: int | None = None) -> list[list[OrcFilter] | None]:
         """The filters of columns in stripes, one a row group; None where there are none.
 
         Parameters
@@ -242,7 +244,7 @@ class Indexes:
         footer = self._footers[stripe]
         if stream is None or not isinstance(footer, StripeFooter):
             return None
-        count, known = self.row_groups_in(stripe), self._known[stripe, leaf.column_id]
+        count, known = self.count_row_groups(stripe), self._known[stripe, leaf.column_id]
         fault = self._fault(leaf, stripe, kind, known)
         try:
             if isinstance(stream, MalformedOrcError):
@@ -255,7 +257,7 @@ class Indexes:
         found = []
         for number, (start, end) in enumerate(entries):
             bits, functions, problem = parse_filter(stream, start, end, kind)
-            of_values = old_clock(self._tail, leaf, footer.timezone, known[number])
+            of_values = find_timezone_fault(self._tail, leaf, footer.timezone, known[number])
             if not problem and not fault and not any(bits) and known[number].has_values is not False:
                 problem = "no bit is set, yet the row group may hold values"
             found.append(

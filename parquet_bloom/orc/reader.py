@@ -16,13 +16,13 @@ from ..redaction import redacted
 from ..storage import Source, open_source, resolve_filesystem
 from .filters.filter import OrcFilter
 from .filters.writer_bugs import UTC_ZONES
-from .indexes import FILTER_STREAMS, Indexes
+from .indexes import FILTER_STREAMS, IndexStreams
 from .metadata.messages import METADATA_STRIPE, STRIPE_COLUMN
-from .metadata.schema import OrcLeaf, leaves_of
-from .metadata.statistics import evidence_of
-from .metadata.stripes import OrcRowGroup, Stripe, row_groups_of, stripes_of
+from .metadata.schema import OrcLeaf, read_leaves
+from .metadata.statistics import read_statistics
+from .metadata.stripes import OrcRowGroup, Stripe, list_row_groups, read_stripes
 from .metadata.tail import Tail, read_tail
-from .metadata.validate_lengths import columns_below
+from .metadata.validate_lengths import list_columns
 
 if TYPE_CHECKING:
     from typing import Self
@@ -50,9 +50,9 @@ class OrcFile:
             self.tail: Tail = read_tail(source)
             footer = self.tail.footer
             self.row_index_stride: int = footer.get("row_index_stride", 0)
-            self.stripes: list[Stripe] = stripes_of(footer, self.tail.metadata_start)
-            self.row_groups: list[OrcRowGroup] = row_groups_of(self.stripes, self.row_index_stride)
-            self.leaves: list[OrcLeaf] = leaves_of(footer.get("types", []))
+            self.stripes: list[Stripe] = read_stripes(footer, self.tail.metadata_start)
+            self.row_groups: list[OrcRowGroup] = list_row_groups(self.stripes, self.row_index_stride)
+            self.leaves: list[OrcLeaf] = read_leaves(footer.get("types", []))
         except ParquetBloomError as error:
             error.path = error.path or source.name
             raise
@@ -62,7 +62,7 @@ class OrcFile:
         self.software_version = self.tail.software_version
         self.writer_version = self.tail.writer_version
         self.calendar = self.tail.calendar
-        self._indexes = Indexes(source, self.tail, self.stripes, self.row_index_stride)
+        self._indexes = IndexStreams(source, self.tail, self.stripes, self.row_index_stride)
 
     def __repr__(self) -> str:
         return redacted(f"<OrcFile {self.path!r}: {len(self.stripes)} stripes, {len(self.leaves)} columns>")
@@ -114,7 +114,7 @@ class OrcFile:
                 columns = read_spans(data, STRIPE_COLUMN, start, end)
                 if leaf.column_id < len(columns):
                     start, end = columns[leaf.column_id].tolist()
-                    found.append(evidence_of(data, start, end, leaf, self.tail, stripe.num_rows))
+                    found.append(read_statistics(data, start, end, leaf, self.tail, stripe.num_rows))
                 else:
                     found.append(unknown)
             except MalformedOrcError as error:
@@ -151,7 +151,7 @@ class OrcFile:
         """The same of many columns and stripes, read at once."""
         found = self._indexes.filters(places)
         return [
-            list(filters) if filters is not None else [None] * self._indexes.row_groups_in(stripe)
+            list(filters) if filters is not None else [None] * self._indexes.count_row_groups(stripe)
             for filters, (_, stripe) in zip(found, places, strict=True)
         ]
 
@@ -170,7 +170,7 @@ class OrcFile:
         """
         problem = self._indexes.problem(stripe)
         if not problem:
-            columns = columns_below(self.tail.footer.get("types", []), names)
+            columns = list_columns(self.tail.footer.get("types", []), names)
             problem = self._indexes.lengths_problem(stripe, columns)
         if problem:
             raise MalformedOrcError(problem, path=self.source.name)

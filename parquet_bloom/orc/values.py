@@ -45,7 +45,7 @@ class StripeValues:
             pyarrow cannot read them, or finds another number of rows.
         """
         try:
-            return _below(self._column(leaf, stripe).slice(first_row, num_rows), leaf.path[1:])
+            return _descend(self._column(leaf, stripe).slice(first_row, num_rows), leaf.path[1:])
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(leaf, str(error)) from error
 
@@ -69,7 +69,7 @@ class StripeValues:
         return UnreadableColumnError(problem, path=self._file.path, column=leaf.name)
 
 
-def _below(array: pa.Array, path: Sequence[str]) -> pa.Array:
+def _descend(array: pa.Array, path: Sequence[str]) -> pa.Array:
     """The values of a leaf below a column."""
     for name in path:
         if pa.types.is_struct(array.type):
@@ -84,7 +84,7 @@ def _below(array: pa.Array, path: Sequence[str]) -> pa.Array:
     return array
 
 
-def in_nanoseconds(known: PruningStatistics) -> bool:
+def fits_nanoseconds(known: PruningStatistics) -> bool:
     """Whether timestamps of which something is known are sure to be such as pyarrow reads: nanoseconds of 64 bits."""
     if known.has_values is False:
         return True

@@ -9,10 +9,10 @@ from ..errors import FilterTypeError, ParquetBloomError
 from ..file.verify import ChunkVerdict, VerifyReport
 from ..file.write.embed import Progress
 from .filters.filter import OrcFilter
-from .filters.hashes import probes_of
+from .filters.hashes import make_probes
 from .metadata.stripes import OrcRowGroup
 from .reader import OrcFile, open
-from .values import StripeValues, in_nanoseconds
+from .values import StripeValues, fits_nanoseconds
 
 
 def verify(
@@ -53,13 +53,13 @@ def verify(
         values = StripeValues(file) if data else None
         for done, found in enumerate(file.filters(names)):
             place = numbers[found.stripe, found.row_group]
-            report.chunks.append(_verify(file, found, place, values))
+            report.chunks.append(_verify_filter(file, found, place, values))
             if progress:
                 progress(done + 1, total)
         return report
 
 
-def _verify(file: OrcFile, found: OrcFilter, place: OrcRowGroup, values: StripeValues | None) -> ChunkVerdict:
+def _verify_filter(file: OrcFile, found: OrcFilter, place: OrcRowGroup, values: StripeValues | None) -> ChunkVerdict:
     verdict = ChunkVerdict(file.path, place.number, found.column, problem=found.problem)
     if found.problem:
         return verdict
@@ -80,12 +80,12 @@ def _probe_all(
 ) -> None:
     leaf = found.leaf
     known = file.row_group_evidence([leaf], [found.stripe])[found.stripe, leaf.column_id][found.row_group]
-    if leaf.column_type.physical == "INT96" and not in_nanoseconds(known):
+    if leaf.column_type.physical == "INT96" and not fits_nanoseconds(known):
         verdict.note = verdict.note or "not probed: pyarrow reads timestamps of the years 1678 to 2262 alone"
         return
     array = values.of(leaf, found.stripe, place.first_row - file.stripes[found.stripe].first_row, place.num_rows)
     try:
-        probes = probes_of(array, leaf)
+        probes = make_probes(array, leaf)
     except FilterTypeError:
         verdict.note = verdict.note or f"not probed: how values of {leaf.column_type.name} are hashed is not known"
         return

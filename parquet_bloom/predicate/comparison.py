@@ -18,7 +18,7 @@ from .tree import Compare
 _DAY_MILLIS = 86_400_000
 
 
-def boundary(operator: str, at_most: Domain | None, at_least: Domain | None) -> Domain | bool | None:
+def select_bound(operator: str, at_most: Domain | None, at_least: Domain | None) -> Domain | bool | None:
     """What a column's values are compared with for a literal that stands between the two.
 
     None if the comparison holds for all values or for none; `holds_for_all` says which.
@@ -41,11 +41,11 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
         column_type = replace(column_type, unit="s")
     is_float = pa.types.is_floating(arrow_type)
     if is_float and isinstance(leaf.value, float) and math.isnan(leaf.value):
-        return _chunked(_against_nan(chunk, leaf.operator) for chunk in chunks)
-    limit = _limit(leaf, column_type, timezone)
+        return _to_chunked(_compare_with_nan(chunk, leaf.operator) for chunk in chunks)
+    limit = _find_limit(leaf, column_type, timezone)
     if limit is None:
         answer = pa.scalar(holds_for_all(leaf.operator))
-        return _chunked(pc.if_else(pc.is_valid(chunk), answer, pa.scalar(None, pa.bool_())) for chunk in chunks)
+        return _to_chunked(pc.if_else(pc.is_valid(chunk), answer, pa.scalar(None, pa.bool_())) for chunk in chunks)
     if pa.types.is_date64(arrow_type):
         assert isinstance(limit, int)
         limit *= _DAY_MILLIS
@@ -53,25 +53,25 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
     if isinstance(limit, float) and (limit == 0 or math.isinf(limit)) and leaf.value != limit:
         # A literal too large for the type, or too small, stands between that and the next value, and equals neither.
         operator = (_BELOW_LIMIT if leaf.value < limit else _ABOVE_LIMIT).get(operator, operator)  # type: ignore[operator]
-    return _chunked(_against(chunk, operator, limit, is_float) for chunk in chunks)
+    return _to_chunked(_compare_chunk(chunk, operator, limit, is_float) for chunk in chunks)
 
 
 def compare_stored(values: pa.ChunkedArray, column_type: ColumnType, leaf: Compare, timezone: str) -> pa.ChunkedArray:
     """Compare stored INT96 timestamps, days beyond those that nanoseconds of 64 bits can count included."""
     if leaf.value is None:
-        return _chunked(pa.nulls(len(chunk), pa.bool_()) for chunk in values.chunks)
-    limit = _limit(leaf, column_type, timezone)
-    return _chunked(_against_int96(chunk, leaf.operator, limit) for chunk in values.chunks)
+        return _to_chunked(pa.nulls(len(chunk), pa.bool_()) for chunk in values.chunks)
+    limit = _find_limit(leaf, column_type, timezone)
+    return _to_chunked(_compare_int96(chunk, leaf.operator, limit) for chunk in values.chunks)
 
 
-def _limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain | None:
+def _find_limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain | None:
     found = place(leaf.value, column_type, timezone)
     if found.unknown is not None:
         raise PredicateError(found.unknown, column=leaf.column)
-    return boundary(leaf.operator, found.at_most, found.at_least)
+    return select_bound(leaf.operator, found.at_most, found.at_least)
 
 
-def _chunked(chunks: Any) -> pa.ChunkedArray:
+def _to_chunked(chunks: Any) -> pa.ChunkedArray:
     return pa.chunked_array(list(chunks), pa.bool_())
 
 
@@ -79,14 +79,14 @@ _BELOW_LIMIT, _ABOVE_LIMIT = {"<=": "<", ">": ">="}, {"<": "<=", ">=": ">"}
 _KERNELS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 
-def _against(chunk: pa.Array, operator: str, limit: Domain, is_float: bool) -> pa.Array:
+def _compare_chunk(chunk: pa.Array, operator: str, limit: Domain, is_float: bool) -> pa.Array:
     if pa.types.is_fixed_size_binary(chunk.type):
         chunk = chunk.cast(pa.binary())  # the limit may be of another length
-    found = pc.call_function(_KERNELS[operator], [chunk, _scalar(limit, chunk.type)])
+    found = pc.call_function(_KERNELS[operator], [chunk, _make_scalar(limit, chunk.type)])
     return pc.or_(found, pc.is_nan(chunk)) if is_float and operator in (">", ">=") else found
 
 
-def _scalar(limit: Domain, stored: pa.DataType) -> pa.Scalar:
+def _make_scalar(limit: Domain, stored: pa.DataType) -> pa.Scalar:
     if pa.types.is_decimal(stored):
         assert isinstance(limit, int)
         width = stored.bit_width // 8
@@ -95,7 +95,7 @@ def _scalar(limit: Domain, stored: pa.DataType) -> pa.Scalar:
     return pa.scalar(limit, stored)
 
 
-def _against_nan(chunk: pa.Array, operator: str) -> pa.Array:
+def _compare_with_nan(chunk: pa.Array, operator: str) -> pa.Array:
     """NaN equals itself and is above all other numbers."""
     is_nan = pc.is_nan(chunk)
     if operator == "<":
@@ -105,7 +105,7 @@ def _against_nan(chunk: pa.Array, operator: str) -> pa.Array:
     return pc.if_else(pc.is_valid(chunk), pa.scalar(operator == "<="), pa.scalar(None, pa.bool_()))
 
 
-def _against_int96(chunk: pa.Array, operator: str, limit: Domain | None) -> pa.Array:
+def _compare_int96(chunk: pa.Array, operator: str, limit: Domain | None) -> pa.Array:
     if limit is None:
         found = np.full(len(chunk), holds_for_all(operator))
     else:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import PredicateError
 
 
-def element_type(arrow_type: pa.DataType, name: str) -> pa.DataType:
+def list_element_type(arrow_type: pa.DataType, name: str) -> pa.DataType:
     """The type of the elements of a list column.
 
     Raises
@@ -34,14 +34,14 @@ def any_element(lists: pa.Array, is_wanted: Callable[[pa.Array], pa.Array]) -> p
     """For each list whether `is_wanted` is true of any of its elements; null for a list that is null."""
     while isinstance(lists, pa.ExtensionArray):
         lists = lists.storage
-    starts, stops, elements = _layout(lists)
+    starts, stops, elements = _list_layout(lists)
     is_null = lists.is_null().to_numpy(zero_copy_only=False)
     wanted = pc.fill_null(is_wanted(elements), False).to_numpy(zero_copy_only=False)
     before = np.concatenate([[0], np.cumsum(wanted)])
     return pa.array(before[stops] > before[starts], pa.bool_(), mask=is_null)
 
 
-def _layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
+def _list_layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
     """Where each list's elements begin and end, and the elements."""
     types, kind = pa.types, lists.type
     if types.is_fixed_size_list(kind):

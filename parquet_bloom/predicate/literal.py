@@ -32,20 +32,20 @@ _NANOS |= {"us": 1_000, "ns": 1}
 _INT64 = 1 << 63
 
 # Types whose values are literals whatever they are, and those of which some are not.
-_ALWAYS = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
-_PLAIN = _ALWAYS | {decimal.Decimal, dt.time}
+_ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
+_PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 
 def check(values: Iterable[Any]) -> None:
     """Raise PredicateError unless every value is a literal."""
     values = tuple(values)
-    if _ALWAYS.issuperset(map(type, values)):
+    if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return
     for value in values:
         if type(value) in _PLAIN:
             _check_plain(value)
         elif not (isinstance(value, pa.Scalar) and value.is_valid and _in_nanos(value.type)):
-            raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+            raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
 
 
 def _check_plain(value: Any) -> None:
@@ -73,19 +73,19 @@ class _Nanos(NamedTuple):
 
 def pack(values: tuple[Literal, ...]) -> tuple[Any, ...]:
     """Literals in a form that pickle takes; see `unpack`."""
-    if _ALWAYS.issuperset(map(type, values)):
+    if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
     return tuple(_Nanos(v.value, v.type) if isinstance(v, pa.Scalar) else v for v in values)
 
 
 def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
     """What `pack` was given."""
-    if _ALWAYS.issuperset(map(type, values)):
+    if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
     return tuple(pa.scalar(*value) if isinstance(value, _Nanos) else value for value in values)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     try:
         shown = " ".join(repr(value).split())
     except (ValueError, OverflowError):  # Arrow's scalars are shown as Python's values, which may not exist
@@ -112,7 +112,7 @@ def from_python(value: Any) -> Literal:
     if isinstance(value, np.datetime64):
         return _from_datetime64(value)
     if isinstance(value, np.timedelta64):
-        raise PredicateError(f"{_shown(value)}: durations cannot be compared")
+        raise PredicateError(f"{_show(value)}: durations cannot be compared")
     if isinstance(value, np.generic | np.ndarray):
         return _from_numpy(value)
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own NULLs
@@ -134,13 +134,13 @@ def from_python(value: Any) -> Literal:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+    raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
 
 
 def from_collection(values: Any) -> tuple[Literal, ...]:
     """The literals of any collection: list, set, range, numpy array, pandas or polars Series, Arrow array."""
-    if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _iterable(values):
-        raise PredicateError(f"'in' takes a collection of literals, not {_shown(values)} ({type(values).__name__})")
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _is_iterable(values):
+        raise PredicateError(f"'in' takes a collection of literals, not {_show(values)} ({type(values).__name__})")
     if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
         values = pa.array(values)
     elif hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
@@ -151,12 +151,12 @@ def from_collection(values: Any) -> tuple[Literal, ...]:
         # tolist() is exact for these, and far faster than a scalar at a time.
         values = values.tolist() if values.dtype.char in "?bBhHiIlLqQefdUS" else list(values)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
-        values = values.to_pylist() if _same_in_python(values.type) else list(values)
+        values = values.to_pylist() if _has_exact_python_values(values.type) else list(values)
     items: tuple[Any, ...] = tuple(values)
-    return items if _ALWAYS.issuperset(map(type, items)) else tuple(map(from_python, items))
+    return items if _ALL_VALUES_VALID.issuperset(map(type, items)) else tuple(map(from_python, items))
 
 
-def _iterable(values: Any) -> bool:
+def _is_iterable(values: Any) -> bool:
     try:
         iter(values)
     except TypeError:
@@ -164,7 +164,7 @@ def _iterable(values: Any) -> bool:
     return True
 
 
-def _same_in_python(arrow_type: pa.DataType) -> bool:
+def _has_exact_python_values(arrow_type: pa.DataType) -> bool:
     types = pa.types
     return bool(
         types.is_integer(arrow_type)
@@ -181,16 +181,16 @@ def _same_in_python(arrow_type: pa.DataType) -> bool:
 
 def _from_numpy(value: Any) -> Literal:
     if value.ndim:
-        raise PredicateError(f"{_shown(value)}: an array is no single literal; 'in' takes one")
+        raise PredicateError(f"{_show(value)}: an array is no single literal; 'in' takes one")
     if isinstance(value, np.ndarray):
         return from_python(value[()])
     plain = value.item()
     if isinstance(value, np.longdouble):
         plain = float(value)
         if value == value and np.longdouble(plain) != value:
-            raise PredicateError(f"{_shown(value)} has more digits than a double")
+            raise PredicateError(f"{_show(value)} has more digits than a double")
     if type(plain) not in _PLAIN:
-        raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+        raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
     return from_python(plain)
 
 
@@ -205,15 +205,15 @@ def _from_datetime64(value: np.datetime64) -> Literal:
         try:
             return dt.date(1970 + year, month + 1, 1)
         except ValueError:
-            raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+            raise PredicateError(f"{_show(value)} lies outside of the years 1 to 9999") from None
     if unit in ("W", "D"):
-        return _date(count * (7 if unit == "W" else 1))
+        return _make_date(count * (7 if unit == "W" else 1))
     if unit in _NANOS:
-        return _moment(count * _NANOS[unit], zoned=False)
+        return _make_timestamp(count * _NANOS[unit], zoned=False)
     per_nano = {"ps": 10**3, "fs": 10**6, "as": 10**9}.get(unit)
     if per_nano is None or count % per_nano:
-        raise PredicateError(f"{_shown(value)} has no exact form in nanoseconds")
-    return _moment(count // per_nano, zoned=False)
+        raise PredicateError(f"{_show(value)} has no exact form in nanoseconds")
+    return _make_timestamp(count // per_nano, zoned=False)
 
 
 def _from_datetime(value: Any) -> Literal:
@@ -225,12 +225,12 @@ def _from_datetime(value: Any) -> Literal:
             fold=value.fold,
         )
     except ValueError:
-        raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+        raise PredicateError(f"{_show(value)} lies outside of the years 1 to 9999") from None
     below = getattr(value, "nanosecond", 0)
     if not below:
         return plain
     zoned = plain.utcoffset() is not None
-    return _moment(_nanos(plain) + below, zoned)
+    return _make_timestamp(_count_nanos(plain) + below, zoned)
 
 
 def _from_arrow(value: pa.Scalar) -> Literal:
@@ -242,30 +242,30 @@ def _from_arrow(value: pa.Scalar) -> Literal:
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         return _from_arrow(value.value)
     if pa.types.is_timestamp(kind):
-        return _moment(value.value * _NANOS[kind.unit], kind.tz is not None)
+        return _make_timestamp(value.value * _NANOS[kind.unit], kind.tz is not None)
     if pa.types.is_time(kind):
-        return _time(value.value * _NANOS[kind.unit])
+        return _make_time(value.value * _NANOS[kind.unit])
     if pa.types.is_date32(kind):
-        return _date(value.value)
+        return _make_date(value.value)
     if pa.types.is_date64(kind) and value.value % 86_400_000 == 0:
-        return _date(value.value // 86_400_000)
+        return _make_date(value.value // 86_400_000)
     plain = value.as_py() if not (pa.types.is_nested(kind) or pa.types.is_temporal(kind)) else None
     if type(plain) not in _PLAIN or plain is None:
-        raise PredicateError(f"{_shown(value)} ({kind}) cannot be a literal")
+        raise PredicateError(f"{_show(value)} ({kind}) cannot be a literal")
     return from_python(plain)
 
 
 # --------------------------------------------------------------------------------- dates and times, counted exactly
 
 
-def _date(days: int) -> dt.date:
+def _make_date(days: int) -> dt.date:
     try:
         return dt.date.fromordinal(_EPOCH.toordinal() + days)
     except (ValueError, OverflowError):
         raise PredicateError(f"the date {days} days from 1970-01-01 lies outside of the years 1 to 9999") from None
 
 
-def _time(nanos: int) -> Literal:
+def _make_time(nanos: int) -> Literal:
     if not 0 <= nanos < _NANOS["D"]:
         raise PredicateError(f"{nanos} nanoseconds after midnight is no time of a day")
     if nanos % 1_000:
@@ -273,14 +273,14 @@ def _time(nanos: int) -> Literal:
     return (_EPOCH + dt.timedelta(microseconds=nanos // 1_000)).time()
 
 
-def _nanos(moment: dt.datetime) -> int:
+def _count_nanos(moment: dt.datetime) -> int:
     """Nanoseconds from 1970, of an instant or a wall clock."""
     offset = moment.utcoffset() or dt.timedelta()
     passed = moment.replace(tzinfo=None) - _EPOCH - offset
     return (passed // dt.timedelta(microseconds=1)) * 1_000
 
 
-def _moment(nanos: int, zoned: bool) -> Literal:
+def _make_timestamp(nanos: int, zoned: bool) -> Literal:
     """A timestamp as a datetime, or, where that cannot hold it, as an Arrow scalar."""
     if nanos % 1_000 == 0:
         try:
@@ -308,7 +308,7 @@ _STAMP = re.compile(
 )
 
 
-def number(text: str, *, negative: bool = False) -> Literal:
+def parse_number(text: str, *, negative: bool = False) -> Literal:
     """The number that an unsigned SQL numeral means: an int, a Decimal (with a point), a float (with an exponent)."""
     if _INTEGER.fullmatch(text):
         try:
@@ -326,14 +326,14 @@ def number(text: str, *, negative: bool = False) -> Literal:
     raise PredicateError(f"{text!r} is no number")
 
 
-def hexadecimal(text: str) -> bytes:
+def parse_hexadecimal(text: str) -> bytes:
     """The bytes of X'...'."""
     if len(text) % 2 or not re.fullmatch("[0-9a-fA-F]*", text):
         raise PredicateError(f"X'{text}' is no pair of hexadecimal digits for each byte")
     return bytes.fromhex(text)
 
 
-def typed(kind: str, text: str) -> Literal:
+def parse_typed(kind: str, text: str) -> Literal:
     """The literal that a typed text means, `DATE '2026-01-31'` for one.
 
     Parameters
@@ -348,20 +348,24 @@ def typed(kind: str, text: str) -> Literal:
     return value
 
 
-def _typed_time(text: str) -> Literal:
+def _parse_time(text: str) -> Literal:
     match = _CLOCK.fullmatch(text)
     if match is None:
         return parse_time(text)
     whole = parse_time(match[1])
-    return None if whole is None else _time(_nanos(dt.datetime.combine(_EPOCH, whole)) + _fraction(match[2]))
+    return (
+        None
+        if whole is None
+        else _make_time(_count_nanos(dt.datetime.combine(_EPOCH, whole)) + _parse_fraction(match[2]))
+    )
 
 
-def _typed_wallclock(text: str) -> Literal:
+def _parse_wallclock(text: str) -> Literal:
     match = _STAMP.fullmatch(text)
-    return None if match is None or match["offset"] or match["zone"] else _typed_timestamp(text)
+    return None if match is None or match["offset"] or match["zone"] else _parse_timestamp(text)
 
 
-def _typed_timestamp(text: str) -> Literal:
+def _parse_timestamp(text: str) -> Literal:
     match = _STAMP.fullmatch(text)
     if match is None:
         return None
@@ -370,21 +374,21 @@ def _typed_timestamp(text: str) -> Literal:
     if moment is None:
         return None
     if match["zone"]:
-        moment = _in_zone(moment, match["zone"])
-    fraction = _fraction(match["fraction"] or "0")
+        moment = _localize(moment, match["zone"])
+    fraction = _parse_fraction(match["fraction"] or "0")
     if fraction % 1_000:
-        return _moment(_nanos(moment) + fraction, moment.tzinfo is not None)
+        return _make_timestamp(_count_nanos(moment) + fraction, moment.tzinfo is not None)
     return moment.replace(microsecond=fraction // 1_000)
 
 
-def _fraction(digits: str) -> int:
+def _parse_fraction(digits: str) -> int:
     """Nanoseconds of a second's decimals."""
     if digits[9:].strip("0"):
         raise PredicateError(f"a second's fraction of .{digits} is finer than nanoseconds")
     return int(digits[:9].ljust(9, "0"))
 
 
-def _in_zone(moment: dt.datetime, name: str) -> dt.datetime:
+def _localize(moment: dt.datetime, name: str) -> dt.datetime:
     try:
         zone = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -396,7 +400,7 @@ def _in_zone(moment: dt.datetime, name: str) -> dt.datetime:
     return moment.replace(tzinfo=dt.timezone(offset))
 
 
-def _typed_double(text: str) -> Literal:
+def _parse_double(text: str) -> Literal:
     match = _DOUBLE.fullmatch(text)
     value = None if match is None else float(text)
     return None if value is not None and math.isinf(value) and match and match[4] else value
@@ -404,11 +408,11 @@ def _typed_double(text: str) -> Literal:
 
 _TYPED = {
     "date": lambda text: parse_date(text) if text == text.strip() else None,
-    "time": lambda text: _typed_time(text) if text == text.strip() else None,
-    "timestamp": _typed_timestamp,
-    "wallclock": _typed_wallclock,
+    "time": lambda text: _parse_time(text) if text == text.strip() else None,
+    "timestamp": _parse_timestamp,
+    "wallclock": _parse_wallclock,
     "uuid": lambda text: uuid.UUID(text) if _UUID.fullmatch(text) else None,
-    "double": _typed_double,
+    "double": _parse_double,
 }
 
 
@@ -448,18 +452,18 @@ def _to_text(value: Literal) -> str:
     if isinstance(value, dt.datetime):
         offset = value.utcoffset()
         if offset is not None and offset % dt.timedelta(minutes=1):
-            return _arrow_text(_nanos(value), zoned=True)  # a zone's old local mean time
+            return _timestamp_text(_count_nanos(value), zoned=True)  # a zone's old local mean time
         return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, dt.date):
         return f"DATE '{value}'"
     if isinstance(value, dt.time):
         return f"TIME '{value}'"
     if pa.types.is_time(value.type):
-        return "TIME " + _arrow_text(value.value, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
-    return _arrow_text(value.value, zoned=value.type.tz is not None)
+        return "TIME " + _timestamp_text(value.value, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
+    return _timestamp_text(value.value, zoned=value.type.tz is not None)
 
 
-def _arrow_text(nanos: int, zoned: bool) -> str:
+def _timestamp_text(nanos: int, zoned: bool) -> str:
     seconds, below = divmod(nanos, 10**9)
     whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
     return f"TIMESTAMP '{whole}.{below:09}{'+00:00' if zoned else ''}'"

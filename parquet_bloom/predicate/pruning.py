@@ -18,8 +18,8 @@ from ..hashing.bounds import LiteralBounds, place
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from . import tree
-from .comparison import boundary, holds_for_all
-from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, domain_array
+from .comparison import holds_for_all, select_bound
+from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, make_domain_array
 from .tree import (
     Compare,
     Connective,
@@ -98,7 +98,7 @@ class _Values:
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
+class _Evaluation:
     """The places that are being judged, and what has been found of them."""
 
     columns: Mapping[str, PruningStatisticsArray | None]
@@ -160,7 +160,7 @@ class PruningPredicate:
         -------
         An entry a place: the number of its verdict, see `verdict`; 0 is "possible, and nothing to add".
         """
-        places = _Places(columns, count)
+        places = _Evaluation(columns, count)
         # Ranges first: they cost nothing, and what they rule out need not be probed for.
         found = self._judged(places)
         questions = self._questions(places, found) if ask is not None else []
@@ -195,7 +195,7 @@ class PruningPredicate:
                     self._verdicts.append(verdict)
         return number
 
-    def _judged(self, places: _Places) -> NDArray[np.int32]:
+    def _judged(self, places: _Evaluation) -> NDArray[np.int32]:
         return tree.fold(
             self.node,
             lambda leaf: self._leaf(leaf, places),
@@ -211,12 +211,12 @@ class PruningPredicate:
             members = [(*members[code // base], code % base) for code in occurring.tolist()]
         occurring, codes = np.unique(codes, return_inverse=True)
         verdicts = [
-            self._number(_join(connective, [self._verdicts[number] for number in members[code]]))
+            self._number(_combine(connective, [self._verdicts[number] for number in members[code]]))
             for code in occurring.tolist()
         ]
         return np.array(verdicts, np.int32)[codes]
 
-    def _leaf(self, leaf: Leaf, places: _Places) -> NDArray[np.int32]:
+    def _leaf(self, leaf: Leaf, places: _Evaluation) -> NDArray[np.int32]:
         """The verdict's number of each place, as far as one leaf goes."""
         name, column = f"'{leaf.column}'", places.columns[leaf.column]
         found = np.zeros(places.count, np.int32)
@@ -249,7 +249,7 @@ class PruningPredicate:
         if isinstance(where, slice) or where.any():
             found[where] = self._number(Verdict(False, frozenset(by.split("+")), reason))
 
-    def _equal(self, leaf: Leaf, column: PruningStatisticsArray, found: NDArray[np.int32], places: _Places) -> None:
+    def _equal(self, leaf: Leaf, column: PruningStatisticsArray, found: NDArray[np.int32], places: _Evaluation) -> None:
         name = f"'{leaf.column}'"
         wanted = self._coerced(leaf, column)
         if wanted.unknown is not None:
@@ -274,7 +274,7 @@ class PruningPredicate:
         self._rule_out(found, first >= last, "range", f"{name} lies outside of its range")
 
     def _span(
-        self, leaf: Leaf, column: PruningStatisticsArray, wanted: _Values, places: _Places
+        self, leaf: Leaf, column: PruningStatisticsArray, wanted: _Values, places: _Evaluation
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Of each place the values within its range, which are wanted.values[first:last]."""
         if id(leaf) not in places.spans:
@@ -284,7 +284,7 @@ class PruningPredicate:
             places.spans[id(leaf)] = first, last
         return places.spans[id(leaf)]
 
-    def _questions(self, places: _Places, found: NDArray[np.int32]) -> list[tuple[Leaf, FilterProbe]]:
+    def _questions(self, places: _Evaluation, found: NDArray[np.int32]) -> list[tuple[Leaf, FilterProbe]]:
         """What the filters are to be asked, where the predicate may hold as far as is known without them."""
         questions: list[tuple[Leaf, FilterProbe]] = []
         open_places = self.possible(found)
@@ -321,7 +321,7 @@ class PruningPredicate:
         if limits.unknown is not None:
             found[:] = self._number(Verdict(True, doubts=(f"{name}: {limits.unknown}",)))
             return
-        limit = boundary(leaf.operator, limits.at_most, limits.at_least)
+        limit = select_bound(leaf.operator, limits.at_most, limits.at_least)
         if limit is None:
             if not holds_for_all(leaf.operator):
                 reason = f"{name} is {column_type}, which has no such value"
@@ -332,7 +332,7 @@ class PruningPredicate:
             # Engines that widen the column compare with the literal itself, not the nearest of its type; and no double
             # equals a Decimal beyond all of them.
             operator = "<="
-        self._rule_out(found, _beyond(column, operator, limit), "range", f"{name} lies outside of its range")
+        self._rule_out(found, _find_beyond(column, operator, limit), "range", f"{name} lies outside of its range")
 
     def _differ(self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, found: NDArray[np.int32]) -> None:
         name = f"'{leaf.column}'"
@@ -363,24 +363,24 @@ class PruningPredicate:
 
     def _coerce(self, leaf: Leaf, column_type: ColumnType, keying: KeyHasher) -> _Values:
         values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
-        in_order = domain_array(values, column_type)
+        in_order = make_domain_array(values, column_type)
         if unknown is not None or not column_type.hashable:
             return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
         return _Values(values, *keying(values, column_type), None, in_order)
 
 
-def _beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:
+def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:
     """Where no value from `low` to `high` can stand in the relation to `limit`."""
     known = column.low_known if operator in ("<", "<=") else column.high_known
     bound = (column.low if operator in ("<", "<=") else column.high)[known]
     reaches = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[operator]
     beyond = np.zeros(len(column), np.bool_)
     # Not the limit itself: NumPy would make bytes an array of its own kind, which forgets zeros at their end.
-    beyond[known] = ~reaches(bound, domain_array([limit], column.column_type)).astype(np.bool_)
+    beyond[known] = ~reaches(bound, make_domain_array([limit], column.column_type)).astype(np.bool_)
     return beyond
 
 
-def _join(connective: Connective, verdicts: list[Verdict]) -> Verdict:
+def _combine(connective: Connective, verdicts: list[Verdict]) -> Verdict:
     doubts = tuple(dict.fromkeys(doubt for verdict in verdicts for doubt in verdict.doubts))
     impossible = [verdict for verdict in verdicts if not verdict.possible]
     if isinstance(connective, Or):

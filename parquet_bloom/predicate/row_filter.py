@@ -103,9 +103,9 @@ def row_mask(
             assert isinstance(opposite, Leaf)
             positive = opposite
         if stored and leaf.column in stored:
-            found = _stored_leaf(stored[leaf.column], positive, timezone)
+            found = _evaluate_stored_leaf(stored[leaf.column], positive, timezone)
         else:
-            found = _leaf(table, positive, num_rows, timezone, {} if probes is None else probes, id(leaf))
+            found = _evaluate_leaf(table, positive, num_rows, timezone, {} if probes is None else probes, id(leaf))
         return found if positive is leaf else pc.invert(found)
 
     # A table without columns does not know its rows.
@@ -113,7 +113,7 @@ def row_mask(
     return fold(node, compare, join)
 
 
-def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedArray:
+def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedArray:
     if isinstance(leaf, IsNull):
         return pc.is_null(column.values)
     if isinstance(leaf, Compare):
@@ -121,7 +121,7 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
     if isinstance(leaf, Contains):
         raise PredicateError(f"{column.column_type} is no list", column=leaf.column)
     if not leaf.literals:
-        return _constant(len(column.values), False)
+        return _make_constant(len(column.values), False)
     forms: list[bytes] = []
     for value in leaf.literals:
         coerced = coerce(value, column.column_type, timezone)
@@ -129,40 +129,42 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
             raise PredicateError(coerced.unknown, column=leaf.column)
         forms.extend(stored_forms(coerced.values, column.column_type))
     probes = pa.array(forms, column.values.type)
-    return _with_nulls(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
+    return _apply_null_literal(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
 
 
-def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, known: Probes, number: int) -> pa.ChunkedArray:
+def _evaluate_leaf(
+    table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, known: Probes, number: int
+) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
-    column = _find(table, leaf.column)
+    column = _find_column(table, leaf.column)
     if isinstance(leaf, Contains):
-        return _contains(column, leaf, num_rows, timezone)
-    if column is not None and pa.types.is_nested(_inner(column.type)):
+        return _evaluate_contains(column, leaf, num_rows, timezone)
+    if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
         raise PredicateError(f"a {column.type} is no single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
-        return _constant(num_rows, True) if column is None else pc.is_null(column)
+        return _make_constant(num_rows, True) if column is None else pc.is_null(column)
     if not leaf.literals:  # IN () is false even where the column is null
-        return _constant(num_rows, False)
+        return _make_constant(num_rows, False)
     if column is None or not literals or pa.types.is_null(column.type):
-        return _constant(num_rows, None)
+        return _make_constant(num_rows, None)
     if isinstance(leaf, Compare):
-        return ordered.compare([_decoded(chunk) for chunk in column.chunks], _inner(column.type), leaf, timezone)
+        return ordered.compare([_decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
     key = number, column.type
     if key not in known:
-        known[key] = _coerced(literals, column.type, leaf.column, timezone)
+        known[key] = _coerce_literals(literals, column.type, leaf.column, timezone)
     probes, with_nan = known[key]
-    return _with_nulls(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
+    return _apply_null_literal(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
 
 
-def _contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, timezone: str) -> pa.ChunkedArray:
+def _evaluate_contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, timezone: str) -> pa.ChunkedArray:
     if column is None or pa.types.is_null(column.type):
-        return _constant(num_rows, None)
-    element_type = lists.element_type(column.type, leaf.column)
-    inner = _inner(element_type)
+        return _make_constant(num_rows, None)
+    element_type = lists.list_element_type(column.type, leaf.column)
+    inner = _unwrap_type(element_type)
     if pa.types.is_nested(inner):
         raise PredicateError(f"a list of {inner} has no single values to compare", column=leaf.column)
     if leaf.value is None:
-        return _constant(num_rows, None)
+        return _make_constant(num_rows, None)
 
     def equal(elements: pa.Array) -> pa.Array:
         return _equals_any(elements, probes, with_nan)
@@ -171,12 +173,12 @@ def _contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, tim
         return pa.nulls(len(elements), pa.bool_())
 
     if not pa.types.is_null(inner):
-        probes, with_nan = _coerced([leaf.value], element_type, leaf.column, timezone)
+        probes, with_nan = _coerce_literals([leaf.value], element_type, leaf.column, timezone)
     is_wanted = nothing if pa.types.is_null(inner) else equal
     return pa.chunked_array([lists.any_element(chunk, is_wanted) for chunk in column.chunks], pa.bool_())
 
 
-def _with_nulls(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
+def _apply_null_literal(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
     """The comparison under SQL's rule for x IN (1, NULL): a row that is not 1 is null, not false."""
     if None in leaf.literals:
         true = pa.scalar(True)
@@ -184,16 +186,16 @@ def _with_nulls(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.bool_())
 
 
-def _constant(length: int, value: bool | None) -> pa.ChunkedArray:
+def _make_constant(length: int, value: bool | None) -> pa.ChunkedArray:
     return pa.chunked_array([pa.repeat(pa.scalar(value, pa.bool_()), length)], pa.bool_())
 
 
 # ------------------------------------------------------------------------------------------------------- the column
 
 
-def _find(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+def _find_column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
     """The column or struct leaf of a dotted name; None when there is none."""
-    found = _paths(table.schema, name, name)
+    found = _find_paths(table.schema, name, name)
     if len(found) > 1:
         raise PredicateError("the name fits several columns", column=name)
     if not found:
@@ -205,7 +207,7 @@ def _find(table: pa.Table, name: str) -> pa.ChunkedArray | None:
     return column
 
 
-def _inner(arrow_type: pa.DataType) -> pa.DataType:
+def _unwrap_type(arrow_type: pa.DataType) -> pa.DataType:
     """The type of the values themselves, without what wraps or encodes them (but for UUIDs, whose meaning counts)."""
     while True:
         if isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
@@ -216,7 +218,7 @@ def _inner(arrow_type: pa.DataType) -> pa.DataType:
             return arrow_type
 
 
-def _paths(fields: Any, name: str, whole: str) -> list[list[int]]:
+def _find_paths(fields: Any, name: str, whole: str) -> list[list[int]]:
     """Every way to resolve a dotted name, as positions: a name may itself have dots."""
     found: list[list[int]] = []
     for position, field in enumerate(fields):
@@ -225,8 +227,8 @@ def _paths(fields: Any, name: str, whole: str) -> list[list[int]]:
         if name.startswith(field.name + "."):
             rest = name[len(field.name) + 1 :]
             if pa.types.is_struct(field.type):
-                found.extend([position, *below] for below in _paths(list(field.type), rest, whole))
-            elif pa.types.is_nested(_inner(field.type)):
+                found.extend([position, *below] for below in _find_paths(list(field.type), rest, whole))
+            elif pa.types.is_nested(_unwrap_type(field.type)):
                 raise PredicateError(f"what is inside of a {field.type} cannot be compared", column=whole)
     return found
 
@@ -234,9 +236,9 @@ def _paths(fields: Any, name: str, whole: str) -> list[list[int]]:
 # ----------------------------------------------------------------------------------------------------- the literals
 
 
-def _coerced(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
-    """The values to look for, as an array of the type that `_stored` gives the column, and whether NaN is one."""
-    inner = _inner(arrow_type)
+def _coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
+    """The values to look for, as an array of the type that `_to_stored` gives the column, and whether NaN is one."""
+    inner = _unwrap_type(arrow_type)
     try:
         column_type = from_arrow(inner)
     except UnsupportedTypeError as error:
@@ -250,10 +252,10 @@ def _coerced(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: 
     if pa.types.is_floating(inner) and any(value == 0 or math.isinf(value) for value in values):
         # What is too large for the type is no infinity, and what is too small no zero, though the nearest value is one.
         values = [value for value in values if (value and math.isfinite(value)) or value in others]
-    return _probes(values, inner, column_type.unit), with_nan
+    return _make_probes(values, inner, column_type.unit), with_nan
 
 
-def _probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.Array:
+def _make_probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.Array:
     """Domain values as an array of the column's stored type; those that it cannot hold are left out."""
     types = pa.types
     if types.is_floating(arrow_type):
@@ -263,7 +265,7 @@ def _probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.
         width = 32 if arrow_type.bit_width == 256 else 16
         limit = 1 << (8 * width - 1)
         raw = b"".join(v.to_bytes(width, "little", signed=True) for v in values if -limit <= v < limit)
-        return pa.Array.from_buffers(_wide(arrow_type), len(raw) // width, [None, pa.py_buffer(raw)])
+        return pa.Array.from_buffers(_widen_decimal(arrow_type), len(raw) // width, [None, pa.py_buffer(raw)])
     if types.is_temporal(arrow_type):
         if types.is_date64(arrow_type):
             values = [day * _DAY_MILLIS for day in values]
@@ -277,17 +279,17 @@ def _probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.
         return pa.array([value for value in values if len(value) == stored.byte_width], stored)
     if types.is_integer(arrow_type) or types.is_boolean(arrow_type):
         return pa.array(values, arrow_type)
-    return pa.array(values, _bytes_of(arrow_type))
+    return pa.array(values, _binary_type(arrow_type))
 
 
-def _wide(arrow_type: pa.DataType) -> pa.DataType:
+def _widen_decimal(arrow_type: pa.DataType) -> pa.DataType:
     """decimal32 and decimal64 as decimal128, which every kernel knows."""
     if arrow_type.bit_width >= 128:
         return arrow_type
     return pa.decimal128(arrow_type.precision, arrow_type.scale)
 
 
-def _bytes_of(arrow_type: pa.DataType) -> pa.DataType:
+def _binary_type(arrow_type: pa.DataType) -> pa.DataType:
     """The binary type of a text or binary column, which kernels know views as well."""
     small = pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)
     return pa.binary() if small else pa.large_binary()
@@ -300,7 +302,7 @@ def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
     """For each value whether it is among the probes; null for null."""
     if isinstance(chunk, pa.DictionaryArray):  # fewer values to compare
         return _equals_any(chunk.dictionary, probes, with_nan).take(chunk.indices)
-    stored = _decoded(chunk)
+    stored = _decode(chunk)
     if len(probes) == 1:
         found = pc.equal(stored, probes[0])
     else:
@@ -311,28 +313,28 @@ def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
     return pc.or_(found, pc.is_nan(stored)) if with_nan else found
 
 
-def _decoded(chunk: pa.Array) -> pa.Array:
-    """The values as `_stored` gives them, without what wraps or encodes them."""
+def _decode(chunk: pa.Array) -> pa.Array:
+    """The values as `_to_stored` gives them, without what wraps or encodes them."""
     if isinstance(chunk, pa.ExtensionArray):
-        return _decoded(chunk.storage)
+        return _decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
-        return _decoded(pc.run_end_decode(chunk))
+        return _decode(pc.run_end_decode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
-        return _decoded(chunk.dictionary).take(chunk.indices)
-    return _stored(chunk)
+        return _decode(chunk.dictionary).take(chunk.indices)
+    return _to_stored(chunk)
 
 
-def _stored(array: pa.Array) -> pa.Array:
+def _to_stored(array: pa.Array) -> pa.Array:
     """The values in a type that the kernels compare as the column's stored values."""
     types, kind = pa.types, array.type
     if types.is_temporal(kind):
         return array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
     if types.is_decimal(kind):
-        return array.cast(_wide(kind))
+        return array.cast(_widen_decimal(kind))
     if types.is_float16(kind):
         return array.cast(pa.float32())
     if types.is_string(kind) or types.is_large_string(kind):
-        return array.view(_bytes_of(kind))
+        return array.view(_binary_type(kind))
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return array.cast(pa.large_binary())
     return array

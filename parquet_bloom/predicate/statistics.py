@@ -89,11 +89,11 @@ class PruningStatisticsArray:
         doubts = tuple(place.doubt for place in places)
         return cls(
             column_type,
-            np.array([_ternary(place.has_values) for place in places], np.int8),
-            np.array([_ternary(place.has_nulls) for place in places], np.int8),
-            domain_array(low, column_type),
+            np.array([_to_ternary(place.has_values) for place in places], np.int8),
+            np.array([_to_ternary(place.has_nulls) for place in places], np.int8),
+            make_domain_array(low, column_type),
             np.array([value is not None for value in low], np.bool_),
-            domain_array(high, column_type),
+            make_domain_array(high, column_type),
             np.array([value is not None for value in high], np.bool_),
             np.array([place.filtered for place in places], np.bool_),
             doubts if any(doubts) else (),
@@ -144,7 +144,7 @@ class PruningStatisticsArray:
         return self if self.holds is what else replace(self, holds=what)
 
 
-def domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
+def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
     """Domain values of one type as an array that keeps them exactly and compares them fast; None becomes anything."""
     if column_type.kind is Kind.FLOAT:
         return np.array([0.0 if value is None else value for value in values], np.float64)
@@ -158,5 +158,5 @@ def domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> ND
     return found
 
 
-def _ternary(known: bool | None) -> int:
+def _to_ternary(known: bool | None) -> int:
     return UNKNOWN if known is None else int(known)

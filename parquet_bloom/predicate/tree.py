@@ -77,7 +77,7 @@ class Leaf(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfOne(Leaf):
+class _OneLiteralLeaf(Leaf):
     """A leaf that compares a column with one literal."""
 
     column: str
@@ -92,11 +92,11 @@ class _OfOne(Leaf):
         return (self.value,)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_one, (type(self), self.column, literal.pack((self.value,)))
+        return _make_one_literal_leaf, (type(self), self.column, literal.pack((self.value,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfMany(Leaf):
+class _ManyLiteralsLeaf(Leaf):
     """A leaf that compares a column with any number of literals."""
 
     column: str
@@ -113,11 +113,11 @@ class _OfMany(Leaf):
         return self.values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_many, (type(self), self.column, literal.pack(self.values))
+        return _make_many_literals_leaf, (type(self), self.column, literal.pack(self.values))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfNone(Leaf):
+class _NoLiteralLeaf(Leaf):
     """A leaf that looks at a column alone."""
 
     column: str
@@ -133,31 +133,31 @@ class _OfNone(Leaf):
         return type(self), (self.column,)
 
 
-class Equal(_OfOne):
+class Equal(_OneLiteralLeaf):
     """`column = value`."""
 
     __slots__ = ()
 
 
-class NotEqual(_OfOne):
+class NotEqual(_OneLiteralLeaf):
     """`column <> value`."""
 
     __slots__ = ()
 
 
-class In(_OfMany):
+class In(_ManyLiteralsLeaf):
     """`column IN (values)`: a chain of `=` joined by OR. Without values it is false for every row."""
 
     __slots__ = ()
 
 
-class NotIn(_OfMany):
+class NotIn(_ManyLiteralsLeaf):
     """`column NOT IN (values)`: a chain of `<>` joined by AND. Without values it is true for every row."""
 
     __slots__ = ()
 
 
-class Contains(_OfOne):
+class Contains(_OneLiteralLeaf):
     """`array_contains(column, value)`: a list that has an element equal to the literal.
 
     Null for a list that is null, and for the literal NULL. An element that is null is no more than another element, as
@@ -168,19 +168,19 @@ class Contains(_OfOne):
     __slots__ = ()
 
 
-class NotContains(_OfOne):
+class NotContains(_OneLiteralLeaf):
     """`NOT array_contains(column, value)`: a list, an empty one too, without an element equal to the literal."""
 
     __slots__ = ()
 
 
-class IsNull(_OfNone):
+class IsNull(_NoLiteralLeaf):
     """`column IS NULL`, which is never null itself."""
 
     __slots__ = ()
 
 
-class IsNotNull(_OfNone):
+class IsNotNull(_NoLiteralLeaf):
     """`column IS NOT NULL`, which is never null itself."""
 
     __slots__ = ()
@@ -208,7 +208,7 @@ class Compare(Leaf):
         return (Compare, self.column, self.operator, literal.key(self.value))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _comparison, (self.column, self.operator, literal.pack((self.value,)))
+        return _make_comparison, (self.column, self.operator, literal.pack((self.value,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -231,11 +231,11 @@ class Connective(Node):
         object.__setattr__(self, "children", tuple(flat))
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(node._key() if isinstance(node, Node) else node for node in _postfix(self))
+        return tuple(node._key() if isinstance(node, Node) else node for node in _to_postfix(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle would descend into the children, and a predicate may be nested deeper than the interpreter's stack.
-        return _from_postfix, (_postfix(self),)
+        return _from_postfix, (_to_postfix(self),)
 
 
 class And(Connective):
@@ -301,9 +301,9 @@ def negation(node: Node) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
         opposite = _OPPOSITES[type(item)]
-        if isinstance(item, _OfOne):
+        if isinstance(item, _OneLiteralLeaf):
             return opposite(item.column, item.value)
-        return opposite(item.column, item.values) if isinstance(item, _OfMany) else opposite(item.column)
+        return opposite(item.column, item.values) if isinstance(item, _ManyLiteralsLeaf) else opposite(item.column)
 
     def join(item: Connective, children: list[Node]) -> Node:
         return Or(tuple(children)) if isinstance(item, And) else And(tuple(children))
@@ -318,7 +318,7 @@ def null_safe_equal(column: str, value: literal.Literal) -> Node:
 
 def leaves(node: Node) -> Iterator[Leaf]:
     """The leaves of a predicate, from left to right."""
-    return (item for item in _postfix(node) if isinstance(item, Leaf))
+    return (item for item in _to_postfix(node) if isinstance(item, Leaf))
 
 
 def columns(node: Node) -> set[str]:
@@ -351,7 +351,7 @@ def fold(node: Node, leaf: Callable[[Leaf], T], join: Callable[[Connective, list
     return results[0]
 
 
-def left_of(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
+def find_residual(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
     """What is left of a predicate when some of its leaves are known; True or False where nothing is.
 
     Parameters
@@ -371,11 +371,11 @@ def left_of(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
     return fold(node, leaf, join)
 
 
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
+def rename_columns(node: Node, names: Mapping[str, str]) -> Node:
     """The same predicate over columns of other names; those without an entry keep theirs."""
     if not any(names.get(name, name) != name for name in columns(node)):
         return node
-    found = left_of(node, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))  # type: ignore[type-var]
+    found = find_residual(node, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))  # type: ignore[type-var]
     assert isinstance(found, Node)
     return found
 
@@ -390,11 +390,11 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
 
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
-        name = item.column if plain and shown is not None else _quoted(item.column)
+        name = item.column if plain and shown is not None else _quote(item.column)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
         if len(texts) < len(item.literals):
             texts.append(f"... {len(item.literals) - len(texts):,} more")
-        operator = item.operator if isinstance(item, Compare) else _SPELLED[type(item)]
+        operator = item.operator if isinstance(item, Compare) else _SQL_OPERATORS[type(item)]
         return operator.format(name, ", ".join(texts)) if "{" in operator else f"{name} {operator} {texts[0]}"
 
     def join(item: Connective, texts: list[str]) -> str:
@@ -410,7 +410,7 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     return fold(node, leaf, join)
 
 
-_SPELLED: dict[type[Leaf], str] = {
+_SQL_OPERATORS: dict[type[Leaf], str] = {
     Equal: "=",
     NotEqual: "<>",
     In: "{} IN ({})",
@@ -422,19 +422,19 @@ _SPELLED: dict[type[Leaf], str] = {
 }
 
 
-def _of_one(kind: type[_OfOne], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
     return kind(column, literal.unpack(packed)[0])
 
 
-def _of_many(kind: type[_OfMany], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
     return kind(column, literal.unpack(packed))
 
 
-def _comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
     return Compare(column, operator, literal.unpack(packed)[0])
 
 
-def _postfix(node: Node) -> tuple[Any, ...]:
+def _to_postfix(node: Node) -> tuple[Any, ...]:
     """A predicate as a flat sequence: leaves, and after its children each connective as (class, number of children)."""
     flat: list[Any] = []
     stack = [node]
@@ -464,6 +464,6 @@ def _check_column(column: object) -> None:
         raise PredicateError(f"a column is named by its dotted path, not by {column!r}")
 
 
-def _quoted(column: str) -> str:
+def _quote(column: str) -> str:
     parts = column.split(".")
     return ".".join('"' + part.replace('"', '""') + '"' for part in (parts if all(parts) else [column]))

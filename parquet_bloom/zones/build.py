@@ -22,9 +22,9 @@ from . import packed
 from .collect import RowGroupResult, ZoneMaker
 from .manifest import Manifest
 from .reports import ZoneBuildReport, ZonedFile
-from .schema import ZONE, Sizes
+from .schema import ZONE, FilterSizing
 from .sizing import lance_num_bytes
-from .write import write_index, zones_a_batch
+from .write import write_index, zones_per_batch
 
 _CONTAINERS = {".parquet": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
@@ -67,7 +67,7 @@ def build(
     """
     filter_bytes = lance_num_bytes(rows_per_zone, fpp)
     place = os.fspath(target)
-    kind = _container(place, container)
+    kind = _choose_container(place, container)
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads must be a number from 1 on, not {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
@@ -80,7 +80,7 @@ def build(
     report = ZoneBuildReport(place, column, filter_bytes=filter_bytes)
     with create(target, filesystem) as new, SpillFile() as scratch:  # that it can be written shows first
         maker = ZoneMaker(column, filesystem, rows_per_zone, filter_bytes, scratch, threads or processors())
-        gathered = _Gathered(rows_per_zone)
+        gathered = _CompletedFiles(rows_per_zone)
         with closing(maker.pieces(entries)) as pieces:
             done = 0
             for piece in pieces:
@@ -91,9 +91,9 @@ def build(
         if not gathered.files:
             raise next(iter(report.failed.values()), ParquetBloomError("there are no files", path=place))
         manifest, zones = gathered.manifest(column, filter_bytes), gathered.zones
-        told = packed.zones_told(zones, rows_per_zone, zones_a_batch(filter_bytes))
-        metadata = Sizes(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, told)
-        reader = _Put(scratch, gathered.runs, filter_bytes)
+        told = packed.describe_zones(zones, rows_per_zone, zones_per_batch(filter_bytes))
+        metadata = FilterSizing(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, told)
+        reader = _SpilledFilters(scratch, gathered.runs, filter_bytes)
         write_index(new, kind, zones, filter_bytes, reader.read, metadata)
         report.num_bytes = new.tell()
         new.commit()
@@ -102,7 +102,7 @@ def build(
     return report
 
 
-def _container(target: str, container: str | None) -> str:
+def _choose_container(target: str, container: str | None) -> str:
     if container is None:
         found = _CONTAINERS.get(os.path.splitext(target)[1].lower())
         if found is None:
@@ -127,7 +127,7 @@ def require_outside(target: str, folders: Iterable[str], filesystem: object | No
 
 
 @dataclass
-class _Gathered:
+class _CompletedFiles:
     """The zones of the files that are done."""
 
     rows_per_zone: int
@@ -185,7 +185,7 @@ class _Gathered:
         return zones
 
 
-class _Put:
+class _SpilledFilters:
     """Filters that were put aside, by the ordinals of their zones."""
 
     def __init__(self, scratch: SpillFile, runs: Sequence[SpillRun], filter_bytes: int):

@@ -32,8 +32,8 @@ from ..storage.spill import SpillFile, SpillRun
 from ..util.threads import in_order
 from .hashes import stored_keys
 
-_FILES_AHEAD = 4  # opened at a time, so that none is waited for
-_HELD_BYTES = 1 << 22  # of filters by a thread, before they are put aside
+_PREFETCHED_FILES = 4  # opened at a time, so that none is waited for
+_BUFFER_BYTES = 1 << 22  # of filters by a thread, before they are put aside
 
 
 @dataclass
@@ -115,7 +115,7 @@ def find_column(file: BloomFile, column: str) -> Leaf:
     return leaf
 
 
-def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
+def _open_source(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = wait_until_settled(source)
@@ -130,7 +130,7 @@ def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource
         raise
 
 
-class _PutAsideError(Exception):
+class _SpillError(Exception):
     """There is no room to put filters aside: no fault of the file that they are of, and so the end of all."""
 
     def __init__(self, error: StorageError):
@@ -167,21 +167,21 @@ class ZoneMaker:
 
         def opened(entry: Entry) -> RowGroupResult:
             try:
-                return RowGroupResult(entry, _opened(entry, self._column, self._filesystem))
+                return RowGroupResult(entry, _open_source(entry, self._column, self._filesystem))
             except ParquetBloomError as error:
                 error.path = error.path or entry.path
-                if _is_silence(error):
+                if _is_timeout(error):
                     raise
                 return RowGroupResult(entry, None, error=error)
 
         with (
-            in_order(opened, entries, _FILES_AHEAD) as files,
-            closing(_tasks(files)) as tasks,
+            in_order(opened, entries, _PREFETCHED_FILES) as files,
+            closing(_list_tasks(files)) as tasks,
             in_order(self._work, tasks, self._threads) as done,
         ):
             try:
                 yield from done
-            except _PutAsideError as failed:
+            except _SpillError as failed:
                 raise failed.error from failed
 
     def _work(self, piece: RowGroupResult) -> RowGroupResult:
@@ -197,7 +197,7 @@ class ZoneMaker:
                 source.check_unchanged()
         except ParquetBloomError as error:
             error.path = error.path or piece.entry.path
-            if _is_silence(error):
+            if _is_timeout(error):
                 raise
             piece.error = error
         return piece
@@ -207,7 +207,7 @@ class ZoneMaker:
         num_rows = opened.file.footer.num_rows_of(piece.row_group)
         count = -(-num_rows // self._rows)
         piece.has_null = np.zeros(count, np.bool_)
-        held = np.zeros((max(1, min(count, _HELD_BYTES // self._filter_bytes)), self._filter_bytes), np.uint8)
+        held = np.zeros((max(1, min(count, _BUFFER_BYTES // self._filter_bytes)), self._filter_bytes), np.uint8)
         zone, row = 0, 0
         for array in self._arrays(opened, piece.row_group, num_rows):
             start = 0
@@ -230,7 +230,7 @@ class ZoneMaker:
         try:
             return self._scratch.put([filters])
         except StorageError as error:
-            raise _PutAsideError(error) from error
+            raise _SpillError(error) from error
 
     def _arrays(self, opened: ZonedSource, row_group: int, num_rows: int) -> Iterator[pa.Array]:
         if not num_rows:
@@ -242,24 +242,24 @@ class ZoneMaker:
             if problem is None and seen > num_rows:
                 problem = "there are more values than rows"
             if problem:
-                raise _unreadable(problem, opened, row_group)
+                raise _make_unreadable_error(problem, opened, row_group)
             yield array
         if seen != num_rows:
-            raise _unreadable(f"{seen} values in {num_rows} rows", opened, row_group)
+            raise _make_unreadable_error(f"{seen} values in {num_rows} rows", opened, row_group)
 
 
-def _is_silence(error: ParquetBloomError) -> bool:
+def _is_timeout(error: ParquetBloomError) -> bool:
     """Whether a store did not answer in time: the next file would wait as long, and so it is an error of all."""
     return isinstance(error, StorageError) and error.errno == errno.ETIMEDOUT
 
 
-def _unreadable(problem: str, opened: ZonedSource, row_group: int) -> UnreadableColumnError:
+def _make_unreadable_error(problem: str, opened: ZonedSource, row_group: int) -> UnreadableColumnError:
     return UnreadableColumnError(
         f"cannot be read: {problem}", path=opened.file.path, row_group=row_group, column=opened.leaf.name
     )
 
 
-def _tasks(files: Iterator[RowGroupResult]) -> Generator[RowGroupResult, None, None]:
+def _list_tasks(files: Iterator[RowGroupResult]) -> Generator[RowGroupResult, None, None]:
     """What is to be read of files, a row group at a time."""
     for found in files:
         if found.opened is not None:

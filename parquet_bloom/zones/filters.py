@@ -21,8 +21,8 @@ from ..storage import Source
 from .hashes import array_keys
 from .sizing import lance_num_bytes
 
-_BLOCKS_AT_A_TIME = 1 << 16  # fetched for one question: 2 MiB
-_BYTES_AT_A_TIME = 1 << 24  # of whole filters
+_BLOCKS_PER_READ = 1 << 16  # fetched for one question: 2 MiB
+_BYTES_PER_READ = 1 << 24  # of whole filters
 
 
 def lance_filter(values: Any, items: int = 8192, probability: float = 0.00057) -> bytes:
@@ -72,7 +72,7 @@ class FilterPart(ABC):
         """Raise BrokenZonesError unless all of them have so many bytes; where they are read later, by then."""
 
 
-class HeldFilters(FilterPart):
+class InMemoryFilters(FilterPart):
     """Filters in memory.
 
     Parameters
@@ -111,7 +111,7 @@ class HeldFilters(FilterPart):
         _require_length(self._lengths, length, self._path)
 
 
-class Proof(NamedTuple):
+class LayoutCheck(NamedTuple):
     """What shows that filters are where they are supposed: bytes of the file, which are fetched with the first blocks.
 
     Attributes
@@ -129,7 +129,7 @@ class MisplacedError(Exception):
     """Filters are not where they were supposed."""
 
 
-class PlacedFilters(FilterPart):
+class StoredFilters(FilterPart):
     """Filters in a file, of which the places are known: only the blocks are read that are asked for.
 
     Parameters
@@ -144,7 +144,7 @@ class PlacedFilters(FilterPart):
         source: Source,
         offsets: NDArray[np.int64],
         lengths: NDArray[np.int64],
-        proof: Proof | None = None,
+        proof: LayoutCheck | None = None,
     ):
         require_lengths(lengths, source.name)
         source.require_inside(offsets, lengths)
@@ -157,13 +157,13 @@ class PlacedFilters(FilterPart):
         found = np.empty(len(rows), np.bool_)
         whole = self._lengths[rows] <= BLOCK_BYTES * len(hashes)
         few = np.flatnonzero(~whole)
-        step = max(1, _BLOCKS_AT_A_TIME // len(hashes))
+        step = max(1, _BLOCKS_PER_READ // len(hashes))
         for start in range(0, len(few), step):
             piece = few[start : start + step]
             found[piece] = self._ask_blocks(rows[piece], hashes)
         many = np.flatnonzero(whole)
         while len(many):
-            fit = int(np.searchsorted(np.cumsum(self._lengths[rows[many]]), _BYTES_AT_A_TIME, "right"))
+            fit = int(np.searchsorted(np.cumsum(self._lengths[rows[many]]), _BYTES_PER_READ, "right"))
             piece, many = many[: max(1, fit)], many[max(1, fit) :]
             found[piece] = self._ask_whole(rows[piece], hashes)
         require_unchanged(self._source)
@@ -206,7 +206,7 @@ class PlacedFilters(FilterPart):
         _require_length(self._lengths, length, self._source.name)
 
 
-class LaterFilters(FilterPart):
+class LazyFilters(FilterPart):
     """Filters that are found, or read, when they are first asked.
 
     Parameters
@@ -222,7 +222,7 @@ class LaterFilters(FilterPart):
         count: int,
         load: Callable[[], FilterPart],
         path: str | None = None,
-        guess: PlacedFilters | None = None,
+        guess: StoredFilters | None = None,
     ):
         self.count = count
         self._guess = guess

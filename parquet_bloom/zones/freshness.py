@@ -10,12 +10,12 @@ from ..util.threads import in_order
 from .collect import find_column
 from .index import ZoneIndex
 
-_READ_AT_A_TIME = 4
+_CONCURRENT_READS = 4
 
 CURRENT, CHANGED, GONE, UNKNOWN = "current", "changed", "gone", "unknown"
 
 
-def states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
+def file_states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
     """For each file of an index over Parquet files: CURRENT, CHANGED, GONE, or UNKNOWN where it cannot be looked at.
 
     A file whose size, times or etag are others is read: filters may have been embedded, or it was copied.
@@ -39,5 +39,5 @@ def states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
         same, _ = still_same(entries[number], filesystem, file.footer, file.data, leaves)
         return CURRENT if same else CHANGED
 
-    with in_order(judge, range(len(files)), _READ_AT_A_TIME) as judged:
+    with in_order(judge, range(len(files)), _CONCURRENT_READS) as judged:
         return list(judged)

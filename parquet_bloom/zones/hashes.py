@@ -39,7 +39,7 @@ _NARROW: dict[tuple[int, bool], tuple[pa.DataType, np.dtype[Any]]] = {
 _DECIMAL128_DIGITS = 38
 
 
-def type_of(arrow_type: pa.DataType) -> ColumnType:
+def find_column_type(arrow_type: pa.DataType) -> ColumnType:
     """The type of an Arrow column whose values have zones; unlike Parquet's it may count seconds, and 64-bit dates.
 
     Raises
@@ -49,9 +49,9 @@ def type_of(arrow_type: pa.DataType) -> ColumnType:
     """
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
-        return type_of(arrow_type.storage_type)
+        return find_column_type(arrow_type.storage_type)
     if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
-        return type_of(arrow_type.value_type)
+        return find_column_type(arrow_type.value_type)
     if types.is_boolean(arrow_type):
         raise UnsupportedTypeError("BOOLEAN columns have no zones: there are two values to find")
     if types.is_date64(arrow_type):
@@ -85,7 +85,7 @@ def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDAr
         stored = np.array(values, np.int64).astype(narrow[1])
         hashes = hash_keys(Keys.fixed(stored, stored.itemsize, len(stored)))
     elif column_type.kind is Kind.DECIMAL:
-        forms = [_decimal(int(value), column_type) for value in values]
+        forms = [_encode_decimal(int(value), column_type) for value in values]
         hashes = hash_keys(arrays.keys_of(pa.array(forms, pa.large_binary())))
     else:
         return hash_all(values, column_type)
@@ -98,7 +98,7 @@ def stored_keys(storage: pa.Array, column_type: ColumnType) -> Keys:
     if column_type.kind is Kind.INTEGER and narrow is not None:
         return arrays.keys_of(storage.cast(narrow[0]))
     if column_type.kind is Kind.DECIMAL:
-        return arrays.keys_of(_decimals(storage, column_type))
+        return arrays.keys_of(_encode_decimals(storage, column_type))
     return arrays.keys_of(storage)
 
 
@@ -110,7 +110,7 @@ def array_keys(array: pa.Array) -> Keys:
     UnsupportedTypeError
         Booleans, and nested types.
     """
-    column_type = type_of(array.type)
+    column_type = find_column_type(array.type)
     array = arrays.plain(array)
     if pa.types.is_null(array.type):
         return arrays.keys_of(pa.nulls(len(array), pa.int32()))
@@ -125,17 +125,19 @@ def array_keys(array: pa.Array) -> Keys:
     return Keys.fixed(np.ascontiguousarray(arrays.rows_of(array, width)), width, len(array), 0, validity)
 
 
-def _decimal(value: int, column_type: ColumnType) -> bytes:
+def _encode_decimal(value: int, column_type: ColumnType) -> bytes:
     narrow = (column_type.precision or 0) <= _DECIMAL128_DIGITS and -(1 << 127) <= value < 1 << 127
     return value.to_bytes(16 if narrow else 32, "little", signed=True)
 
 
-def _decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
+def _encode_decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
     """Stored decimals as the binary values that are hashed."""
     length = column_type.length or 0
     if column_type.physical == "BYTE_ARRAY" or (length > 16 and (column_type.precision or 0) <= _DECIMAL128_DIGITS):
         values: list[Any] = storage.to_pylist()
-        forms = [None if v is None else _decimal(int.from_bytes(v, "big", signed=True), column_type) for v in values]
+        forms = [
+            None if v is None else _encode_decimal(int.from_bytes(v, "big", signed=True), column_type) for v in values
+        ]
         return pa.array(forms, pa.large_binary())
     width = 16 if (column_type.precision or 0) <= _DECIMAL128_DIGITS else 32
     rows = arrays.rows_of(storage, length)
@@ -147,7 +149,7 @@ def _decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(width), len(storage), [validity, pa.py_buffer(full)])
 
 
-def arrow_type_of(column_type: ColumnType) -> pa.DataType:
+def to_arrow_type(column_type: ColumnType) -> pa.DataType:
     """The Arrow type that shows a column's values; of INT96, nanoseconds, though not all of them are in its range."""
     kind = column_type.kind
     if kind is Kind.INTEGER:

@@ -24,7 +24,7 @@ from .manifest import Manifest
 from .reports import Fragment, ZonedFile
 from .sizing import lance_num_bytes
 
-_READ_TOGETHER = 1 << 24  # bytes of filters
+_BYTES_PER_READ = 1 << 24  # bytes of filters
 
 
 class FileZones(NamedTuple):
@@ -66,7 +66,7 @@ class ZoneIndex:
         path: str | None,
         zones: NDArray[np.void],
         filters: Filters,
-        sizes: schema.Sizes,
+        sizes: schema.FilterSizing,
         *,
         manifest: Manifest | None = None,
         column: str | None = None,
@@ -129,7 +129,7 @@ class ZoneIndex:
     def bitsets(self, first: int = 0, count: int | None = None) -> Iterator[NDArray[np.uint8]]:
         """The filters of zones that follow one another, a few of them in memory at a time."""
         end = len(self) if count is None else min(len(self), first + count)
-        step = max(1, _READ_TOGETHER // self._filter_bytes)
+        step = max(1, _BYTES_PER_READ // self._filter_bytes)
         for start in range(first, end, step):
             for bitset in self._filters.read(start, min(step, end - start)):
                 yield np.frombuffer(bitset.as_buffer(), np.uint8)

@@ -105,7 +105,7 @@ class Manifest:
             told["zones"] = told_of_zones
         # Names of files may hold bytes that are no UTF-8: as escaped surrogates they come back as they were.
         data = json.dumps(told, separators=(",", ":")).encode("ascii")
-        return {KEY: data, CHECKSUM_KEY: _checksum(data, zones)}
+        return {KEY: data, CHECKSUM_KEY: _compute_checksum(data, zones)}
 
     @classmethod
     def from_metadata(
@@ -131,7 +131,7 @@ class Manifest:
         if version not in (VERSION, PACKED_VERSION):
             problem = f"metadata: it is of version {version!r}; this version of parquet_bloom reads {PACKED_VERSION}"
             raise BrokenZonesError(problem, path=path)
-        if metadata.get(CHECKSUM_KEY) != _checksum(data, zones):
+        if metadata.get(CHECKSUM_KEY) != _compute_checksum(data, zones):
             raise BrokenZonesError("it does not fit its checksum", path=path)
         try:
             found = cls._read(told)
@@ -197,6 +197,6 @@ class Manifest:
             raise BrokenZonesError("the zones do not divide the rows of the row groups among them", path=path)
 
 
-def _checksum(data: bytes, zones: NDArray[np.void]) -> bytes:
+def _compute_checksum(data: bytes, zones: NDArray[np.void]) -> bytes:
     columns = [np.ascontiguousarray(zones[name], ZONE[name]).tobytes() for name in NUMBERS]
     return b"%016x" % hash_one(b"".join([data, *columns]))

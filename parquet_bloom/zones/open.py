@@ -16,12 +16,12 @@ from ..storage import Source, is_url, open_source, resolve_filesystem
 from .containers import arrow as arrow_file
 from .containers import lance as lance_index
 from .containers import parquet as parquet_file
-from .containers.arrow import Opened, held
+from .containers.arrow import OpenedContainer, open_table
 from .filters import Filters
-from .hashes import arrow_type_of, type_of
+from .hashes import find_column_type, to_arrow_type
 from .index import ZoneIndex
 from .manifest import Manifest
-from .schema import Sizes, zones_of
+from .schema import FilterSizing, read_zones
 
 _LANCE_MAGIC = b"LANC"
 _STREAM = b"\xff\xff\xff\xff"
@@ -56,14 +56,14 @@ def open(
     StorageError
         It cannot be read.
     """
-    known = None if value_type is None else type_of(value_type)
+    known = None if value_type is None else find_column_type(value_type)
     if isinstance(source, pa.RecordBatchReader):
         try:
             source = source.read_all()
         except pa.ArrowException as error:
             raise BrokenZonesError(f"it cannot be read: {first_line(error)}") from error
     if isinstance(source, pa.Table):
-        return _index(held(source, None), None, known, value_type, column)
+        return _make_index(open_table(source, None), None, known, value_type, column)
     if not isinstance(source, str | os.PathLike):
         raise ParquetBloomError(f"a zone index is a path or a pyarrow Table, not {type(source).__name__}")
     filesystem = resolve_filesystem(filesystem, storage_options)
@@ -74,11 +74,11 @@ def open(
             raise
         if error.errno != EISDIR and not (error.errno == ENOENT and is_url(os.fspath(source))):
             raise
-        return lance_index.of_dataset(os.fspath(source), column, name, storage_options)
-    return _of_file(opened, known, value_type, column, storage_options)
+        return lance_index.open_dataset(os.fspath(source), column, name, storage_options)
+    return _open_file(opened, known, value_type, column, storage_options)
 
 
-def _of_file(
+def _open_file(
     source: Source,
     known: ColumnType | None,
     value_type: pa.DataType | None,
@@ -96,24 +96,24 @@ def _of_file(
             else source.read_at(0, 8)
         )
         if (head or end[-4:]).startswith(parquet_file.MAGIC):
-            found = _parquet(source)
+            found = _read_parquet(source)
         elif head.startswith(arrow_file.MAGIC) or (not head and end.endswith(arrow_file.MAGIC)):
             found = arrow_file.read_arrow(source)
         elif head.startswith(_STREAM):
-            found = _stream(source)
+            found = _read_stream(source)
         elif source.read_at(source.size - 4, 4) == _LANCE_MAGIC:
             table = lance_index.read_file(source.path or source.name, storage_options)
-            found = held(table, source.name)
+            found = open_table(table, source.name)
         else:
             raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
         require_unchanged(source)
-        return _index(found, source.name, known, value_type, column, [source])
+        return _make_index(found, source.name, known, value_type, column, [source])
     except BaseException:
         source.close()
         raise
 
 
-def _parquet(source: Source) -> Opened:
+def _read_parquet(source: Source) -> OpenedContainer:
     try:
         return parquet_file.read_parquet(source)
     except (BrokenZonesError, StorageError):
@@ -123,33 +123,33 @@ def _parquet(source: Source) -> Opened:
         raise BrokenZonesError(f"it cannot be read as Parquet: {place}{error.problem}", path=source.name) from error
 
 
-def _stream(source: Source) -> Opened:
+def _read_stream(source: Source) -> OpenedContainer:
     try:
         with source.arrow_file() as opened, pa.ipc.open_stream(opened) as reader:
             table = reader.read_all()
     except (pa.ArrowException, OSError, MemoryError) as error:
         problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=source.name) from error
-    return held(table, source.name)
+    return open_table(table, source.name)
 
 
-def _index(
-    found: Opened,
+def _make_index(
+    found: OpenedContainer,
     path: str | None,
     known: ColumnType | None,
     value_type: pa.DataType | None,
     column: str | None,
     closing: Any = (),
 ) -> ZoneIndex:
-    zones = zones_of(found.numbers, path)
-    sizes, filters = Sizes.of(found.metadata, path), Filters(found.parts)
+    zones = read_zones(found.numbers, path)
+    sizes, filters = FilterSizing.of(found.metadata, path), Filters(found.parts)
     manifest = Manifest.from_metadata(found.metadata, zones, path)
     if manifest is not None:
         if column is not None and column != manifest.column:
             raise ParquetBloomError(f"the zones are those of column '{manifest.column}'", path=path, column=column)
         filters.require_length(manifest.filter_bytes)
         known = manifest.files[0].column_type if manifest.files else None
-        value_type = None if known is None else arrow_type_of(known)
+        value_type = None if known is None else to_arrow_type(known)
     return ZoneIndex(
         path,
         zones,

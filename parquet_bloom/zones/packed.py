@@ -27,22 +27,22 @@ SEAL_KEY = b"parquet_bloom.zones.seal"
 SEAL_BYTES = 16
 
 _PACKED = b"zlib:"
-_MOST_BYTES = 1 << 31  # of what was packed
-_NEAR = 64  # bytes before a footer among which the seal is: Arrow has its end of stream between them
+_MAX_BYTES = 1 << 31  # of what was packed
+_SEAL_SEARCH_BYTES = 64  # bytes before a footer among which the seal is: Arrow has its end of stream between them
 
 
-def seal_of(metadata: Mapping[bytes, bytes]) -> bytes:
+def make_seal(metadata: Mapping[bytes, bytes]) -> bytes:
     """16 bytes that stand before the footer of no other index, and are the same whenever one is built again."""
     return b"".join(hash_one(prefix + metadata[KEY]).to_bytes(8, "little") for prefix in (b"seal 0", b"seal 1"))
 
 
-def packed(metadata: Mapping[bytes, bytes], seal: bytes) -> dict[bytes, bytes]:
+def pack_metadata(metadata: Mapping[bytes, bytes], seal: bytes) -> dict[bytes, bytes]:
     """Metadata as they are written into a file with a seal."""
     data = _PACKED + b64encode(zlib.compress(metadata[KEY], 9))
     return {**metadata, KEY: data, SEAL_KEY: seal.hex().encode()}
 
 
-def unpacked(metadata: Mapping[bytes, bytes], path: str | None) -> dict[bytes, bytes]:
+def unpack_metadata(metadata: Mapping[bytes, bytes], path: str | None) -> dict[bytes, bytes]:
     """Metadata as they were before they were packed, without the seal.
 
     Raises
@@ -55,7 +55,7 @@ def unpacked(metadata: Mapping[bytes, bytes], path: str | None) -> dict[bytes, b
     if data.startswith(_PACKED):
         try:
             unpacking = zlib.decompressobj()
-            found[KEY] = unpacking.decompress(b64decode(data[len(_PACKED) :], validate=True), _MOST_BYTES)
+            found[KEY] = unpacking.decompress(b64decode(data[len(_PACKED) :], validate=True), _MAX_BYTES)
             if not unpacking.eof:
                 raise ValueError("its end is missing")
         except (zlib.error, ValueError) as error:
@@ -63,11 +63,11 @@ def unpacked(metadata: Mapping[bytes, bytes], path: str | None) -> dict[bytes, b
     return found
 
 
-def keep_end(source: Source, footer_start: int) -> None:
+def cache_footer(source: Source, footer_start: int) -> None:
     """Have the whole footer of a distant file, and what is right before it, at hand; nothing of it is read twice."""
     if source.path is None:
         kept, kept_from = source.kept
-        start = max(0, footer_start - _NEAR)
+        start = max(0, footer_start - _SEAL_SEARCH_BYTES)
         if not kept:
             kept_from = source.size
         if start < kept_from:
@@ -80,11 +80,11 @@ def is_sealed(source: Source, metadata: Mapping[bytes, bytes], footer_start: int
         seal = bytes.fromhex(metadata.get(SEAL_KEY, b"").decode("ascii"))
     except ValueError:
         return False
-    start = max(0, footer_start - _NEAR)
+    start = max(0, footer_start - _SEAL_SEARCH_BYTES)
     return len(seal) == SEAL_BYTES and seal in source.read_at(start, footer_start - start)
 
 
-class ToldZones(NamedTuple):
+class PackedZones(NamedTuple):
     """What metadata say of an index's zones.
 
     Attributes
@@ -99,7 +99,7 @@ class ToldZones(NamedTuple):
     filter_bytes: int
 
 
-def zones_told(zones: NDArray[np.void], rows_per_zone: int, batch: int) -> dict[str, Any]:
+def describe_zones(zones: NDArray[np.void], rows_per_zone: int, batch: int) -> dict[str, Any]:
     """What is said of zones that divide row groups into so many rows each, but for the last of each."""
     return {
         "rows": rows_per_zone,
@@ -108,7 +108,7 @@ def zones_told(zones: NDArray[np.void], rows_per_zone: int, batch: int) -> dict[
     }
 
 
-def zones_of(data: bytes | None, most: int, path: str | None) -> ToldZones | None:
+def unpack_zones(data: bytes | None, most: int, path: str | None) -> PackedZones | None:
     """The zones of an index by its metadata (see `manifest`); None where they do not say.
 
     Parameters
@@ -144,4 +144,4 @@ def zones_of(data: bytes | None, most: int, path: str | None) -> ToldZones | Non
     zones["zone_start"] = within * each
     zones["zone_length"] = np.minimum(each, np.repeat(rows, counts) - within * each)
     zones["has_null"] = np.unpackbits(bits)[:count].astype(np.bool_)
-    return ToldZones(zones, batch, filter_bytes)
+    return PackedZones(zones, batch, filter_bytes)

@@ -30,18 +30,18 @@ ZONE = np.dtype([("fragment_id", "<u8"), ("zone_start", "<u8"), ("zone_length", 
 
 ITEMS_KEY, PROBABILITY_KEY = b"bloomfilter_item", b"bloomfilter_probability"
 DEFAULT_ITEMS, DEFAULT_PROBABILITY = 8192, 0.00057
-_MOST_ROWS = 1 << 62
+_MAX_ROWS = 1 << 62
 
 
 @dataclass(frozen=True)
-class Sizes:
+class FilterSizing:
     """What filters were sized for: items a zone, and a false-positive probability."""
 
     items: int
     probability: float
 
     @classmethod
-    def of(cls, metadata: Mapping[bytes, bytes] | None, path: str | None) -> Sizes:
+    def of(cls, metadata: Mapping[bytes, bytes] | None, path: str | None) -> FilterSizing:
         """As a schema's metadata says; Lance's defaults where it does not.
 
         Raises
@@ -79,7 +79,7 @@ def require_schema(schema: pa.Schema, path: str | None) -> None:
             raise BrokenZonesError(problem, path=path)
 
 
-def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
+def read_zones(table: pa.Table, path: str | None) -> NDArray[np.void]:
     """The zones of a table whose schema is right, without their filters; an array of ZONE.
 
     Raises
@@ -94,7 +94,7 @@ def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
             raise BrokenZonesError(f"column {name} has nulls", path=path)
         zones[name] = column.combine_chunks().to_numpy(zero_copy_only=False) if len(column) else 0
     starts, lengths = zones["zone_start"], zones["zone_length"]
-    bad = (lengths < 1) | (lengths > _MOST_ROWS) | (starts > _MOST_ROWS)
+    bad = (lengths < 1) | (lengths > _MAX_ROWS) | (starts > _MAX_ROWS)
     if bad.any():
         first = int(bad.argmax())
         problem = f"zone {first}: {lengths[first]} rows from row {starts[first]} on cannot be"
@@ -109,7 +109,7 @@ def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
     return zones
 
 
-def numbers_of(zones: NDArray[np.void]) -> pa.Table:
+def to_zone_table(zones: NDArray[np.void]) -> pa.Table:
     """Zones as a table, without their filters."""
     return pa.table({name: np.ascontiguousarray(zones[name]) for name in NUMBERS})
 

@@ -11,29 +11,29 @@ from functools import lru_cache
 
 from ..core.bloom.sizing import MAX_BYTES, MIN_BYTES
 
-_MOST_KEYS_A_BLOCK = 749  # the sum goes from here down to 0
-_MOST_KEYS_A_BIT = 2  # from here on a filter is taken to answer "maybe" always
+_MAX_KEYS_PER_BLOCK = 749  # the sum goes from here down to 0
+_MAX_KEYS_PER_BIT = 2  # from here on a filter is taken to answer "maybe" always
 
 
-def _log_answer(keys: int) -> float:
+def _log_match_probability(keys: int) -> float:
     """The logarithm of the chance that a block of so many keys answers "maybe" to another one."""
     return -math.inf if keys == 0 else 8 * math.log(1 - (31 / 32) ** keys)
 
 
-_LOG_ANSWERS = [_log_answer(keys) for keys in range(_MOST_KEYS_A_BLOCK + 1)]
-_LOG_FACTORIALS = [math.lgamma(keys + 1) for keys in range(_MOST_KEYS_A_BLOCK + 1)]
+_LOG_MATCH_PROBABILITIES = [_log_match_probability(keys) for keys in range(_MAX_KEYS_PER_BLOCK + 1)]
+_LOG_FACTORIALS = [math.lgamma(keys + 1) for keys in range(_MAX_KEYS_PER_BLOCK + 1)]
 
 
 def lance_fpp(items: int, num_bytes: int) -> float:
     """The false-positive probability that Lance reckons with, of a filter of `num_bytes` bytes that holds `items`."""
     if items == 0:
         return 0.0
-    if items / (8 * num_bytes) > _MOST_KEYS_A_BIT:
+    if items / (8 * num_bytes) > _MAX_KEYS_PER_BIT:
         return 1.0
     mean = 256 * items / (8 * num_bytes)
     total = 0.0
-    for keys in range(_MOST_KEYS_A_BLOCK, -1, -1):  # the small terms first, as Lance adds them
-        total += math.exp(keys * math.log(mean) - mean - _LOG_FACTORIALS[keys] + _LOG_ANSWERS[keys])
+    for keys in range(_MAX_KEYS_PER_BLOCK, -1, -1):  # the small terms first, as Lance adds them
+        total += math.exp(keys * math.log(mean) - mean - _LOG_FACTORIALS[keys] + _LOG_MATCH_PROBABILITIES[keys])
     return min(total, 1.0)
 
 
@@ -58,11 +58,11 @@ def lance_num_bytes(items: int, probability: float) -> int:
         raise ValueError(f"items are a whole number from 1 on, not {items!r}")
     if not 0 < probability < 1:
         raise ValueError(f"the probability must lie between 0 and 1, not {probability!r}")
-    return _num_bytes(items, float(probability))
+    return _find_num_bytes(items, float(probability))
 
 
 @lru_cache(maxsize=256)
-def _num_bytes(items: int, probability: float) -> int:
+def _find_num_bytes(items: int, probability: float) -> int:
     size = MIN_BYTES
     while size < MAX_BYTES and lance_fpp(items, size) > probability:
         size *= 2

@@ -11,19 +11,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..storage import Rewrite
-from .packed import packed, seal_of
+from .packed import make_seal, pack_metadata
 from .schema import FILTERS, NUMBERS, SCHEMA
 
-_BYTES_A_BATCH = 1 << 25  # of filters, in a row group or batch
-_ZONES_A_BATCH = 1 << 14  # a page of no more rows than pyarrow makes one of
+_BYTES_PER_BATCH = 1 << 25  # of filters, in a row group or batch
+_ZONES_PER_BATCH = 1 << 14  # a page of no more rows than pyarrow makes one of
 
 Reader = Callable[[int, int], NDArray[np.uint8]]
 """Gives the filters of zones that follow one another, from the first on: their bytes."""
 
 
-def zones_a_batch(filter_bytes: int) -> int:
+def zones_per_batch(filter_bytes: int) -> int:
     """How many zones are in a row group or batch, unless it is the last."""
-    return max(1, min(_ZONES_A_BATCH, _BYTES_A_BATCH // filter_bytes))
+    return max(1, min(_ZONES_PER_BATCH, _BYTES_PER_BATCH // filter_bytes))
 
 
 class _Sink:
@@ -75,11 +75,11 @@ def write_index(
     StorageError
         It cannot be written.
     """
-    seal = seal_of(metadata)
-    schema = SCHEMA.with_metadata(packed(metadata, seal))
-    batch = zones_a_batch(filter_bytes)
+    seal = make_seal(metadata)
+    schema = SCHEMA.with_metadata(pack_metadata(metadata, seal))
+    batch = zones_per_batch(filter_bytes)
     write = _write_parquet if container == "parquet" else _write_arrow
-    batches = _batches(schema, zones, filter_bytes, read, batch)
+    batches = _make_batches(schema, zones, filter_bytes, read, batch)
     sink = _Sink(new)
     try:
         with pa.PythonFile(sink, mode="w") as opened:
@@ -90,7 +90,7 @@ def write_index(
         raise
 
 
-def _batches(
+def _make_batches(
     schema: pa.Schema,
     zones: NDArray[np.void],
     filter_bytes: int,
@@ -116,7 +116,7 @@ def _write_parquet(
         "store_schema": False,  # Parquet's own types say all of it, and the metadata would be there twice
         "data_page_version": "1.0",
         "data_page_size": (1 << 31) - 1,  # a row group's filters are one page: readers go by that
-        "write_batch_size": _ZONES_A_BATCH,
+        "write_batch_size": _ZONES_PER_BATCH,
     }
     with pq.ParquetWriter(sink, schema, **options) as writer:
         for batch in batches:

@@ -20,24 +20,24 @@ DAY_MS = 86_400_000
 Numbers = list[tuple[NDArray[np.intp], NDArray[np.int64]]]
 
 
-def of_floats(values: NDArray[np.float64]) -> Numbers:
+def encode_floats(values: NDArray[np.float64]) -> Numbers:
     """The bits of doubles; of a zero, those of both signs."""
     bits = values.view(np.int64)
     zeros = np.flatnonzero(values == 0)
     return [(np.arange(len(values)), bits), (zeros, bits[zeros] ^ np.int64(-(1 << 63)))]
 
 
-def of_dates(days: NDArray[np.int64]) -> Numbers:
+def encode_dates(days: NDArray[np.int64]) -> Numbers:
     """Days since 1970; of one before the Gregorian calendar also those of its name in the Julian one, and back."""
-    return _in_both_calendars(days, days, 1)
+    return _encode_in_both_calendars(days, days, 1)
 
 
-def of_timestamps(milliseconds: NDArray[np.int64], fractions: NDArray[np.bool_]) -> Numbers:
+def encode_timestamps(milliseconds: NDArray[np.int64], fractions: NDArray[np.bool_]) -> Numbers:
     """Milliseconds since 1970, rounded down; `fractions` tells which timestamps are no whole second.
 
     Before 1970 parts of a second were rounded either way, and around 1970, in the writer's zone, shifted by a second.
     """
-    found = _in_both_calendars(milliseconds, milliseconds // DAY_MS, DAY_MS)
+    found = _encode_in_both_calendars(milliseconds, milliseconds // DAY_MS, DAY_MS)
     early = fractions & (milliseconds < 2 * DAY_MS)
     if early.any():
         for owners, numbers in list(found):
@@ -46,7 +46,7 @@ def of_timestamps(milliseconds: NDArray[np.int64], fractions: NDArray[np.bool_])
     return found
 
 
-def _in_both_calendars(numbers: NDArray[np.int64], days: NDArray[np.int64], unit: int) -> Numbers:
+def _encode_in_both_calendars(numbers: NDArray[np.int64], days: NDArray[np.int64], unit: int) -> Numbers:
     found = [(np.arange(len(numbers)), numbers)]
     old = np.flatnonzero(days < GREGORIAN_DAY)
     if len(old):
@@ -58,14 +58,14 @@ def _in_both_calendars(numbers: NDArray[np.int64], days: NDArray[np.int64], unit
     return found
 
 
-def of_char(text: bytes, length: int | None) -> set[bytes]:
+def encode_char(text: bytes, length: int | None) -> set[bytes]:
     """A text of a CHAR column: as it is, without spaces at its end, and with as many as the column's length takes."""
     bare = text.rstrip(b" ")
     missing = (length or 0) - len(bare.decode("utf-8", "replace"))
     return {text, bare, bare + b" " * max(0, missing)}
 
 
-def of_decimal(unscaled: int, scale: int) -> set[bytes]:
+def encode_decimal(unscaled: int, scale: int) -> set[bytes]:
     """A decimal's digits, with and without zeros at the end of its fraction."""
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
@@ -74,7 +74,7 @@ def of_decimal(unscaled: int, scale: int) -> set[bytes]:
     return {f"{sign}{whole}{'.' * bool(part)}{part}".encode() for part in (short, fraction)}
 
 
-def hashed_numbers(forms: Numbers) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def hash_numbers(forms: Numbers) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """The hashes of numbers, and which value each belongs to, ascending."""
     hashes = np.concatenate([hash_longs(np.ascontiguousarray(numbers, np.int64)) for _, numbers in forms])
     owners = np.concatenate([owners for owners, _ in forms])
@@ -82,13 +82,13 @@ def hashed_numbers(forms: Numbers) -> tuple[NDArray[np.uint64], NDArray[np.intp]
     return hashes[order], owners[order]
 
 
-def hashed_sets(forms: Sequence[set[bytes]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def hash_byte_sets(forms: Sequence[set[bytes]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """The same of values that have sets of bytes for forms."""
     owners = np.repeat(np.arange(len(forms)), [len(each) for each in forms])
-    return hashed_texts(pa.array([form for each in forms for form in each], pa.large_binary())), owners
+    return hash_texts(pa.array([form for each in forms for form in each], pa.large_binary())), owners
 
 
-def hashed_texts(array: pa.Array) -> NDArray[np.uint64]:
+def hash_texts(array: pa.Array) -> NDArray[np.uint64]:
     """The hashes of an array of binary values, one each; those of nulls mean nothing."""
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()

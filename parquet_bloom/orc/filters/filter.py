@@ -14,9 +14,9 @@ from ...hashing.arrow import chunks_of
 from ...metadata.protobuf import read_bloom_filter
 from ..metadata.schema import OrcLeaf
 from ..metadata.stripes import BLOOM_FILTER, FILTER_KINDS
-from .hashes import probes_of
+from .hashes import make_probes
 
-_MOST_BITS = 1 << 31
+_MAX_BITS = 1 << 31
 
 
 class OrcFilter:
@@ -105,7 +105,7 @@ class OrcFilter:
         chunks = list(chunks_of(values))
         if not self.trusted:
             return np.ones(sum(map(len, chunks)), np.bool_)
-        found = [probes_of(chunk, self.leaf).answer(self.check_hashes) for chunk in chunks]
+        found = [make_probes(chunk, self.leaf).answer(self.check_hashes) for chunk in chunks]
         return np.concatenate(found) if found else np.empty(0, np.bool_)
 
     def check_hashes(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -124,7 +124,7 @@ def parse_filter(data: bytes, start: int, end: int, kind: int) -> tuple[bytes, i
     bits, other = (words, utf8) if kind == BLOOM_FILTER else (utf8, words)
     if other is not None:
         return b"", 0, "its bits are in the field of filters of another kind"
-    if not bits or len(bits) % 8 or 8 * len(bits) >= _MOST_BITS:
+    if not bits or len(bits) % 8 or 8 * len(bits) >= _MAX_BITS:
         return b"", 0, f"it has {8 * len(bits or b'')} bits"
     if functions is None or not 1 <= functions <= orc_hash.MAX_HASH_FUNCTIONS:
         return b"", 0, f"it has {functions} hash functions"

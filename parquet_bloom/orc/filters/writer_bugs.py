@@ -14,8 +14,8 @@ from ..metadata.statistics import SETTLED_MS, ZONED_MS
 from ..metadata.stripes import BLOOM_FILTER
 from ..metadata.tail import Tail
 
-_TRUSTED = ("java", "c++", "presto", "trino")
-_HASHED = (
+_TRUSTED_WRITERS = ("java", "c++", "presto", "trino")
+_HASHED_KINDS = (
     *("BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "VARCHAR", "CHAR", "BINARY", "DATE"),
     *("TIMESTAMP", "TIMESTAMP_INSTANT", "DECIMAL"),
 )
@@ -23,7 +23,7 @@ UTC_ZONES = ("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
 
 
-def fault_of(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str | None:
+def find_fault(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str | None:
     """What is known to be wrong with the filters of a column, or cannot be known to be right; None if they are good.
 
     Parameters
@@ -31,18 +31,18 @@ def fault_of(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str |
     kind : of their stream.
     bloom_encoding : as the stripe's footer says.
     """
-    if tail.writer not in _TRUSTED:
+    if tail.writer not in _TRUSTED_WRITERS:
         return f"what the writer '{tail.writer}' hashes is not known"
     if leaf.kind == "BOOLEAN":
         return "filters of booleans hold nothing, or something else"
-    if leaf.kind not in _HASHED:
+    if leaf.kind not in _HASHED_KINDS:
         return f"what is hashed of {leaf.column_type.name} is not known"
     if tail.writer == "c++":
         if leaf.kind == "BYTE":
             return "ORC's C++ library hashes other numbers than the tinyint column holds"
         if leaf.kind == "CHAR":
             return "ORC's C++ library reads behind the texts of char columns, and hashes that"
-        if not _sound_cpp(tail.software_version):
+        if not _is_correct_cpp(tail.software_version):
             return f"ORC's C++ library {tail.software_version or 'before 1.6.12'} hashes in a way of its own"
     if leaf.kind == "TIMESTAMP" or leaf.kind == "TIMESTAMP_INSTANT":
         if kind == BLOOM_FILTER:
@@ -57,7 +57,7 @@ def fault_of(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str |
     return None
 
 
-def _sound_cpp(version: str | None) -> bool:
+def _is_correct_cpp(version: str | None) -> bool:
     """Whether a release of the C++ library hashes as the format says: from 1.6.12 on, but for 1.7.0."""
     found = _VERSION.match(version or "")
     if not found:
@@ -69,7 +69,7 @@ def _sound_cpp(version: str | None) -> bool:
     return number > (1, 7, 1) or (number == (1, 7, 1) and final)
 
 
-def old_clock(tail: Tail, leaf: OrcLeaf, timezone: str, known: PruningStatistics) -> str | None:
+def find_timezone_fault(tail: Tail, leaf: OrcLeaf, timezone: str, known: PruningStatistics) -> str | None:
     """Why a row group's filter cannot be asked for timestamps; None if it can.
 
     Wall clocks before 1900 are read by other rules than they were written, but in UTC; those of Java's writers also

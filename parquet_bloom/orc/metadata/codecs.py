@@ -15,14 +15,14 @@ from ...errors import MalformedOrcError, ParquetBloomError, first_line
 NAMES = ("none", "zlib", "snappy", "lzo", "lz4", "zstd")
 """By their number in the postscript."""
 
-_LONGEST_LZO = 1 << 20  # each of its bytes becomes 255 at most
-_WIDEST_WINDOW = 24  # as a power of two; chunks of more than 2^23 bytes are not read
+_MAX_LZO_BYTES = 1 << 20  # each of its bytes becomes 255 at most
+_MAX_WINDOW_BITS = 24  # as a power of two; chunks of more than 2^23 bytes are not read
 
-Unpack = Callable[[bytes, int], bytes]
+Decompressor = Callable[[bytes, int], bytes]
 """Takes a chunk and what it may become at most; raises ValueError, or an error of its library, for anything else."""
 
 
-def unpacker(name: str) -> Unpack:
+def find_decompressor(name: str) -> Decompressor:
     """What unpacks the chunks of a codec.
 
     Raises
@@ -30,11 +30,11 @@ def unpacker(name: str) -> Unpack:
     ParquetBloomError
         Its library is not installed.
     """
-    found = {"zlib": _zlib, "snappy": _snappy, "zstd": _zstd}.get(name)
-    return found or (_lz4() if name == "lz4" else _lzo())
+    found = {"zlib": _decompress_zlib, "snappy": _decompress_snappy, "zstd": _decompress_zstd}.get(name)
+    return found or (_find_lz4() if name == "lz4" else _find_lzo())
 
 
-def unpack(chunk: bytes, limit: int, how: Unpack) -> bytes:
+def decompress(chunk: bytes, limit: int, how: Decompressor) -> bytes:
     """A chunk, unpacked to at most `limit` bytes.
 
     Raises
@@ -54,7 +54,7 @@ def unpack(chunk: bytes, limit: int, how: Unpack) -> bytes:
     return found
 
 
-def _zlib(chunk: bytes, limit: int) -> bytes:
+def _decompress_zlib(chunk: bytes, limit: int) -> bytes:
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     found = stream.decompress(chunk, limit + 1)
     if len(found) <= limit and not stream.eof:
@@ -62,7 +62,7 @@ def _zlib(chunk: bytes, limit: int) -> bytes:
     return found
 
 
-def _snappy(chunk: bytes, limit: int) -> bytes:
+def _decompress_snappy(chunk: bytes, limit: int) -> bytes:
     size = shift = 0
     for byte in chunk[:5]:  # snappy says in front how much comes out
         size |= (byte & 0x7F) << shift
@@ -71,20 +71,20 @@ def _snappy(chunk: bytes, limit: int) -> bytes:
             break
     else:
         raise ValueError("it has no length")
-    return _arrow("snappy", chunk, _at_most(size, limit))
+    return _decompress_with_arrow("snappy", chunk, _require_at_most(size, limit))
 
 
-def _zstd(chunk: bytes, limit: int) -> bytes:
-    size = zstd_size(chunk)
+def _decompress_zstd(chunk: bytes, limit: int) -> bytes:
+    size = read_zstd_size(chunk)
     if size is not None:
-        return _arrow("zstd", chunk, _at_most(size, limit))
-    if len(chunk) > 5 and chunk[5] >> 3 > _WIDEST_WINDOW - 10:  # room is made for all of it
+        return _decompress_with_arrow("zstd", chunk, _require_at_most(size, limit))
+    if len(chunk) > 5 and chunk[5] >> 3 > _MAX_WINDOW_BITS - 10:  # room is made for all of it
         raise ValueError("its window is too wide")
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
         return bytes(stream.read(limit + 1))
 
 
-def zstd_size(frame: bytes) -> int | None:
+def read_zstd_size(frame: bytes) -> int | None:
     """What a zstd frame says that it becomes; None if it does not say. Source: RFC 8878, section 3.1.1."""
     if frame[:4] != b"\x28\xb5\x2f\xfd" or len(frame) < 5:
         raise ValueError("it is no zstd frame")
@@ -100,40 +100,40 @@ def zstd_size(frame: bytes) -> int | None:
     return size + 256 if width == 2 else size
 
 
-def _at_most(size: int, limit: int) -> int:
+def _require_at_most(size: int, limit: int) -> int:
     if size > limit:
         raise MalformedOrcError(f"a chunk is said to become {size} bytes; {limit} are the most")
     return size
 
 
-def _arrow(codec: str, chunk: bytes, size: int) -> bytes:
+def _decompress_with_arrow(codec: str, chunk: bytes, size: int) -> bytes:
     if not size:
         return b""
     return bytes(pa.Codec(codec).decompress(chunk, size, asbytes=True))
 
 
-def _missing(codec: str) -> ParquetBloomError:
+def _missing_library(codec: str) -> ParquetBloomError:
     return ParquetBloomError(f"to read {codec} takes another library: pip install 'parquet-bloom[orc]'")
 
 
-def _lz4() -> Unpack:
+def _find_lz4() -> Decompressor:
     try:
         import lz4.block
     except ImportError:
-        raise _missing("lz4") from None
+        raise _missing_library("lz4") from None
     # Its own call makes room for all that is allowed; a block of LZ4 holds at most 255 bytes for each of its own.
     return lambda chunk, limit: lz4.block.decompress(chunk, uncompressed_size=min(limit, 255 * len(chunk) + 64))
 
 
-def _lzo() -> Unpack:
+def _find_lzo() -> Decompressor:
     try:
         from lzallright import LZOCompressor
     except ImportError:
-        raise _missing("lzo") from None
+        raise _missing_library("lzo") from None
 
     def unpack_lzo(chunk: bytes, limit: int) -> bytes:
-        if len(chunk) > _LONGEST_LZO:  # the library takes no limit: room grows with what comes out
-            raise ValueError(f"more than {_LONGEST_LZO} bytes of LZO are not read")
+        if len(chunk) > _MAX_LZO_BYTES:  # the library takes no limit: room grows with what comes out
+            raise ValueError(f"more than {_MAX_LZO_BYTES} bytes of LZO are not read")
         return bytes(LZOCompressor.decompress(chunk, limit))
 
     return unpack_lzo

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...errors import MalformedOrcError
-from .codecs import Unpack, unpack, unpacker
+from .codecs import Decompressor, decompress, find_decompressor
 
-_HEADER = 3
+_HEADER_BYTES = 3
 
-LONGEST_STREAM = 1 << 28
+MAX_STREAM_BYTES = 1 << 28
 """Bytes of unpacked metadata that are held at most."""
 
-LONGEST_FOOTER = 1 << 26
+MAX_FOOTER_BYTES = 1 << 26
 """The same of a footer, of the file or of a stripe: as objects it takes several times as much."""
 
 
@@ -28,9 +28,9 @@ class Compression:
     def __init__(self, name: str, block_size: int):
         self.name = name
         self.block_size = block_size
-        self._unpack: Unpack | None = None
+        self._unpack: Decompressor | None = None
 
-    def plain(self, stream: bytes, limit: int = LONGEST_STREAM) -> bytes:
+    def plain(self, stream: bytes, limit: int = MAX_STREAM_BYTES) -> bytes:
         """A stream as it was before.
 
         Parameters
@@ -62,8 +62,8 @@ class Compression:
     def _chunks(self, stream: bytes) -> Iterator[bytes]:
         start = 0
         while start < len(stream):
-            header = int.from_bytes(stream[start : start + _HEADER], "little")
-            start += _HEADER
+            header = int.from_bytes(stream[start : start + _HEADER_BYTES], "little")
+            start += _HEADER_BYTES
             length, original = header >> 1, header & 1
             if len(stream) < start + length:
                 left = max(0, len(stream) - start)
@@ -72,7 +72,7 @@ class Compression:
             if length > self.block_size:  # what would not become smaller is kept as it was
                 raise MalformedOrcError(f"a chunk has {length} bytes; {self.block_size} are the most")
             if not original:
-                self._unpack = self._unpack or unpacker(self.name)
-                chunk = unpack(chunk, self.block_size, self._unpack)
+                self._unpack = self._unpack or find_decompressor(self.name)
+                chunk = decompress(chunk, self.block_size, self._unpack)
             yield chunk
             start += length

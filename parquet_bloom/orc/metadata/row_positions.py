@@ -15,7 +15,7 @@ _BLOBS = ("FLOAT", "DOUBLE", "BINARY", "DECIMAL")  # whose DATA are bytes, not r
 _DICTIONARIES = (1, 3)
 
 
-def needed(kind: str, streams: Collection[int], encoding: int, compressed: bool) -> int:
+def count_positions(kind: str, streams: Collection[int], encoding: int, compressed: bool) -> int:
     """How many numbers an entry of a column's row index has, at least. Source: ORC's specification, "Row Index".
 
     Parameters

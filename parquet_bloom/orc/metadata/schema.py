@@ -16,7 +16,7 @@ KINDS = (
     *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "BINARY", "TIMESTAMP"),
     *("LIST", "MAP", "STRUCT", "UNION", "DECIMAL", "DATE", "VARCHAR", "CHAR", "TIMESTAMP_INSTANT"),
 )
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _CATALYST = "spark.sql.catalyst.type"
 
 
@@ -48,7 +48,7 @@ class OrcLeaf:
     index: int = 0
 
 
-def leaves_of(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
+def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
     """The leaf columns of a file's types, in schema order.
 
     Raises
@@ -63,7 +63,7 @@ def leaves_of(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
     waiting: list[tuple[int, tuple[str, ...], bool]] = [(0, (), False)]
     while waiting:
         number, path, repeated = waiting.pop()
-        if number >= len(types) or seen[number] or len(path) > _DEEPEST:
+        if number >= len(types) or seen[number] or len(path) > _MAX_DEPTH:
             raise MalformedOrcError(f"the types are no tree: type {number} of {len(types)}")
         seen[number] = 1
         described = types[number]
@@ -71,18 +71,18 @@ def leaves_of(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
         name = KINDS[kind] if kind < len(KINDS) else f"UNKNOWN {kind}"
         children = described.get("children", [])
         if name in ("STRUCT", "LIST", "MAP", "UNION"):
-            names = _names_below(name, described, children)
+            names = _read_child_names(name, described, children)
             within = repeated or name != "STRUCT"
             below = [(child, (*path, of_child), within) for child, of_child in zip(children, names, strict=True)]
             waiting += reversed(below)
         elif children:
             raise MalformedOrcError(f"type {number} is {name}, and has types below it")
         else:
-            leaves.append(_leaf(described, name, number, path, repeated, len(leaves)))
+            leaves.append(_make_leaf(described, name, number, path, repeated, len(leaves)))
     return leaves
 
 
-def _names_below(kind: str, described: Mapping[str, Any], children: Sequence[int]) -> list[str]:
+def _read_child_names(kind: str, described: Mapping[str, Any], children: Sequence[int]) -> list[str]:
     if kind == "STRUCT":
         names = [name.decode("utf-8", "replace") for name in described.get("names", [])]
     else:
@@ -92,7 +92,7 @@ def _names_below(kind: str, described: Mapping[str, Any], children: Sequence[int
     return names
 
 
-def _leaf(
+def _make_leaf(
     described: Mapping[str, Any], kind: str, number: int, path: tuple[str, ...], repeated: bool, index: int
 ) -> OrcLeaf:
     attributes = tuple(
@@ -100,16 +100,16 @@ def _leaf(
         for one in described.get("attributes", [])
     )
     length = described.get("length") if kind in ("CHAR", "VARCHAR") else None
-    column_type = _type_of(described, kind, dict(attributes).get(_CATALYST), length)
+    column_type = _make_column_type(described, kind, dict(attributes).get(_CATALYST), length)
     return OrcLeaf(".".join(path), path, number, kind, repeated, column_type, length, attributes, index)
 
 
-_WHOLE = {"BYTE": ("tinyint", 8), "SHORT": ("smallint", 16), "INT": ("int", 32)}
+_INTEGERS = {"BYTE": ("tinyint", 8), "SHORT": ("smallint", 16), "INT": ("int", 32)}
 
 
-def _type_of(described: Mapping[str, Any], kind: str, catalyst: str | None, length: int | None) -> ColumnType:
-    if kind in _WHOLE:
-        name, bits = _WHOLE[kind]
+def _make_column_type(described: Mapping[str, Any], kind: str, catalyst: str | None, length: int | None) -> ColumnType:
+    if kind in _INTEGERS:
+        name, bits = _INTEGERS[kind]
         return ColumnType("INT32", Kind.INTEGER, 4, bits=bits, name=name)
     if kind == "LONG":
         if catalyst == "timestamp_ntz":

@@ -35,11 +35,11 @@ _DAY_MS = 86_400_000
 _MS = 1_000_000
 _REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 
-OF_OTHER_ROWS = "its statistics count more values than there are rows"
+OTHER_ROWS = "its statistics count more values than there are rows"
 """The doubt about statistics that are of other rows than asked for."""
 
 
-def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> PruningStatistics:
+def read_statistics(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> PruningStatistics:
     """What the message ColumnStatistics in [start, end) of `data` says of a column in so many rows.
 
     Raises
@@ -53,18 +53,18 @@ def evidence_of(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, nu
     if count is not None:
         has_values = count > 0
         if not leaf.repeated and count > num_rows:
-            return PruningStatistics(leaf.column_type, doubt=OF_OTHER_ROWS)
+            return PruningStatistics(leaf.column_type, doubt=OTHER_ROWS)
         if count == 0 and has_null is False and not leaf.repeated and len(leaf.path) == 1:
             return PruningStatistics(leaf.column_type)  # these are statistics of something else
     if has_null:
         has_nulls = True if count != num_rows or leaf.repeated else None
     elif not leaf.repeated and count == num_rows:
         has_nulls = False
-    low, high = _bounds(found, leaf, tail) if has_values else NOTHING
+    low, high = _read_bounds(found, leaf, tail) if has_values else NOTHING
     return PruningStatistics(leaf.column_type, has_values, low, high, has_nulls=has_nulls)
 
 
-def _bounds(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_bounds(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     read = _READERS.get(leaf.column_type.kind)
     # The first writers' statistics are not merged rightly (HIVE-8732).
     if read is None or (tail.writer == "java" and tail.writer_version < 1):
@@ -75,19 +75,19 @@ def _bounds(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     return low, high
 
 
-def _integers(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_integers(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     said = found.get("integers", {})
-    return _in_range(said.get("low"), said.get("high"), leaf.column_type)
+    return _require_in_range(said.get("low"), said.get("high"), leaf.column_type)
 
 
-def _in_range(low: int | None, high: int | None, column_type: ColumnType) -> Bounds:
+def _require_in_range(low: int | None, high: int | None, column_type: ColumnType) -> Bounds:
     least, most = integer_range(column_type)
     if any(bound is not None and not least <= bound <= most for bound in (low, high)):
         return NOTHING
     return low, high
 
 
-def _floats(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_floats(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     said = found.get("doubles", {})
     low, high, total = said.get("low"), said.get("high"), said.get("sum")
     # Where NaN comes first it stands for all bounds; merged with others, its row group's values are in none. The sum
@@ -99,7 +99,7 @@ def _floats(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     return low, high
 
 
-def _strings(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_strings(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     # CHAR's are padded or not; others' were in another order first.
     if leaf.kind == "CHAR" or (tail.writer == "java" and tail.writer_version < 2):
         return NOTHING
@@ -112,13 +112,13 @@ def _strings(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     return low, high
 
 
-def _decimals(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_decimals(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     said = found.get("decimals", {})
-    low, high = (_unscaled(said.get(name), leaf.column_type) for name in ("low", "high"))
-    return _in_range(low, high, leaf.column_type)
+    low, high = (_parse_unscaled(said.get(name), leaf.column_type) for name in ("low", "high"))
+    return _require_in_range(low, high, leaf.column_type)
 
 
-def _unscaled(text: bytes | None, column_type: ColumnType) -> int | None:
+def _parse_unscaled(text: bytes | None, column_type: ColumnType) -> int | None:
     if text is None or len(text) > 100:
         return None
     try:
@@ -131,19 +131,19 @@ def _unscaled(text: bytes | None, column_type: ColumnType) -> int | None:
         return None
 
 
-def _dates(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_dates(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     said = found.get("dates", {})
     low, high = said.get("low"), said.get("high")
     if tail.calendar != "proleptic" and (low is None or low < GREGORIAN_DAY):
         return NOTHING
-    return _in_range(low, high, leaf.column_type)
+    return _require_in_range(low, high, leaf.column_type)
 
 
-def _timestamps(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_timestamps(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     said = found.get("timestamps", {})
     low, high = said.get("low"), said.get("high")
     if leaf.kind not in ("TIMESTAMP", "TIMESTAMP_INSTANT"):  # a wall clock kept as a number, in microseconds
-        return _integers(found, leaf, tail)
+        return _read_integers(found, leaf, tail)
     # Before ORC-135 bounds are of the writer's zone, and bounds of wall clocks that another clock shows are none.
     least = ZONED_MS if leaf.kind == "TIMESTAMP" else GREGORIAN_DAY * _DAY_MS
     if (tail.writer == "java" and tail.writer_version < 6) or low is None or low < least:
@@ -159,7 +159,7 @@ def _timestamps(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     return low * _MS, None if high is None else high * _MS + _MS - 1
 
 
-def _booleans(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
+def _read_booleans(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
     counts, count = found.get("buckets", {}).get("counts", []), found.get("num_values", 0)
     if len(counts) != 1 or counts[0] > count:
         return NOTHING
@@ -167,11 +167,11 @@ def _booleans(found: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:
 
 
 _READERS = {
-    Kind.INTEGER: _integers,
-    Kind.FLOAT: _floats,
-    Kind.STRING: _strings,
-    Kind.DECIMAL: _decimals,
-    Kind.DATE: _dates,
-    Kind.TIMESTAMP: _timestamps,
-    Kind.BOOLEAN: _booleans,
+    Kind.INTEGER: _read_integers,
+    Kind.FLOAT: _read_floats,
+    Kind.STRING: _read_strings,
+    Kind.DECIMAL: _read_decimals,
+    Kind.DATE: _read_dates,
+    Kind.TIMESTAMP: _read_timestamps,
+    Kind.BOOLEAN: _read_booleans,
 }

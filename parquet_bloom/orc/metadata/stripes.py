@@ -16,12 +16,12 @@ ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8 = 6, 7, 8
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
 """The same of streams that values are read from."""
 
-_OF_INDEX, _OF_DATA = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8), (0, 1, 2, 3, 5)
+_INDEX_KINDS, _DATA_KINDS = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8), (0, 1, 2, 3, 5)
 FILTER_KINDS = {BLOOM_FILTER: "BLOOM_FILTER", BLOOM_FILTER_UTF8: "BLOOM_FILTER_UTF8"}
 
-_MOST_ROW_GROUPS = 1 << 22
-_MOST_PER_BYTE = 1 << 12  # row groups of a stripe for each byte of its indexes, as packed as can be
-_LARGEST = 1 << 62
+_MAX_ROW_GROUPS = 1 << 22
+_MAX_ROW_GROUPS_PER_BYTE = 1 << 12  # row groups of a stripe for each byte of its indexes, as packed as can be
+_MAX_ROWS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class OrcRowGroup:
     num_rows: int
 
 
-def stripes_of(footer: Mapping[str, Any], end: int) -> list[Stripe]:
+def read_stripes(footer: Mapping[str, Any], end: int) -> list[Stripe]:
     """The stripes that a file's footer speaks of.
 
     Parameters
@@ -72,19 +72,19 @@ def stripes_of(footer: Mapping[str, Any], end: int) -> list[Stripe]:
         before = stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length
         stripes.append(stripe)
         first_row += stripe.num_rows
-    if first_row != footer.get("num_rows", 0) or first_row > _LARGEST:
+    if first_row != footer.get("num_rows", 0) or first_row > _MAX_ROWS:
         raise MalformedOrcError(f"the stripes have {first_row} rows, the file {footer.get('num_rows', 0)}")
     return stripes
 
 
-def row_groups_in(stripe: Stripe, stride: int) -> int:
+def count_row_groups(stripe: Stripe, stride: int) -> int:
     """How many row groups a stripe has; one if it has no row index, none if it has no rows."""
     if not stripe.num_rows:
         return 0
     return -(-stripe.num_rows // stride) if stride and stripe.index_length else 1
 
 
-def row_groups_of(stripes: list[Stripe], stride: int) -> list[OrcRowGroup]:
+def list_row_groups(stripes: list[Stripe], stride: int) -> list[OrcRowGroup]:
     """All row groups of a file.
 
     Raises
@@ -92,14 +92,14 @@ def row_groups_of(stripes: list[Stripe], stride: int) -> list[OrcRowGroup]:
     MalformedOrcError
         There would be too many.
     """
-    if sum(row_groups_in(stripe, stride) for stripe in stripes) > _MOST_ROW_GROUPS:
-        raise MalformedOrcError(f"more than {_MOST_ROW_GROUPS} row groups are not read")
+    if sum(count_row_groups(stripe, stride) for stripe in stripes) > _MAX_ROW_GROUPS:
+        raise MalformedOrcError(f"more than {_MAX_ROW_GROUPS} row groups are not read")
     for stripe in stripes:
-        if (count := row_groups_in(stripe, stride)) > 1 and count > _MOST_PER_BYTE * stripe.index_length:
+        if (count := count_row_groups(stripe, stride)) > 1 and count > _MAX_ROW_GROUPS_PER_BYTE * stripe.index_length:
             raise MalformedOrcError(f"stripe {stripe.number} has {stripe.index_length} bytes for {count} row groups")
     found: list[OrcRowGroup] = []
     for stripe in stripes:
-        count = row_groups_in(stripe, stride)
+        count = count_row_groups(stripe, stride)
         for row_group in range(count):
             first = row_group * stride
             num_rows = stripe.num_rows if count == 1 else min(stride, stripe.num_rows - first)
@@ -129,7 +129,7 @@ class StripeFooter:
     column_encodings: dict[int, int]
 
 
-def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
+def read_stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
     """The footer of a stripe, from its plain bytes.
 
     Raises
@@ -150,11 +150,15 @@ def stripe_footer(data: bytes, stripe: Stripe) -> StripeFooter:
             raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} of column {key[1]}")
         if length > end - offset:
             raise MalformedOrcError(f"the streams of stripe {stripe.number} are longer than the stripe")
-        inside = offset + length <= first_data if key[0] in _OF_INDEX else offset >= first_data
-        if not inside and key[0] in (*_OF_INDEX, *_OF_DATA):
+        inside = offset + length <= first_data if key[0] in _INDEX_KINDS else offset >= first_data
+        if not inside and key[0] in (*_INDEX_KINDS, *_DATA_KINDS):
             raise MalformedOrcError(f"stripe {stripe.number} has a stream {key[0]} where there are none of the kind")
         held = (
-            streams if key[0] in _OF_INDEX else places if key[0] in (PRESENT, DATA, LENGTH, DICTIONARY_DATA) else None
+            streams
+            if key[0] in _INDEX_KINDS
+            else places
+            if key[0] in (PRESENT, DATA, LENGTH, DICTIONARY_DATA)
+            else None
         )
         if held is not None:
             if key in held:

@@ -10,12 +10,12 @@ from ...errors import EncryptedFileError, MalformedOrcError, NotOrcError, Parque
 from ...metadata.protobuf import read_message
 from ...storage import Source
 from .codecs import NAMES
-from .compression import LONGEST_FOOTER, Compression
+from .compression import MAX_FOOTER_BYTES, Compression
 from .messages import FOOTER, POSTSCRIPT
 
 MAGIC = b"ORC"
 
-LARGEST_BLOCK = 1 << 23
+MAX_BLOCK_BYTES = 1 << 23
 """A chunk's header has 23 bits for its length, so nothing is gained by larger ones."""
 
 WRITERS = {0: "java", 1: "c++", 2: "presto", 3: "go", 4: "trino", 5: "cudf"}
@@ -48,13 +48,13 @@ def is_orc(source: Source) -> bool:
     """Whether a file ends as an ORC file does. One small read; no error whatever the file is."""
     try:
         length = min(source.size, 256)
-        _postscript(source.read_at(source.size - length, length))
+        _read_postscript(source.read_at(source.size - length, length))
     except ParquetBloomError:
         return False
     return True
 
 
-def _postscript(end: bytes) -> dict[str, Any]:
+def _read_postscript(end: bytes) -> dict[str, Any]:
     if len(end) < 1 + len(MAGIC):
         raise NotOrcError(f"not an ORC file: {len(end)} bytes are too few")
     length, found = end[-1], None
@@ -77,7 +77,7 @@ def read_tail(source: Source) -> Tail:
     """
     length = min(source.size, max(256, source.first_read))
     tail = source.read_at(source.size - length, length)
-    postscript = _postscript(tail[-256:])
+    postscript = _read_postscript(tail[-256:])
     size = source.size - tail[-1] - 1
     footer_length, metadata_length = postscript.get("footer_length", 0), postscript.get("metadata_length", 0)
     if footer_length + metadata_length > size:
@@ -87,14 +87,14 @@ def read_tail(source: Source) -> Tail:
     number, block_size = postscript.get("compression", 0), postscript.get("block_size", 1 << 18)
     if number >= len(NAMES):
         raise MalformedOrcError(f"there is no compression {number}")
-    if number and not 0 < block_size <= LARGEST_BLOCK:
+    if number and not 0 < block_size <= MAX_BLOCK_BYTES:
         raise MalformedOrcError(f"chunks of {block_size} bytes are not read")
     compression = Compression(NAMES[number], block_size)
     start = size - footer_length
     inside = start - (source.size - length)
     missing = b"" if inside >= 0 else source.read_at(start, -inside)
     packed = missing + tail[max(0, inside) : len(tail) - tail[-1] - 1]
-    footer = read_message(compression.plain(packed, LONGEST_FOOTER), FOOTER)
+    footer = read_message(compression.plain(packed, MAX_FOOTER_BYTES), FOOTER)
     if "encryption" in footer:
         raise EncryptedFileError("columns of the file are encrypted, which is not read")
     writer = footer.get("writer", 0)

@@ -86,7 +86,7 @@ def parse_expression(expression: pc.Expression) -> Node:
     except pa.ArrowException as error:
         raise ExpressionError(f"an expression cannot be taken apart: {first_line(error)}") from None
     try:
-        return _simplified(_condition(_decode(iter(_metadata(batch.schema)), batch)))
+        return _simplify(_to_condition(_decode(iter(_read_metadata(batch.schema)), batch)))
     except PredicateError as error:
         raise ExpressionError(error.problem, column=error.column) from None
 
@@ -113,7 +113,7 @@ def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand
                 raise ExpressionError(f"a field that is not given by name is not supported; {SUPPORTED}")
             found = _Field(".".join(name for _, name in names))
         elif kind == "end" and open_calls and open_calls[-1][0] == text:
-            found = _call(*open_calls.pop())
+            found = _make_call(*open_calls.pop())
         else:
             raise ExpressionError(
                 f"this version of pyarrow describes expressions in a way that is not known ({kind!r})"
@@ -126,23 +126,23 @@ def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand
 # ---------------------------------------------------------------------------------------------------------- the calls
 
 
-def _call(name: str, operands: list[_Operand], options: list[pa.Scalar]) -> _Operand:
+def _make_call(name: str, operands: list[_Operand], options: list[pa.Scalar]) -> _Operand:
     if name in _CONNECTIVES:
-        return _joined(_CONNECTIVES[name], operands)
+        return _make_connective(_CONNECTIVES[name], operands)
     if name == "invert" and len(operands) == 1:
-        return negation(_condition(operands[0]))
+        return negation(_to_condition(operands[0]))
     if name in _COMPARISONS and len(operands) == 2 and not options:
-        return _comparison(_COMPARISONS[name], *operands)
+        return _make_comparison(_COMPARISONS[name], *operands)
     handler = _HANDLERS.get(name)
     if handler is None or len(operands) != 1 or len(options) > 1:
         raise ExpressionError(f"the function {name!r} is not supported; {SUPPORTED}")
     return handler(operands[0], dict(options[0].items()) if options else {})
 
 
-def _joined(kind: type[Connective], operands: list[_Operand]) -> _Operand:
+def _make_connective(kind: type[Connective], operands: list[_Operand]) -> _Operand:
     """AND or OR; a literal that changes nothing, which programs begin their chains with, is left out."""
     left = [operand for operand in operands if not _is_truth(operand, kind is And)]
-    return kind(tuple(map(_condition, left))) if left else operands[0]
+    return kind(tuple(map(_to_condition, left))) if left else operands[0]
 
 
 def _is_truth(operand: Any, value: bool) -> bool:
@@ -150,7 +150,7 @@ def _is_truth(operand: Any, value: bool) -> bool:
     return isinstance(operand, pa.Scalar) and pa.types.is_boolean(operand.type) and operand.as_py() is value
 
 
-def _condition(operand: _Operand) -> Node:
+def _to_condition(operand: _Operand) -> Node:
     """What an operand says where a truth value is expected."""
     if isinstance(operand, _Field):
         return Equal(operand.name, True)
@@ -159,7 +159,7 @@ def _condition(operand: _Operand) -> Node:
     return operand
 
 
-def _comparison(operator: str, left: _Operand, right: _Operand) -> Node:
+def _make_comparison(operator: str, left: _Operand, right: _Operand) -> Node:
     if isinstance(right, _Field):
         left, right, operator = right, left, _SWAPPED.get(operator, operator)
     if not isinstance(left, _Field) or not isinstance(right, pa.Scalar):
@@ -170,21 +170,21 @@ def _comparison(operator: str, left: _Operand, right: _Operand) -> Node:
     return NotEqual(left.name, value) if operator == "<>" else Compare(left.name, operator, value)
 
 
-def _field(operand: _Operand, what: str) -> str:
+def _require_field(operand: _Operand, what: str) -> str:
     if not isinstance(operand, _Field):
         raise ExpressionError(f"{what} of anything but a field is not supported; {SUPPORTED}")
     return operand.name
 
 
 def _is_null(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
-    column = _field(operand, "is_null")
-    nan_is_null = _plain(options, "nan_is_null", False)
+    column = _require_field(operand, "is_null")
+    nan_is_null = _get_option(options, "nan_is_null", False)
     return any_of((IsNull(column), Equal(column, math.nan))) if nan_is_null else IsNull(column)
 
 
 def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
-    column = _field(operand, "isin")
-    nulls = _plain(options, "null_matching_behavior", None)
+    column = _require_field(operand, "isin")
+    nulls = _get_option(options, "null_matching_behavior", None)
     if nulls not in (_MATCH, _SKIP) or "value_set" not in options:
         raise ExpressionError(f"such an is_in is not supported; {SUPPORTED}", column=column)
     values = options["value_set"].values
@@ -208,20 +208,20 @@ def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
         raise ExpressionError(f"a literal cannot be cast: {first_line(error)}") from None
 
 
-def _plain(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:
+def _get_option(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:
     return options[name].as_py() if name in options else default
 
 
 _HANDLERS: dict[str, Callable[[_Operand, dict[str, pa.Scalar]], _Operand]] = {
     "is_null": _is_null,
-    "is_valid": lambda operand, _: IsNotNull(_field(operand, "is_valid")),
-    "is_nan": lambda operand, _: Equal(_field(operand, "is_nan"), math.nan),
+    "is_valid": lambda operand, _: IsNotNull(_require_field(operand, "is_valid")),
+    "is_nan": lambda operand, _: Equal(_require_field(operand, "is_nan"), math.nan),
     "is_in": _is_in,
     "cast": _cast,
 }
 
 
-def _simplified(node: Node) -> Node:
+def _simplify(node: Node) -> Node:
     """The same rows by fewer leaves, now that nothing is negated any more: only what is true counts."""
 
     def join(connective: Connective, children: list[Node]) -> Node:
@@ -250,7 +250,7 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
+def _read_metadata(schema: pa.Schema) -> list[tuple[str, str]]:
     """A schema's metadata in order, repeated keys included: pyarrow's own dict has but one of each.
 
     Arrow's C data interface lays them out as a count, and for each key and value a length and the bytes (int32s).

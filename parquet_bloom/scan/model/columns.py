@@ -56,5 +56,5 @@ class FileResidualEvaluator:
         names = spelled(file, sorted(tree.columns(left)), self._ignore_case)
         key = id(left), tuple(names.items())
         if key not in self._known:
-            self._known[key] = PruningPredicate(tree.renamed(left, names), self._timezone)
+            self._known[key] = PruningPredicate(tree.rename_columns(left, names), self._timezone)
         return self._known[key]

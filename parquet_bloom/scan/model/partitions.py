@@ -191,7 +191,7 @@ class PartitionResiduals:
         answers = {key: truth[number] for key, truth in self._truths.items()}
         state = tuple(answers.values())
         if state not in self._known:  # of threads that come here together, all go on with the same one
-            found = tree.left_of(self._node, lambda leaf: answers.get(id(leaf), leaf))
+            found = tree.find_residual(self._node, lambda leaf: answers.get(id(leaf), leaf))
             self._known.setdefault(state, found)
         return self._known[state]
 

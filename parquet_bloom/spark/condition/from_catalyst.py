@@ -63,7 +63,7 @@ class PushedPredicate:
         """What of it is left when other columns are not looked at."""
         if self.node is None:
             return self
-        left = tree.left_of(self.node, lambda leaf: leaf if leaf.column in columns else True)
+        left = tree.find_residual(self.node, lambda leaf: leaf if leaf.column in columns else True)
         node = left if isinstance(left, Node) else None
         names = tree.columns(node) if node is not None else set()
         return PushedPredicate(node, {name: self.fields[name] for name in names}, self.unknown)

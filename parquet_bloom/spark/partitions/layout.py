@@ -92,7 +92,7 @@ class FoldersLeft:
                     else PruningPredicate(item).decide({item.column: evidence.get(column)}).possible
                 )
 
-            left = tree.left_of(self._node, leaf)
+            left = tree.find_residual(self._node, leaf)
             self._known[values] = self._same.setdefault(left, left)  # equal ones are one object, and judged together
         return self._known[values]
 

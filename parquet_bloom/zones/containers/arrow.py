@@ -18,10 +18,10 @@ from ...core.bloom.sizing import BLOCK_BYTES
 from ...errors import BrokenZonesError, first_line
 from ...file.pages.held_chunk import HeldChunk, HeldFile
 from ...storage import Source
-from ..filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
+from ..filters import FilterPart, InMemoryFilters, LayoutCheck, LazyFilters, StoredFilters
 from ..manifest import KEY
-from ..packed import is_sealed, keep_end, unpacked, zones_of
-from ..schema import FILTERS, NUMBERS, SCHEMA, numbers_of, require_schema
+from ..packed import cache_footer, is_sealed, unpack_metadata, unpack_zones
+from ..schema import FILTERS, NUMBERS, SCHEMA, require_schema, to_zone_table
 
 MAGIC = b"ARROW1"
 _TAIL = struct.Struct("<i6s")
@@ -31,7 +31,7 @@ _RECORD_BATCH = 3
 _ALIGNMENTS = (8, 16, 32, 64, 128)  # of buffers, by various writers
 
 
-class Opened(NamedTuple):
+class OpenedContainer(NamedTuple):
     """What was found in a container: the zones without their filters, the filters, the schema's metadata."""
 
     numbers: pa.Table
@@ -44,7 +44,7 @@ class _Batch(NamedTuple):
     buffers: NDArray[np.void]  # first: offset in the file; second: length
 
 
-def read_arrow(source: Source) -> Opened:
+def read_arrow(source: Source) -> OpenedContainer:
     """A zone index in an Arrow IPC file, of which only the numbers are read, unless its batches are compressed.
 
     Raises
@@ -54,19 +54,19 @@ def read_arrow(source: Source) -> Opened:
     """
     path = source.name
     try:
-        keep_end(source, _footer_start(source))
+        cache_footer(source, _find_footer(source))
         kept, kept_from = source.kept
         chunk = HeldChunk(kept_from, memoryview(kept))
         opened = source.arrow_file() if source.path is not None else pa.PythonFile(HeldFile(source, chunk), mode="r")
         with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
             require_schema(schema, path)
-            sealed = _sealed(source, schema)
+            sealed = _read_sealed(source, schema)
             if sealed is not None:
                 return sealed
-            batches = _batches(source, len(schema))
+            batches = _read_batches(source, len(schema))
             if batches is None:
-                return held(reader.read_all(), path)
+                return open_table(reader.read_all(), path)
     except (pa.ArrowException, OSError, struct.error, ValueError, OverflowError) as error:
         if isinstance(error, BrokenZonesError):
             raise
@@ -74,64 +74,64 @@ def read_arrow(source: Source) -> Opened:
         raise BrokenZonesError(problem, path=path) from error
     tables, parts = [], []
     for batch in batches:
-        table, part = _columns(source, schema, batch)
+        table, part = _read_columns(source, schema, batch)
         tables.append(table)
         parts.append(part)
     numbers = pa.concat_tables(tables) if tables else pa.schema([SCHEMA.field(name) for name in NUMBERS]).empty_table()
-    return Opened(numbers, parts, unpacked(schema.metadata or {}, path))
+    return OpenedContainer(numbers, parts, unpack_metadata(schema.metadata or {}, path))
 
 
-def _sealed(source: Source, schema: pa.Schema) -> Opened | None:
+def _read_sealed(source: Source, schema: pa.Schema) -> OpenedContainer | None:
     """An index as this project wrote it, of which nothing is read but its footer; None for any other."""
     told = dict(schema.metadata or {})
-    start = _footer_start(source)
+    start = _find_footer(source)
     if schema.names != SCHEMA.names or not is_sealed(source, told, start):
         return None
-    metadata = unpacked(told, source.name)
-    sealed = zones_of(metadata.get(KEY), source.size // BLOCK_BYTES, source.name)
+    metadata = unpack_metadata(told, source.name)
+    sealed = unpack_zones(metadata.get(KEY), source.size // BLOCK_BYTES, source.name)
     if sealed is None:
         return None
     zones, batch, filter_bytes = sealed
-    blocks = _blocks(source)
+    blocks = _read_blocks(source)
     rows = [min(batch, len(zones) - start) for start in range(0, len(zones), batch)] if blocks else []
     if len(rows) != len(blocks) or any(
         count * filter_bytes > body for count, (_, _, body) in zip(rows, blocks, strict=True)
     ):
         raise BrokenZonesError("its batches are not those that its metadata says", path=source.name)
     parts: list[FilterPart] = [
-        LaterFilters(
+        LazyFilters(
             count,
-            partial(_part, source, schema, block),
+            partial(_read_part, source, schema, block),
             source.name,
-            _placed(source, len(schema), block, count, filter_bytes),
+            _locate_filters(source, len(schema), block, count, filter_bytes),
         )
         for count, block in zip(rows, blocks, strict=True)
     ]
-    return Opened(numbers_of(zones), parts, metadata)
+    return OpenedContainer(to_zone_table(zones), parts, metadata)
 
 
-def _part(source: Source, schema: pa.Schema, block: tuple[int, int, int]) -> FilterPart:
+def _read_part(source: Source, schema: pa.Schema, block: tuple[int, int, int]) -> FilterPart:
     """The filters of a batch, where its message says that they are."""
     try:
-        batch = _batch(source.read_at(block[0], block[1]), block, len(schema))
+        batch = _read_batch(source.read_at(block[0], block[1]), block, len(schema))
         if batch is None:
             raise ValueError("a batch is compressed")
-        return _columns(source, schema, batch)[1]
+        return _read_columns(source, schema, batch)[1]
     except (struct.error, ValueError, OverflowError) as error:
         problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=source.name) from error
 
 
-def _placed(
+def _locate_filters(
     source: Source, num_columns: int, block: tuple[int, int, int], rows: int, filter_bytes: int
-) -> PlacedFilters:
+) -> StoredFilters:
     """The filters of a batch where pyarrow's writer puts the last of its buffers."""
     offset, metadata, body = block
     first = offset + metadata + body - rows * filter_bytes
 
     def holds(message: bytes) -> bool:
         try:
-            batch = _batch(message, block, num_columns)
+            batch = _read_batch(message, block, num_columns)
         except (struct.error, ValueError, OverflowError):
             return False
         if batch is None or batch.num_rows != rows:
@@ -140,10 +140,10 @@ def _placed(
         return bool(place == first and length == rows * filter_bytes)
 
     offsets = first + filter_bytes * np.arange(rows, dtype=np.int64)
-    return PlacedFilters(source, offsets, np.full(rows, filter_bytes, np.int64), Proof(offset, metadata, holds))
+    return StoredFilters(source, offsets, np.full(rows, filter_bytes, np.int64), LayoutCheck(offset, metadata, holds))
 
 
-def held(table: pa.Table, path: str | None) -> Opened:
+def open_table(table: pa.Table, path: str | None) -> OpenedContainer:
     """A zone index that is in memory.
 
     Raises
@@ -158,11 +158,11 @@ def held(table: pa.Table, path: str | None) -> Opened:
         raise BrokenZonesError(f"the table contradicts itself: {first_line(error)}", path=path) from error
     if table[FILTERS].null_count:
         raise BrokenZonesError(f"column {FILTERS} has nulls", path=path)
-    parts: list[FilterPart] = [HeldFilters(array, path) for array in table[FILTERS].chunks]
-    return Opened(table.select(list(NUMBERS)), parts, unpacked(table.schema.metadata or {}, path))
+    parts: list[FilterPart] = [InMemoryFilters(array, path) for array in table[FILTERS].chunks]
+    return OpenedContainer(table.select(list(NUMBERS)), parts, unpack_metadata(table.schema.metadata or {}, path))
 
 
-def _footer_start(source: Source) -> int:
+def _find_footer(source: Source) -> int:
     """Where the footer begins; ValueError if there is none."""
     size = source.size
     length, magic = _TAIL.unpack(source.read_at(size - _TAIL.size, _TAIL.size)) if size > 16 else (0, b"")
@@ -171,9 +171,9 @@ def _footer_start(source: Source) -> int:
     return int(size - _TAIL.size - length)
 
 
-def _blocks(source: Source) -> list[tuple[int, int, int]]:
+def _read_blocks(source: Source) -> list[tuple[int, int, int]]:
     """(offset, length of the message, length of the body) of each batch."""
-    start = _footer_start(source)
+    start = _find_footer(source)
     footer = _Table.root(source.read_at(start, source.size - _TAIL.size - start))
     found = []
     for block in footer.structs(3, _BLOCK):
@@ -184,20 +184,20 @@ def _blocks(source: Source) -> list[tuple[int, int, int]]:
     return found
 
 
-def _batches(source: Source, num_columns: int) -> list[_Batch] | None:
+def _read_batches(source: Source, num_columns: int) -> list[_Batch] | None:
     """The batches of a file; None where one is compressed. What cannot be is a ValueError or struct.error."""
-    blocks = _blocks(source)
+    blocks = _read_blocks(source)
     messages = source.read_ranges([(offset, metadata) for offset, metadata, _ in blocks])
     found = []
     for message, block in zip(messages, blocks, strict=True):
-        batch = _batch(message, block, num_columns)
+        batch = _read_batch(message, block, num_columns)
         if batch is None:
             return None
         found.append(batch)
     return found
 
 
-def _batch(message: bytes, block: tuple[int, int, int], num_columns: int) -> _Batch | None:
+def _read_batch(message: bytes, block: tuple[int, int, int], num_columns: int) -> _Batch | None:
     """What the message in front of a batch says; None if it is compressed."""
     offset, metadata, body = block
     message = message[8 if message[:4] == b"\xff\xff\xff\xff" else 4 :]
@@ -215,13 +215,13 @@ def _batch(message: bytes, block: tuple[int, int, int], num_columns: int) -> _Ba
     ends = buffers["first"] + buffers["second"]
     if len(buffers) and (buffers["first"].min() < 0 or buffers["second"].min() < 0 or ends.max() > body):
         raise ValueError("a column is not inside of its batch")
-    if not _side_by_side(buffers, body):
+    if not _are_contiguous(buffers, body):
         raise ValueError("the columns of a batch do not follow one another")
     buffers["first"] += offset + metadata
     return _Batch(rows, buffers)
 
 
-def _side_by_side(buffers: NDArray[np.void], body: int) -> bool:
+def _are_contiguous(buffers: NDArray[np.void], body: int) -> bool:
     """Whether buffers fill their batch one behind the other, as all writers lay them.
 
     A place that is off would lead beside where a filter begins, and nothing else would show it.
@@ -231,7 +231,7 @@ def _side_by_side(buffers: NDArray[np.void], body: int) -> bool:
     return any((places == -(-behind // step) * step).all() for step in _ALIGNMENTS)
 
 
-def _columns(source: Source, schema: pa.Schema, batch: _Batch) -> tuple[pa.Table, FilterPart]:
+def _read_columns(source: Source, schema: pa.Schema, batch: _Batch) -> tuple[pa.Table, FilterPart]:
     path, rows = source.name, batch.num_rows
     spans, at = {}, 0
     for field in schema:
@@ -258,7 +258,7 @@ def _columns(source: Source, schema: pa.Schema, batch: _Batch) -> tuple[pa.Table
     sizes = np.diff(starts)
     if (sizes < 0).any() or starts[0] < 0 or starts[-1] > int(data_span["second"]):
         raise BrokenZonesError("filters are not inside of their column", path=path)
-    part = PlacedFilters(source, int(data_span["first"]) + starts[:-1], sizes)
+    part = StoredFilters(source, int(data_span["first"]) + starts[:-1], sizes)
     return pa.table(columns, names=list(NUMBERS)), part
 
 

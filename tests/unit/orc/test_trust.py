@@ -14,14 +14,14 @@ from support.writers.orc_files import Parts, fields_of, message_of, patched, var
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash.orc_murmur3 import hash_longs
 from parquet_bloom.orc.filters.filter import OrcFilter
-from parquet_bloom.orc.filters.hashes import probes_of
+from parquet_bloom.orc.filters.hashes import make_probes
 
 ROWS = 900
 
 
 def trusted_blindly(found: OrcFilter, values: pa.Array) -> np.ndarray:
     """What the filter's bits say, whoever wrote them."""
-    return probes_of(values, found.leaf).answer(found.check_hashes)
+    return make_probes(values, found.leaf).answer(found.check_hashes)
 
 
 def filters(path: Path) -> list[OrcFilter]:

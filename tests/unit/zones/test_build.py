@@ -317,7 +317,7 @@ def test_states_of_files(tmp_path, monkeypatch):
     genuine = freshness.still_same
     monkeypatch.setattr(freshness, "still_same", lambda entry, *more: (read.append(entry), genuine(entry, *more))[1])
     with zones.open(tmp_path / "z.arrow") as index:
-        assert freshness.states(index) == ["current"] * 6
+        assert freshness.file_states(index) == ["current"] * 6
         assert read == []
         parquet_bloom.embed(folder / "0.parquet", "id")  # no such change
         os.utime(folder / "1.parquet", (5, 5))  # nor this
@@ -326,7 +326,7 @@ def test_states_of_files(tmp_path, monkeypatch):
         changed = table.set_column(0, "id", pa.array([9] * 1000, pa.int64()))
         pq.write_table(changed, folder / "3.parquet", row_group_size=300)
         (folder / "4.parquet").write_bytes(b"x")
-        assert freshness.states(index) == ["current", "current", "gone", "changed", "changed", "current"]
+        assert freshness.file_states(index) == ["current", "current", "gone", "changed", "changed", "current"]
         assert len(read) == 4
         assert index.of_file(folder / "0.parquet") == 0
 

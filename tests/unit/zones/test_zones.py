@@ -121,7 +121,7 @@ for _unit, _scale in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
 def test_filters_hold_native_bytes_and_literals_find_them(name):
     arrow_type, values, encode = NATIVE[name]
     array = pa.array([None, *values, None][: len(values) + 2], arrow_type).slice(1)
-    column_type = native.type_of(arrow_type)
+    column_type = native.find_column_type(arrow_type)
     expected = oracle.OracleFilter.of(64, map(encode, values))
     assert zones.lance_filter(array, 60, 0.1) == expected.to_bytes()
     for value in values:
@@ -187,7 +187,7 @@ def test_a_decimal_that_16_bytes_do_not_hold():
 
 def test_both_zeros_are_asked_for():
     for arrow_type in (pa.float16(), pa.float32(), pa.float64()):
-        hashes, first = zones.hash_values([-1.0, 0.0, 2.0], native.type_of(arrow_type))
+        hashes, first = zones.hash_values([-1.0, 0.0, 2.0], native.find_column_type(arrow_type))
         assert first.tolist() == [0, 1, 3, 4]
         assert len({*hashes.tolist()}) == 4
 

@@ -25,9 +25,9 @@ class ListComparison(NamedTuple):
     is_any: bool
 
 
-def list_comparison(node: Any, exp: Any) -> ListComparison | None:
+def find_list_comparison(node: Any, exp: Any) -> ListComparison | None:
     """The comparison that a node of sqlglot's is, as far as its kind tells; None for other nodes."""
-    name, operands = type(node).__name__, _operands(node, exp)
+    name, operands = type(node).__name__, _find_operands(node, exp)
     if name == "Anonymous":
         name = str(node.this).lower()
     if name == "EQ" and type(node.expression) is exp.Any:  # literal = ANY(column)
@@ -43,7 +43,7 @@ def list_comparison(node: Any, exp: Any) -> ListComparison | None:
     return None
 
 
-def _operands(node: Any, exp: Any) -> list[Any] | None:
+def _find_operands(node: Any, exp: Any) -> list[Any] | None:
     """Both operands of a function or operator that has two, and nothing else."""
     if type(node) is exp.Anonymous:
         return list(node.expressions) if len(node.expressions) == 2 else None

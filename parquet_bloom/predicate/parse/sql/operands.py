@@ -16,7 +16,7 @@ SUPPORTED = (
     " literals"
 )
 
-_BARE = re.compile(r"\w+")
+_UNQUOTED = re.compile(r"\w+")
 
 # Types of typed literals, by sqlglot's names -> `literal.typed`'s kinds.
 _TYPES = {
@@ -81,7 +81,7 @@ class Operands:
         elif isinstance(node, self.exp.Func) and type(node).__name__ not in _NAMES:
             name = f"the function {node.sql_name()}"
         else:
-            name = _name_of(node)
+            name = _name_construct(node)
         return PredicateError(f"{name} is not supported; {SUPPORTED}")
 
     def is_column(self, node: exp.Expression) -> bool:
@@ -99,18 +99,18 @@ class Operands:
             It is something else.
         """
         exp = self.exp
-        node = bare(node, exp)
+        node = strip_parentheses(node, exp)
         parts: list[Any] = []
         while type(node) is exp.Dot:
             parts.append(node.args["expression"])
             node = node.this
         if type(node) is not exp.Column or node.args.get("join_mark"):
-            raise PredicateError(f"a column is expected, not {_name_of(node)}; {SUPPORTED}")
+            raise PredicateError(f"a column is expected, not {_name_construct(node)}; {SUPPORTED}")
         parts += [node.args.get(part) for part in ("this", "table", "db", "catalog") if node.args.get(part)]
         for part in parts:
             if type(part) is not exp.Identifier or not part.this:
                 raise PredicateError(f"this is no name of a column; {SUPPORTED}")
-            if not part.args.get("quoted") and (not _BARE.fullmatch(part.this) or part.this.isdigit()):
+            if not part.args.get("quoted") and (not _UNQUOTED.fullmatch(part.this) or part.this.isdigit()):
                 raise PredicateError(f"the name {part.this!r} must be quoted")
         return ".".join(part.this for part in reversed(parts))
 
@@ -125,9 +125,9 @@ class Operands:
         exp = self.exp
         negative = type(node) is exp.Neg
         if negative:
-            node = bare(node.this, exp)
+            node = strip_parentheses(node.this, exp)
         if type(node) is exp.Literal and not node.args.get("is_string"):
-            return literal.number(node.this, negative=negative)
+            return literal.parse_number(node.this, negative=negative)
         if negative:
             raise PredicateError(f"{_NAMES['Neg']} is not supported; {SUPPORTED}")
         if type(node) is exp.Literal:
@@ -137,7 +137,7 @@ class Operands:
         if type(node) is exp.Null:
             return None
         if type(node) is exp.HexString:
-            return literal.hexadecimal(str(node.this))
+            return literal.parse_hexadecimal(str(node.this))
         if type(node) in (exp.Cast, exp.TryCast):
             return self._typed(node)
         if self.is_column(node):
@@ -147,21 +147,21 @@ class Operands:
     def _typed(self, node: exp.Expression) -> literal.Literal:
         """DATE '...' and the like, of which sqlglot makes casts of a text."""
         exp = self.exp
-        text, to = bare(node.this, exp), node.args["to"]
+        text, to = strip_parentheses(node.this, exp), node.args["to"]
         others = [name for name, value in node.args.items() if value and name not in ("this", "to", "safe")]
         kind = _TYPES.get(getattr(to.this, "name", ""))
         is_text = type(text) is exp.Literal and text.args.get("is_string")
         if others or kind is None or not is_text or any(value for name, value in to.args.items() if name != "this"):
             raise self.refusal(node)
-        return literal.typed(kind, str(text.this))
+        return literal.parse_typed(kind, str(text.this))
 
 
-def bare(node: Any, exp: Any) -> Any:
+def strip_parentheses(node: Any, exp: Any) -> Any:
     """What stands within any parentheses."""
     while type(node) is exp.Paren:
         node = node.this
     return node
 
 
-def _name_of(node: Any) -> str:
+def _name_construct(node: Any) -> str:
     return _NAMES.get(type(node).__name__, f"such an expression ({type(node).__name__})")

@@ -29,9 +29,9 @@ from ...tree import (
     negation,
     null_safe_equal,
 )
-from .lists import ListComparison, list_comparison
-from .operands import SUPPORTED, Operands, bare
-from .tokens import Builder, Source, T, find_dialect, shortened, silenced
+from .lists import ListComparison, find_list_comparison
+from .operands import SUPPORTED, Operands, strip_parentheses
+from .tokens import Builder, Source, T, find_dialect, shorten, silence_sqlglot
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -123,14 +123,14 @@ class _Comparisons:
         """What sqlglot makes of some tokens."""
         source = self._source
         try:
-            with silenced():
+            with silence_sqlglot():
                 found = source.parser.parse_into(self._exp.Condition, source.tokens[start:stop], source.text)
         except RecursionError:
             raise PredicateError("nested too deeply") from None
         except Exception as error:
             details = getattr(error, "errors", None)
             near = details[0].get("highlight") if details and isinstance(details[0], dict) else None
-            raise PredicateError("not understood" + (f" at {shortened(near)}" if near else "")) from None
+            raise PredicateError("not understood" + (f" at {shorten(near)}" if near else "")) from None
         if len(found) != 1 or found[0] is None:
             raise PredicateError("not understood")
         return found[0]  # type: ignore[return-value]
@@ -153,12 +153,12 @@ class _Comparisons:
             index += negative
             kind = tokens[index].token_type
             if kind == types.NUMBER:
-                values.append(literal.number(tokens[index].text, negative=negative))
+                values.append(literal.parse_number(tokens[index].text, negative=negative))
             elif kind == types.STRING and not negative:
                 values.append(tokens[index].text)
             elif kind in quick and tokens[index + 1].token_type == types.STRING and not negative:
                 index += 1
-                values.append(literal.typed(quick[kind], tokens[index].text))
+                values.append(literal.parse_typed(quick[kind], tokens[index].text))
             else:
                 return None
             index += 1
@@ -171,7 +171,7 @@ class _Comparisons:
 
     def _compare(self, node: exp.Expression, start: int, stop: int) -> Node:
         exp = self._exp
-        found = list_comparison(node, exp)
+        found = find_list_comparison(node, exp)
         if found is not None:
             return self._list_comparison(found, start, stop)
         if type(node) is exp.Not and type(node.this) in (exp.In, exp.Is, exp.Between):
@@ -187,13 +187,13 @@ class _Comparisons:
             if any(value for name, value in node.args.items() if name not in ("this", "low", "high")):
                 raise PredicateError(f"such a BETWEEN is not supported; {SUPPORTED}")
             column = self._operands.column(node.this)
-            low, high = (self._operands.value(bare(node.args[end], exp)) for end in ("low", "high"))
+            low, high = (self._operands.value(strip_parentheses(node.args[end], exp)) for end in ("low", "high"))
             return And((Compare(column, ">=", low), Compare(column, "<=", high)))
         if type(node) is exp.In:
             if any(value for name, value in node.args.items() if name not in ("this", "expressions")):
                 raise PredicateError(f"IN takes a list of literals in parentheses; {SUPPORTED}")
             column = self._operands.column(node.this)
-            values = tuple(self._operands.value(bare(item, exp)) for item in node.expressions)
+            values = tuple(self._operands.value(strip_parentheses(item, exp)) for item in node.expressions)
             # sqlglot forgives missing items: `IN (1,,2)`
             commas = sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
             if (
@@ -208,7 +208,7 @@ class _Comparisons:
         return sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
 
     def _list_comparison(self, found: ListComparison, start: int, stop: int) -> Node:
-        values = [self._operands.value(bare(item, self._exp)) for item in found.literals]
+        values = [self._operands.value(strip_parentheses(item, self._exp)) for item in found.literals]
         # sqlglot forgives missing items
         is_call = self._source.closing.get(start + 1) == stop - 1
         if self._commas(start, stop) != len(values) - 1 + is_call or not values or (len(values) > 1 and None in values):
@@ -219,7 +219,7 @@ class _Comparisons:
     def _against_literal(self, operator: str, node: exp.Expression) -> Node:
         """A comparison of a column with a literal, in either order."""
         exp, source = self._exp, self._source
-        left, right = bare(node.this, exp), bare(node.expression, exp)
+        left, right = strip_parentheses(node.this, exp), strip_parentheses(node.expression, exp)
         if self._operands.is_column(left) and self._operands.is_column(right):
             hint = ""
             if '"' in source.text and not source.backslash and right.find(exp.Identifier).args.get("quoted"):

@@ -65,7 +65,7 @@ def find_dialect(name: str | None) -> Dialect:
         from sqlglot.dialects.dialect import Dialect
     except ImportError:
         raise PredicateError("SQL text needs sqlglot, which is not installed; filters may be given as a list") from None
-    logging.getLogger("sqlglot").addFilter(_not_ours)
+    logging.getLogger("sqlglot").addFilter(_is_not_ours)
     if name is None:
         return _default_dialect()
     try:
@@ -74,7 +74,7 @@ def find_dialect(name: str | None) -> Dialect:
         raise PredicateError(f"sqlglot knows no SQL dialect {name!r}") from None
 
 
-def _not_ours(record: logging.LogRecord) -> bool:
+def _is_not_ours(record: logging.LogRecord) -> bool:
     return not _parsing.get()
 
 
@@ -96,7 +96,7 @@ def _default_dialect() -> Dialect:
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
+def silence_sqlglot() -> Iterator[None]:
     """Keep sqlglot from logging what it cannot parse: here it becomes an error."""
     token = _parsing.set(True)
     try:
@@ -136,9 +136,7 @@ class Source:
         try:
             self.tokens: list[Token] = dialect.tokenize(text)
         except Exception:
-            raise PredicateError(
-                f"{shortened(text)}: a quote or comment is not closed, or a sign is not SQL's"
-            ) from None
+            raise PredicateError(f"{shorten(text)}: a quote or comment is not closed, or a sign is not SQL's") from None
         # A dialect's further connectives, such as MySQL's XOR, stay within a comparison, and are refused there.
         operators: dict[Any, Any] = {**self.parser.CONJUNCTION, **self.parser.DISJUNCTION}
         self.connectives = {kind: node for kind, node in operators.items() if node in (exp.And, exp.Or)}
@@ -148,7 +146,7 @@ class Source:
 
     def piece(self, start: int, stop: int) -> str:
         """The source of tokens, for messages."""
-        return shortened(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
+        return shorten(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
 
     def _check_source(self) -> None:
         """Refuse whatever sqlglot skipped in the text; note the literals and names that it changed."""
@@ -156,9 +154,7 @@ class Source:
         for index, token in enumerate(self.tokens):
             start, end = token.start, token.end + 1
             if start < position:
-                self.changed[index] = (
-                    f"{shortened(text[start:end])}: a suffix or form of literals that is not supported"
-                )
+                self.changed[index] = f"{shorten(text[start:end])}: a suffix or form of literals that is not supported"
                 continue
             between = text[position:start]
             if between not in ("", " "):
@@ -176,18 +172,18 @@ class Source:
             elif kind == types.HEX_STRING:
                 faithful = bool(_HEX.fullmatch(text[start:end]))
             elif kind == types.SEMICOLON:
-                raise PredicateError(f"{shortened(text)}: one condition is expected, without ';'")
+                raise PredicateError(f"{shorten(text)}: one condition is expected, without ';'")
             else:
                 continue
             if not faithful:
-                self.changed[index] = f"{shortened(text[start:end])}: this form of a literal or name is not supported"
+                self.changed[index] = f"{shorten(text[start:end])}: this form of a literal or name is not supported"
         self._check_between(text[position:])
         if not self.tokens:
             raise PredicateError("the condition is empty")
 
     def _check_between(self, text: str) -> None:
         if not _BETWEEN.fullmatch(text):
-            raise PredicateError(f"{shortened(text)}: comments of this form are not supported")
+            raise PredicateError(f"{shorten(text)}: comments of this form are not supported")
 
     def _unquoted(self, source: str) -> str | None:
         """The text that a quoted source means; None if that is open to doubt."""
@@ -227,10 +223,10 @@ class Source:
                 opened.append(index)
             elif kind in partners:
                 if not opened or self.tokens[opened[-1]].token_type != partners[kind]:
-                    raise PredicateError(f"{shortened(self.text)}: a {token.text!r} closes what was not opened")
+                    raise PredicateError(f"{shorten(self.text)}: a {token.text!r} closes what was not opened")
                 closing[opened.pop()] = index
         if opened:
-            raise PredicateError(f"{shortened(self.text)}: a {self.tokens[opened[-1]].text!r} is not closed")
+            raise PredicateError(f"{shorten(self.text)}: a {self.tokens[opened[-1]].text!r} is not closed")
         return closing
 
     def fold(self, builder: Builder[T], read: Callable[[int, int], Node]) -> T:
@@ -250,7 +246,7 @@ class Source:
             while True:
                 if index < len(self.tokens) and self.tokens[index].token_type == types.NOT:
                     if self.tokens[index].text.upper() != "NOT":  # `!` binds in more than one way
-                        raise PredicateError(f"{shortened(self.text)}: NOT is written {self.tokens[index].text!r}")
+                        raise PredicateError(f"{shorten(self.text)}: NOT is written {self.tokens[index].text!r}")
                     negated = not negated
                 elif self._opens_group(index):
                     open_groups.append((group, negated))
@@ -261,7 +257,7 @@ class Source:
             stop = self._end_of_comparison(index)
             if stop == index:
                 where = f"before {self.tokens[index].text!r}" if index < len(self.tokens) else "at the end"
-                raise PredicateError(f"{shortened(self.text)}: a condition is missing {where}")
+                raise PredicateError(f"{shorten(self.text)}: a condition is missing {where}")
             source = self.text[self.tokens[index].start : self.tokens[stop - 1].end + 1]
             comparison = builder.comparison(source, partial(read, index, stop))
             group[-1].append(builder.negation(comparison) if negated else comparison)
@@ -312,6 +308,6 @@ class Source:
     # -------------------------------------------------------------------------------------------------- comparisons
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A piece of a condition for messages."""
     return cut(" ".join(text.split()), _SHOWN)
