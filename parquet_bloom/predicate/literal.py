@@ -1,6 +1,6 @@
-"""Literals: the Python types a predicate may hold (see `tree`), what is turned into them, and how they are written.
+"""Literals of predicates: their Python types (see `tree`), conversions into them, and their SQL text.
 
-Nothing is rounded on the way in: a value that has no exact form here is refused.
+Conversions never round: a value without an exact form is rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NANOS = {"W": 604_800 * 10**9, "D": 86_400 * 10**9, "h": 3_600 * 10**9, "m": 60
 _NANOS |= {"us": 1_000, "ns": 1}
 _INT64 = 1 << 63
 
-# Types whose values are literals whatever they are, and those of which some are not.
+# Types all of whose values are literals, and types of which only some are.
 _ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
 _PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
@@ -50,7 +50,7 @@ def check(values: Iterable[Any]) -> None:
 
 def _check_plain(value: Any) -> None:
     if isinstance(value, decimal.Decimal) and not value.is_finite():
-        raise PredicateError(f"{value} is no decimal number; NaN and the infinities are written as floats")
+        raise PredicateError(f"{value} is not a decimal number; write NaN and the infinities as floats")
     if isinstance(value, dt.time) and value.tzinfo is not None:
         raise PredicateError(f"a time with a zone ({value}) has no counterpart in Parquet")
 
@@ -60,26 +60,26 @@ def _in_nanos(arrow_type: pa.DataType) -> bool:
 
 
 def key(value: Literal) -> tuple[Any, ...]:
-    """What a literal's identity is: its type too, for in Python True == 1 == 1.0."""
+    """Return the identity of a literal, which includes its type, for in Python True == 1 == 1.0."""
     return (float, "nan") if isinstance(value, float) and math.isnan(value) else (type(value), value)
 
 
 class _Nanos(NamedTuple):
-    """An Arrow scalar on its way through pickle, which without pandas cannot take one of nanoseconds."""
+    """Picklable form of an Arrow scalar of nanoseconds, which cannot be pickled without pandas."""
 
     value: int
     arrow_type: pa.DataType
 
 
 def pack(values: tuple[Literal, ...]) -> tuple[Any, ...]:
-    """Literals in a form that pickle takes; see `unpack`."""
+    """Convert literals to a picklable form; see `unpack`."""
     if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
     return tuple(_Nanos(v.value, v.type) if isinstance(v, pa.Scalar) else v for v in values)
 
 
 def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
-    """What `pack` was given."""
+    """Convert the result of `pack` back to literals."""
     if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
     return tuple(pa.scalar(*value) if isinstance(value, _Nanos) else value for value in values)
@@ -87,22 +87,22 @@ def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
 
 def _show(value: object) -> str:
     try:
-        shown = " ".join(repr(value).split())
-    except (ValueError, OverflowError):  # Arrow's scalars are shown as Python's values, which may not exist
-        shown = f"a {type(value).__name__}"
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+        text = " ".join(repr(value).split())
+    except (ValueError, OverflowError):  # the repr of an Arrow scalar needs its Python value, which may not exist
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # ------------------------------------------------------------------------------- from Python, numpy, pandas and Arrow
 
 
 def from_python(value: Any) -> Literal:
-    """The literal of a Python, numpy, pandas or Arrow scalar.
+    """Convert a Python, numpy, pandas or Arrow scalar to a literal.
 
     Raises
     ------
     PredicateError
-        It is no scalar, or has no exact form.
+        The value is not a scalar, or has no exact form.
     """
     if type(value) in _PLAIN:
         _check_plain(value)
@@ -115,17 +115,17 @@ def from_python(value: Any) -> Literal:
         raise PredicateError(f"{_show(value)}: durations cannot be compared")
     if isinstance(value, np.generic | np.ndarray):
         return _from_numpy(value)
-    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own NULLs
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' NULLs
         return None
     if isinstance(value, dt.datetime):
         return _from_datetime(value)
     if isinstance(value, dt.date):
         return dt.date(value.year, value.month, value.day)
-    if isinstance(value, uuid.UUID):  # database drivers have their own
+    if isinstance(value, uuid.UUID):  # database drivers have subclasses
         return uuid.UUID(int=value.int)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    # Subclasses (enums, tagged strings) stand for the value of the plain type that they are.
+    # Subclasses (enums, tagged strings) become values of the plain type.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bytes):
@@ -138,7 +138,7 @@ def from_python(value: Any) -> Literal:
 
 
 def from_collection(values: Any) -> tuple[Literal, ...]:
-    """The literals of any collection: list, set, range, numpy array, pandas or polars Series, Arrow array."""
+    """Convert any collection to literals: list, set, range, numpy array, pandas or polars Series, Arrow array."""
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _is_iterable(values):
         raise PredicateError(f"'in' takes a collection of literals, not {_show(values)} ({type(values).__name__})")
     if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
@@ -148,7 +148,7 @@ def from_collection(values: Any) -> tuple[Literal, ...]:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise PredicateError(f"'in' takes an array of one dimension, not of {values.ndim}")
-        # tolist() is exact for these, and far faster than a scalar at a time.
+        # tolist() is exact for these types, and far faster than one scalar at a time.
         values = values.tolist() if values.dtype.char in "?bBhHiIlLqQefdUS" else list(values)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         values = values.to_pylist() if _has_exact_python_values(values.type) else list(values)
@@ -181,7 +181,7 @@ def _has_exact_python_values(arrow_type: pa.DataType) -> bool:
 
 def _from_numpy(value: Any) -> Literal:
     if value.ndim:
-        raise PredicateError(f"{_show(value)}: an array is no single literal; 'in' takes one")
+        raise PredicateError(f"{_show(value)}: an array is not a single literal; use 'in' for a collection")
     if isinstance(value, np.ndarray):
         return from_python(value[()])
     plain = value.item()
@@ -217,7 +217,7 @@ def _from_datetime64(value: np.datetime64) -> Literal:
 
 
 def _from_datetime(value: Any) -> Literal:
-    """Of a subclass of datetime; pandas' has nanoseconds."""
+    """Convert an instance of a subclass of datetime; the one of pandas has nanoseconds."""
     try:
         plain = dt.datetime(
             *(value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond),
@@ -236,22 +236,22 @@ def _from_datetime(value: Any) -> Literal:
 def _from_arrow(value: pa.Scalar) -> Literal:
     if not value.is_valid:
         return None
-    kind = value.type
-    if isinstance(kind, pa.UuidType):
+    arrow_type = value.type
+    if isinstance(arrow_type, pa.UuidType):
         return uuid.UUID(bytes=value.value.as_py())
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+    if isinstance(arrow_type, pa.BaseExtensionType) or pa.types.is_dictionary(arrow_type):
         return _from_arrow(value.value)
-    if pa.types.is_timestamp(kind):
-        return _make_timestamp(value.value * _NANOS[kind.unit], kind.tz is not None)
-    if pa.types.is_time(kind):
-        return _make_time(value.value * _NANOS[kind.unit])
-    if pa.types.is_date32(kind):
+    if pa.types.is_timestamp(arrow_type):
+        return _make_timestamp(value.value * _NANOS[arrow_type.unit], arrow_type.tz is not None)
+    if pa.types.is_time(arrow_type):
+        return _make_time(value.value * _NANOS[arrow_type.unit])
+    if pa.types.is_date32(arrow_type):
         return _make_date(value.value)
-    if pa.types.is_date64(kind) and value.value % 86_400_000 == 0:
+    if pa.types.is_date64(arrow_type) and value.value % 86_400_000 == 0:
         return _make_date(value.value // 86_400_000)
-    plain = value.as_py() if not (pa.types.is_nested(kind) or pa.types.is_temporal(kind)) else None
+    plain = value.as_py() if not (pa.types.is_nested(arrow_type) or pa.types.is_temporal(arrow_type)) else None
     if type(plain) not in _PLAIN or plain is None:
-        raise PredicateError(f"{_show(value)} ({kind}) cannot be a literal")
+        raise PredicateError(f"{_show(value)} ({arrow_type}) cannot be a literal")
     return from_python(plain)
 
 
@@ -267,21 +267,21 @@ def _make_date(days: int) -> dt.date:
 
 def _make_time(nanos: int) -> Literal:
     if not 0 <= nanos < _NANOS["D"]:
-        raise PredicateError(f"{nanos} nanoseconds after midnight is no time of a day")
+        raise PredicateError(f"{nanos} nanoseconds after midnight is not a time of day")
     if nanos % 1_000:
         return pa.scalar(nanos, pa.time64("ns"))
     return (_EPOCH + dt.timedelta(microseconds=nanos // 1_000)).time()
 
 
 def _count_nanos(moment: dt.datetime) -> int:
-    """Nanoseconds from 1970, of an instant or a wall clock."""
+    """Return the nanoseconds since 1970 of an instant or a wall clock time."""
     offset = moment.utcoffset() or dt.timedelta()
     passed = moment.replace(tzinfo=None) - _EPOCH - offset
     return (passed // dt.timedelta(microseconds=1)) * 1_000
 
 
 def _make_timestamp(nanos: int, zoned: bool) -> Literal:
-    """A timestamp as a datetime, or, where that cannot hold it, as an Arrow scalar."""
+    """Make a datetime, or an Arrow scalar where a datetime cannot represent the timestamp."""
     if nanos % 1_000 == 0:
         try:
             moment = _EPOCH + dt.timedelta(microseconds=nanos // 1_000)
@@ -290,10 +290,10 @@ def _make_timestamp(nanos: int, zoned: bool) -> Literal:
             pass
     elif -_INT64 <= nanos < _INT64:
         return pa.scalar(nanos, pa.timestamp("ns", tz="UTC" if zoned else None))
-    raise PredicateError(f"the timestamp {nanos} nanoseconds from 1970 cannot be held exactly")
+    raise PredicateError(f"the timestamp {nanos} nanoseconds from 1970 cannot be represented exactly")
 
 
-# ------------------------------------------------------------------------------------------------ from SQL's texts
+# ------------------------------------------------------------------------------------------------ from SQL text
 
 _INTEGER = re.compile(r"[0-9]+")
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]*|\.[0-9]+")
@@ -309,7 +309,7 @@ _STAMP = re.compile(
 
 
 def parse_number(text: str, *, negative: bool = False) -> Literal:
-    """The number that an unsigned SQL numeral means: an int, a Decimal (with a point), a float (with an exponent)."""
+    """Parse an unsigned SQL numeral: an int, a Decimal (with a point) or a float (with an exponent)."""
     if _INTEGER.fullmatch(text):
         try:
             return -int(text) if negative else int(text)
@@ -323,18 +323,18 @@ def parse_number(text: str, *, negative: bool = False) -> Literal:
         if math.isinf(value):
             raise PredicateError(f"{text} is beyond the range of a double")
         return -value if negative else value
-    raise PredicateError(f"{text!r} is no number")
+    raise PredicateError(f"{text!r} is not a number")
 
 
 def parse_hexadecimal(text: str) -> bytes:
-    """The bytes of X'...'."""
+    """Parse the digits of X'...' into bytes."""
     if len(text) % 2 or not re.fullmatch("[0-9a-fA-F]*", text):
-        raise PredicateError(f"X'{text}' is no pair of hexadecimal digits for each byte")
+        raise PredicateError(f"X'{text}' is not a sequence of pairs of hexadecimal digits")
     return bytes.fromhex(text)
 
 
 def parse_typed(kind: str, text: str) -> Literal:
-    """The literal that a typed text means, `DATE '2026-01-31'` for one.
+    """Parse the text of a typed literal, such as `DATE '2026-01-31'`.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def parse_typed(kind: str, text: str) -> Literal:
     value = _TYPED[kind](text)
     if value is None:
         name = "timestamp without time zone" if kind == "wallclock" else kind
-        raise PredicateError(f"{text!r} is no {name} in ISO form")
+        raise PredicateError(f"{text!r} is not a {name} in ISO form")
     return value
 
 
@@ -352,11 +352,11 @@ def _parse_time(text: str) -> Literal:
     match = _CLOCK.fullmatch(text)
     if match is None:
         return parse_time(text)
-    whole = parse_time(match[1])
+    time = parse_time(match[1])
     return (
         None
-        if whole is None
-        else _make_time(_count_nanos(dt.datetime.combine(_EPOCH, whole)) + _parse_fraction(match[2]))
+        if time is None
+        else _make_time(_count_nanos(dt.datetime.combine(_EPOCH, time)) + _parse_fraction(match[2]))
     )
 
 
@@ -382,7 +382,7 @@ def _parse_timestamp(text: str) -> Literal:
 
 
 def _parse_fraction(digits: str) -> int:
-    """Nanoseconds of a second's decimals."""
+    """Return the nanoseconds of a fraction of a second."""
     if digits[9:].strip("0"):
         raise PredicateError(f"a second's fraction of .{digits} is finer than nanoseconds")
     return int(digits[:9].ljust(9, "0"))
@@ -392,11 +392,11 @@ def _localize(moment: dt.datetime, name: str) -> dt.datetime:
     try:
         zone = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise PredicateError(f"{name!r} is no time zone known here") from None
+        raise PredicateError(f"{name!r} is not a known time zone") from None
     first, second = moment.replace(tzinfo=zone), moment.replace(tzinfo=zone, fold=1)
     offset = first.utcoffset()
     if offset is None or offset != second.utcoffset():
-        raise PredicateError(f"{moment} is skipped or comes twice in {name}, where clocks are set")
+        raise PredicateError(f"{moment} is skipped or occurs twice in {name}, because of a clock change")
     return moment.replace(tzinfo=dt.timezone(offset))
 
 
@@ -416,11 +416,11 @@ _TYPED = {
 }
 
 
-# --------------------------------------------------------------------------------------------------- to SQL's texts
+# --------------------------------------------------------------------------------------------------- to SQL text
 
 
 def to_text(value: Literal, *, brief: bool = False) -> str:
-    """The literal in SQL; `brief` cuts long ones and escapes what cannot be printed on one line."""
+    """Format a literal as SQL; `brief` truncates long ones and escapes what cannot be printed on one line."""
     if brief and isinstance(value, str) and not value.isprintable():
         value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
     text = _to_text(value)
@@ -452,7 +452,7 @@ def _to_text(value: Literal) -> str:
     if isinstance(value, dt.datetime):
         offset = value.utcoffset()
         if offset is not None and offset % dt.timedelta(minutes=1):
-            return _timestamp_text(_count_nanos(value), zoned=True)  # a zone's old local mean time
+            return _timestamp_text(_count_nanos(value), zoned=True)  # local mean time
         return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, dt.date):
         return f"DATE '{value}'"
@@ -465,5 +465,5 @@ def _to_text(value: Literal) -> str:
 
 def _timestamp_text(nanos: int, zoned: bool) -> str:
     seconds, below = divmod(nanos, 10**9)
-    whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
-    return f"TIMESTAMP '{whole}.{below:09}{'+00:00' if zoned else ''}'"
+    text = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
+    return f"TIMESTAMP '{text}.{below:09}{'+00:00' if zoned else ''}'"

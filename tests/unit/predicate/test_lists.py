@@ -169,9 +169,9 @@ def test_what_a_null_list_hides_is_not_found() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        (pa.array([1]), 1, "is no list"),
-        (pa.array([{"a": 1}]), 1, "is no list"),
-        (pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())), 1, "is no list"),
+        (pa.array([1]), 1, "is not a list"),
+        (pa.array([{"a": 1}]), 1, "is not a list"),
+        (pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())), 1, "is not a list"),
         (pa.array([[[1]]]), 1, "no single values"),
         (pa.array([[{"a": 1}]]), 1, "no single values"),
         (pa.array([["a"]]), 1, "compared exactly"),
