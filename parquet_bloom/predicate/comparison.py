@@ -32,7 +32,7 @@ def holds_for_all(operator: str) -> bool:
 
 
 def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, timezone: str) -> pa.ChunkedArray:
-    """Compare a column's decoded chunks, which hold stored values (see `row_filter`), with a literal that is not NULL."""
+    """Compare a column's decoded chunks of stored values (see `row_filter`) with a literal that is not NULL."""
     try:
         column_type = from_arrow(arrow_type)
     except UnsupportedTypeError as error:

@@ -86,7 +86,7 @@ def test_expressions(expression: pc.Expression, expected: Node) -> None:
 @each_case(
     ("expression", "words"),
     [
-        (pc.field(0) == 1, "cannot be taken apart"),
+        (pc.field(0) == 1, "cannot be decoded"),
         (pc.scalar(True), "a literal as a condition"),
         (pc.scalar(False) & (a == 1), "a literal as a condition"),
         ((a == 1) & pc.scalar(None), "a literal as a condition"),

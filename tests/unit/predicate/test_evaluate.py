@@ -357,10 +357,10 @@ EXTENSION = type(
     ("table", "node", "words"),
     [
         (pa.table({"x": [[1]]}), Equal("x", 1), "not a single value"),
-        (pa.table({"x": [[1]]}), Equal("x.list.element", 1), "inside of"),
+        (pa.table({"x": [[1]]}), Equal("x.list.element", 1), "values inside"),
         (pa.table({"x": [{"y": 1}]}), Equal("x", 1), "not a single value"),
         (pa.table({"x": pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64()))}), Equal("x.key_value.key", 1), "inside"),
-        (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x.f", 1), "inside of"),
+        (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x.f", 1), "values inside"),
         (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x", 1), "not a single value"),
         (pa.table({"a.b": [1], "a": [{"b": 1}]}), Equal("a.b", 1), "several"),
         (pa.Table.from_arrays([pa.array([1])] * 2, ["x", "x"]), Equal("x", 1), "several"),

@@ -369,7 +369,7 @@ def test_a_field_of_structs_in_a_list_is_found_by_its_leaf_and_not_evaluated(tmp
     pq.write_table(pa.table({"items": [[{"sku": 1, "n": 1}], [{"sku": 2, "n": 2}]]}), path, row_group_size=1)
     where = Contains("items.list.element.sku", 2)
     assert parquet_bloom.prune(path, where).selected == {str(path): [1]}
-    with pytest.raises(PredicateError, match="inside of a list"):
+    with pytest.raises(PredicateError, match="values inside a list"):
         parquet_bloom.read_table(path, where)
 
 
