@@ -1,4 +1,4 @@
-"""The messages of an ORC file's metadata, as far as they are read. Source: orc_proto.proto of Apache ORC."""
+"""The protobuf messages of ORC metadata, with the fields that are read. Source: orc_proto.proto of Apache ORC."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ COLUMN_STATISTICS: Fields = {
     5: _single("buckets", MESSAGE, {1: _repeated("counts", UINT)}),
     6: _single("decimals", MESSAGE, {1: _single("low", BYTES), 2: _single("high", BYTES)}),
     7: _single("dates", MESSAGE, {1: _single("low", SINT), 2: _single("high", SINT)}),
-    # 1 and 2, in the writer's zone, are not read; neither are 5 and 6, digits below milliseconds.
+    # Not read: 1 and 2, in the writer's zone, and 5 and 6, digits below milliseconds.
     9: _single("timestamps", MESSAGE, {3: _single("low", SINT), 4: _single("high", SINT)}),
     10: _single("has_null", BOOL),
 }

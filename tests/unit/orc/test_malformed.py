@@ -144,7 +144,7 @@ def test_lengths_in_the_postscript(field: int, value: int, small: Path, tmp_path
     tail = with_fields(parts.postscript, {field: value})
     path = tmp_path / "a.orc"
     path.write_bytes(parts.before + parts.footer + tail + bytes([len(tail)]))
-    with pytest.raises(MalformedOrcError, match="the postscript speaks of"):
+    with pytest.raises(MalformedOrcError, match="the postscript states"):
         orc.open(path)
 
 
@@ -177,7 +177,7 @@ def _stripe(small: Path, tmp_path: Path, total: int | None = None, **changes: in
 @pytest.mark.parametrize("value", [HUGE, 1 << 63, 1 << 40, 1 << 20])
 @pytest.mark.parametrize("name", ["offset", "index", "data", "footer"])
 def test_stripes_outside_of_the_file(name: str, value: int, small: Path, tmp_path: Path) -> None:
-    with pytest.raises(MalformedOrcError, match="said to lie behind byte"):
+    with pytest.raises(MalformedOrcError, match="extends beyond byte"):
         orc.open(_stripe(small, tmp_path, **{name: value}))
 
 
@@ -190,7 +190,7 @@ def test_rows(rows: int, small: Path, tmp_path: Path) -> None:
         with pytest.raises(MalformedOrcError, match="the stripes have"):
             orc.open(path)
     elif rows > 1 << 30:
-        with pytest.raises(MalformedOrcError, match="row groups are not read"):
+        with pytest.raises(MalformedOrcError, match="row groups are not supported"):
             orc.open(path)
     else:
         assert look_at_all(path)  # one row more or less is not seen in the indexes
