@@ -30,7 +30,7 @@ def test_the_index_is_the_one_that_the_library_builds(lake, run):
         (["lake", "-o", "z.arrow"], "missing option '--column'"),
         (["lake", "--column", "id"], "missing option '-o'"),
         (["--column", "id", "-o", "z.arrow"], "missing argument 'PATH...'"),
-        (["lake", "--column", "id", "-o", "z.index"], "z.index: its ending does not tell the container"),
+        (["lake", "--column", "id", "-o", "z.index"], "z.index: the container is unknown"),
         (["lake", "--column", "id", "-o", "lake/z.arrow"], "lake/z.arrow: it lies in lake"),
         (["lake", "--column", "id", "-o", "no/z.arrow"], "no/z.arrow: there is no folder"),
         (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "0"], "items are a whole number from 1 on"),

@@ -232,7 +232,7 @@ def test_timestamps_of_any_arrow_type() -> None:
     day = filter_of(of, orc_oracle.wang((dt.date(2024, 5, 6) - EPOCH).days * 86_400_000))
     assert day.check([dt.date(2024, 5, 6), dt.date(2024, 5, 7)]).tolist() == [True, False]
     for far in ("s", "ms"):
-        with pytest.raises(FilterTypeError, match="too far"):
+        with pytest.raises(FilterTypeError, match="out of range"):
             filter_of(leaf("TIMESTAMP") if far == "s" else _ntz(), 1).check(pa.array([1 << 62], pa.timestamp(far)))
 
 

@@ -206,7 +206,7 @@ def test_columns_of_structs_and_what_has_no_zones(tmp_path):
     for column, error, problem in (
         ("b", UnsupportedTypeError, "BOOLEAN"),
         ("l.list.element", UnsupportedTypeError, "lists and maps"),
-        ("m", UnknownColumnError, "stands for 2 columns"),
+        ("m", UnknownColumnError, "the name matches 2 columns"),
         ("x", UnknownColumnError, "by their case only"),
     ):
         with pytest.raises(error, match=problem):
@@ -255,12 +255,12 @@ def test_where_an_index_may_be(tmp_path):
     for target, problem in (
         (folder / "z.parquet", "would be taken for one of its files"),
         (folder / "sub" / "z.arrow", "would be taken for one of its files"),
-        (tmp_path / "z.txt", "its ending does not tell"),
+        (tmp_path / "z.txt", "the container is unknown"),
         (tmp_path / "no" / "z.arrow", "there is no folder"),
     ):
         with pytest.raises(ParquetBloomError, match=problem):
             zones.build(folder, "id", target)
-    with pytest.raises(ParquetBloomError, match="one of the files that the zones are of"):
+    with pytest.raises(ParquetBloomError, match="one of the files to be indexed"):
         zones.build(folder / "0.parquet", "id", folder / "0.parquet")
     zones.build(folder, "id", folder / "_z.parquet")
     (folder / "_zones").mkdir()
