@@ -1,7 +1,7 @@
-"""A zone index in an Arrow IPC file: where the columns of its batches stand, so that filters need not be loaded.
+"""A zone index in an Arrow IPC file: the offsets of columns in its batches, so that filters need not be loaded.
 
-pyarrow says nothing of places. They stand in flatbuffers: a footer that lists blocks, and in front of each block a
-message that lists buffers. Source: Arrow's Columnar.md, File.fbs, Message.fbs; the FlatBuffers binary format.
+pyarrow does not expose offsets. They are in flatbuffers: a footer that lists blocks, and before each block a message
+that lists buffers. Source: Arrow's Columnar.md, File.fbs, Message.fbs; the FlatBuffers binary format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALIGNMENTS = (8, 16, 32, 64, 128)  # of buffers, by various writers
 
 
 class OpenedContainer(NamedTuple):
-    """What was found in a container: the zones without their filters, the filters, the schema's metadata."""
+    """The contents of a container: the zones without their filters, the filters, the metadata of the schema."""
 
     numbers: pa.Table
     parts: list[FilterPart]
@@ -45,18 +45,18 @@ class _Batch(NamedTuple):
 
 
 def read_arrow(source: Source) -> OpenedContainer:
-    """A zone index in an Arrow IPC file, of which only the numbers are read, unless its batches are compressed.
+    """Read a zone index in an Arrow IPC file, without its filters unless its batches are compressed.
 
     Raises
     ------
     BrokenZonesError
-        It cannot be read as one.
+        The file is invalid.
     """
     path = source.name
     try:
         cache_footer(source, _find_footer(source))
-        kept, kept_from = source.kept
-        chunk = HeldChunk(kept_from, memoryview(kept))
+        cached, cached_from = source.kept
+        chunk = HeldChunk(cached_from, memoryview(cached))
         opened = source.arrow_file() if source.path is not None else pa.PythonFile(HeldFile(source, chunk), mode="r")
         with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
@@ -82,12 +82,12 @@ def read_arrow(source: Source) -> OpenedContainer:
 
 
 def _read_sealed(source: Source, schema: pa.Schema) -> OpenedContainer | None:
-    """An index as this project wrote it, of which nothing is read but its footer; None for any other."""
-    told = dict(schema.metadata or {})
+    """Read the footer of an index as this package wrote it; None for any other file."""
+    metadata_in_file = dict(schema.metadata or {})
     start = _find_footer(source)
-    if schema.names != SCHEMA.names or not is_sealed(source, told, start):
+    if schema.names != SCHEMA.names or not is_sealed(source, metadata_in_file, start):
         return None
-    metadata = unpack_metadata(told, source.name)
+    metadata = unpack_metadata(metadata_in_file, source.name)
     sealed = unpack_zones(metadata.get(KEY), source.size // BLOCK_BYTES, source.name)
     if sealed is None:
         return None
@@ -97,7 +97,7 @@ def _read_sealed(source: Source, schema: pa.Schema) -> OpenedContainer | None:
     if len(rows) != len(blocks) or any(
         count * filter_bytes > body for count, (_, _, body) in zip(rows, blocks, strict=True)
     ):
-        raise BrokenZonesError("its batches are not those that its metadata says", path=source.name)
+        raise BrokenZonesError("its batches do not match its metadata", path=source.name)
     parts: list[FilterPart] = [
         LazyFilters(
             count,
@@ -111,7 +111,7 @@ def _read_sealed(source: Source, schema: pa.Schema) -> OpenedContainer | None:
 
 
 def _read_part(source: Source, schema: pa.Schema, block: tuple[int, int, int]) -> FilterPart:
-    """The filters of a batch, where its message says that they are."""
+    """Locate the filters of a batch by its message."""
     try:
         batch = _read_batch(source.read_at(block[0], block[1]), block, len(schema))
         if batch is None:
@@ -125,7 +125,7 @@ def _read_part(source: Source, schema: pa.Schema, block: tuple[int, int, int]) -
 def _locate_filters(
     source: Source, num_columns: int, block: tuple[int, int, int], rows: int, filter_bytes: int
 ) -> StoredFilters:
-    """The filters of a batch where pyarrow's writer puts the last of its buffers."""
+    """Locate the filters of a batch at the end of its body, where pyarrow's writer puts them."""
     offset, metadata, body = block
     first = offset + metadata + body - rows * filter_bytes
 
@@ -136,20 +136,20 @@ def _locate_filters(
             return False
         if batch is None or batch.num_rows != rows:
             return False
-        place, length = batch.buffers[-1].tolist()
-        return bool(place == first and length == rows * filter_bytes)
+        start, length = batch.buffers[-1].tolist()
+        return bool(start == first and length == rows * filter_bytes)
 
     offsets = first + filter_bytes * np.arange(rows, dtype=np.int64)
     return StoredFilters(source, offsets, np.full(rows, filter_bytes, np.int64), LayoutCheck(offset, metadata, holds))
 
 
 def open_table(table: pa.Table, path: str | None) -> OpenedContainer:
-    """A zone index that is in memory.
+    """Open a zone index in memory.
 
     Raises
     ------
     BrokenZonesError
-        It is none, or holds values that cannot be.
+        The table is not a zone index, or has invalid values.
     """
     require_schema(table.schema, path)
     try:
@@ -163,53 +163,53 @@ def open_table(table: pa.Table, path: str | None) -> OpenedContainer:
 
 
 def _find_footer(source: Source) -> int:
-    """Where the footer begins; ValueError if there is none."""
+    """Return the offset of the footer; ValueError if there is none."""
     size = source.size
     length, magic = _TAIL.unpack(source.read_at(size - _TAIL.size, _TAIL.size)) if size > 16 else (0, b"")
     if magic != MAGIC or not 0 < length <= size - _TAIL.size:
-        raise ValueError("its end is not there")
+        raise ValueError("its end is missing")
     return int(size - _TAIL.size - length)
 
 
 def _read_blocks(source: Source) -> list[tuple[int, int, int]]:
-    """(offset, length of the message, length of the body) of each batch."""
+    """Return (offset, length of the message, length of the body) of each batch."""
     start = _find_footer(source)
     footer = _Table.root(source.read_at(start, source.size - _TAIL.size - start))
-    found = []
+    blocks = []
     for block in footer.structs(3, _BLOCK):
         offset, metadata, body = int(block["offset"]), int(block["metadata"]), int(block["body"])
         if min(offset, metadata, body) < 0 or offset + metadata + body > source.size or metadata < 8:
             raise ValueError("a batch is not inside of the file")
-        found.append((offset, metadata, body))
-    return found
+        blocks.append((offset, metadata, body))
+    return blocks
 
 
 def _read_batches(source: Source, num_columns: int) -> list[_Batch] | None:
-    """The batches of a file; None where one is compressed. What cannot be is a ValueError or struct.error."""
+    """Return the batches of a file; None if one is compressed. Raises ValueError or struct.error for invalid files."""
     blocks = _read_blocks(source)
     messages = source.read_ranges([(offset, metadata) for offset, metadata, _ in blocks])
-    found = []
+    batches = []
     for message, block in zip(messages, blocks, strict=True):
         batch = _read_batch(message, block, num_columns)
         if batch is None:
             return None
-        found.append(batch)
-    return found
+        batches.append(batch)
+    return batches
 
 
 def _read_batch(message: bytes, block: tuple[int, int, int], num_columns: int) -> _Batch | None:
-    """What the message in front of a batch says; None if it is compressed."""
+    """Parse the message before a batch; None if the batch is compressed."""
     offset, metadata, body = block
     message = message[8 if message[:4] == b"\xff\xff\xff\xff" else 4 :]
     table = _Table.root(message)
     batch = table.table(2)
     if table.number(1, "<B") != _RECORD_BATCH or batch is None:
-        raise ValueError("there is no batch where one should be")
+        raise ValueError("a batch is missing")
     if batch.table(3) is not None:
         return None
     rows, nodes, buffers = batch.number(0, "<q"), batch.structs(1, _PAIR), batch.structs(2, _PAIR).copy()
     if rows < 0 or len(nodes) != num_columns or (nodes["first"] != rows).any():
-        raise ValueError("a batch has columns of other lengths than it says")
+        raise ValueError("a batch has columns of different lengths")
     if nodes["second"].any():
         raise ValueError("a column has nulls")
     ends = buffers["first"] + buffers["second"]
@@ -222,34 +222,34 @@ def _read_batch(message: bytes, block: tuple[int, int, int], num_columns: int) -
 
 
 def _are_contiguous(buffers: NDArray[np.void], body: int) -> bool:
-    """Whether buffers fill their batch one behind the other, as all writers lay them.
+    """Return whether buffers fill their batch without gaps, as all writers arrange them.
 
-    A place that is off would lead beside where a filter begins, and nothing else would show it.
+    A wrong offset would point into the middle of a filter, which no other check could detect.
     """
     ends = buffers["first"] + buffers["second"]
-    places, behind = np.append(buffers["first"], body), np.insert(ends, 0, 0)
-    return any((places == -(-behind // step) * step).all() for step in _ALIGNMENTS)
+    starts, previous_ends = np.append(buffers["first"], body), np.insert(ends, 0, 0)
+    return any((starts == -(-previous_ends // step) * step).all() for step in _ALIGNMENTS)
 
 
 def _read_columns(source: Source, schema: pa.Schema, batch: _Batch) -> tuple[pa.Table, FilterPart]:
     path, rows = source.name, batch.num_rows
-    spans, at = {}, 0
+    spans, i = {}, 0
     for field in schema:
         binary = field.type in (pa.binary(), pa.large_binary())
-        spans[field.name] = batch.buffers[at + 1 : at + (3 if binary else 2)]
-        at += 3 if binary else 2
-    if at != len(batch.buffers):
-        raise BrokenZonesError(f"a batch has {len(batch.buffers)} buffers, not {at}", path=path)
+        spans[field.name] = batch.buffers[i + 1 : i + (3 if binary else 2)]
+        i += 3 if binary else 2
+    if i != len(batch.buffers):
+        raise BrokenZonesError(f"a batch has {len(batch.buffers)} buffers, not {i}", path=path)
     wide = schema.field(FILTERS).type == pa.large_binary()
     width = 8 if wide else 4
     offsets_span, data_span = spans[FILTERS]
     needed = {name: -(-rows // 8) if name == "has_null" else 8 * rows for name in NUMBERS}
-    wanted = [(int(spans[name][0]["first"]), needed[name]) for name in NUMBERS]
-    wanted.append((int(offsets_span["first"]), width * (rows + 1) if rows else 0))
+    ranges = [(int(spans[name][0]["first"]), needed[name]) for name in NUMBERS]
+    ranges.append((int(offsets_span["first"]), width * (rows + 1) if rows else 0))
     lengths = [int(spans[name][0]["second"]) for name in NUMBERS] + [int(offsets_span["second"])]
-    if any(length < need for length, (_, need) in zip(lengths, wanted, strict=True)):
+    if any(length < minimum for length, (_, minimum) in zip(lengths, ranges, strict=True)):
         raise BrokenZonesError(f"a batch of {rows} rows has columns of fewer", path=path)
-    *numbers, offsets = source.read_ranges(wanted)
+    *numbers, offsets = source.read_ranges(ranges)
     columns = [
         pa.Array.from_buffers(SCHEMA.field(name).type, rows, [None, pa.py_buffer(data)])
         for name, data in zip(NUMBERS, numbers, strict=True)
@@ -263,12 +263,12 @@ def _read_columns(source: Source, schema: pa.Schema, batch: _Batch) -> tuple[pa.
 
 
 class _Table:
-    """A table of a flatbuffer: fields by number, every place checked to lie inside of the bytes."""
+    """A table of a flatbuffer: fields by number, with bounds checks for every offset."""
 
     def __init__(self, data: bytes, at: int):
-        self._data, self._at = data, at
-        back = self._unpack("<i", at)
-        self._fields = at - back
+        self._data, self._start = data, at
+        distance = self._unpack("<i", at)
+        self._fields = at - distance
         self._length = self._unpack("<H", self._fields)
 
     @classmethod
@@ -279,27 +279,27 @@ class _Table:
 
     def _unpack(self, form: str, at: int) -> Any:
         if at < 0:
-            raise ValueError("its metadata leads out of itself")
+            raise ValueError("its metadata has an offset out of bounds")
         return struct.unpack_from(form, self._data, at)[0]
 
-    def _place(self, number: int) -> int | None:
+    def _find_field(self, number: int) -> int | None:
         entry = 4 + 2 * number
         offset = self._unpack("<H", self._fields + entry) if entry < self._length else 0
-        return self._at + offset if offset else None
+        return self._start + offset if offset else None
 
     def number(self, number: int, form: str) -> int:
-        place = self._place(number)
-        return 0 if place is None else int(self._unpack(form, place))
+        offset = self._find_field(number)
+        return 0 if offset is None else int(self._unpack(form, offset))
 
     def table(self, number: int) -> _Table | None:
-        place = self._place(number)
-        return None if place is None else _Table(self._data, place + self._unpack("<I", place))
+        offset = self._find_field(number)
+        return None if offset is None else _Table(self._data, offset + self._unpack("<I", offset))
 
     def structs(self, number: int, dtype: np.dtype[Any]) -> NDArray[np.void]:
-        place = self._place(number)
-        if place is None:
+        offset = self._find_field(number)
+        if offset is None:
             return np.empty(0, dtype)
-        start = place + self._unpack("<I", place)
+        start = offset + self._unpack("<I", offset)
         count = self._unpack("<I", start)
         if start + 4 + count * dtype.itemsize > len(self._data):
             raise ValueError("its metadata is cut short")

@@ -1,4 +1,4 @@
-"""Lance's own containers, by way of pylance."""
+"""Read zone indexes of Lance with pylance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STEP = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")  # of a column's path
 
 
 class _IndexSegment(NamedTuple):
-    """A part of an index: a file of its own, of some fragments."""
+    """A segment of an index: one file, for some fragments."""
 
     name: str
     column: str
@@ -49,7 +49,7 @@ def _import_module(name: str, path: str) -> Any:
 
 
 def read_file(path: str, storage_options: Mapping[str, Any] | None = None) -> pa.Table:
-    """The table in an index file, with its schema's metadata.
+    """Read the table in an index file, with the metadata of its schema.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def read_file(path: str, storage_options: Mapping[str, Any] | None = None) -> pa
 
 @contextmanager
 def _convert_errors(kind: type[ParquetBloomError], problem: str, path: str) -> Iterator[None]:
-    """What pylance makes of damage: errors, and panics in Rust, which are no Exceptions."""
+    """Convert what pylance raises for damaged files: errors, and Rust panics, which are not Exceptions."""
     try:
         yield
     except BaseException as error:
@@ -79,52 +79,52 @@ def _convert_errors(kind: type[ParquetBloomError], problem: str, path: str) -> I
 def open_dataset(
     path: str, column: str | None, name: str | None, storage_options: Mapping[str, Any] | None = None
 ) -> ZoneIndex:
-    """The Bloom filter index of a Lance dataset, all its parts together.
+    """Open the Bloom filter index of a Lance dataset with all its segments.
 
-    Fragments that it does not cover any more, or not yet, are named in every answer.
+    Results include all fragments that it does not cover.
 
     Raises
     ------
     ParquetBloomError
-        There is none, or not just one; or pylance is not installed.
+        There is no such index, or more than one; or pylance is not installed.
     StorageError
         pylance cannot open the dataset.
     """
     if not is_url(path) and not os.path.isdir(os.path.join(local(path), "_versions")):
-        raise BrokenZonesError("the folder is no Lance dataset", path=path)
+        raise BrokenZonesError("the folder is not a Lance dataset", path=path)
     lance = _import_module("lance", path)
     options = {} if not storage_options else {"storage_options": dict(storage_options)}
     with _convert_errors(StorageError, "pylance cannot open it as a dataset", path):
         dataset = lance.dataset(path, **options)
-        parts = _list_segments(dataset)
+        segments = _list_segments(dataset)
         fragments = {fragment.fragment_id: int(fragment.physical_rows) for fragment in dataset.get_fragments()}
-    chosen = [part for part in parts if name in (None, part.name) and column in (None, part.column)]
-    if len({part.name for part in chosen}) != 1:
-        there = ", ".join(sorted({f"{part.name} of {part.column}" for part in parts}))
-        wanted = "" if name is None and column is None else " of that name or column"
-        problem = f"it has {len({part.name for part in chosen}) or 'no'} Bloom filter indexes{wanted}"
-        raise ParquetBloomError(problem + (f"; there are: {there}" if there else ""), path=path, column=column)
+    selected = [segment for segment in segments if name in (None, segment.name) and column in (None, segment.column)]
+    if len({segment.name for segment in selected}) != 1:
+        available = ", ".join(sorted({f"{segment.name} of {segment.column}" for segment in segments}))
+        criteria = "" if name is None and column is None else " of that name or column"
+        problem = f"it has {len({segment.name for segment in selected}) or 'no'} Bloom filter indexes{criteria}"
+        raise ParquetBloomError(problem + (f"; there are: {available}" if available else ""), path=path, column=column)
     tables = []
-    for part in chosen:
-        if part.version > _VERSION or part.elsewhere:
-            what = "in another dataset" if part.elsewhere else f"of version {part.version}"
-            raise ParquetBloomError(f"index {part.name} is {what}, which is not read", path=path, column=column)
-        table = read_file(f"{path.rstrip('/')}/_indices/{part.uuid}/{FILE_NAME}", storage_options)
-        open_table(table, path)  # before its numbers are looked at
-        covers = pa.array(sorted(part.fragments & fragments.keys()), pa.uint64())
-        tables.append(table.filter(pa.compute.is_in(table["fragment_id"], covers)))
-    whole = pa.concat_tables(tables, promote_options="none")
-    found = open_table(whole.replace_schema_metadata(tables[0].schema.metadata), path)
-    zones = read_zones(found.numbers, path)
-    field = chosen[0].column
+    for segment in selected:
+        if segment.version > _VERSION or segment.elsewhere:
+            what = "in another dataset" if segment.elsewhere else f"of version {segment.version}"
+            raise ParquetBloomError(f"index {segment.name} is {what}, which is not supported", path=path, column=column)
+        table = read_file(f"{path.rstrip('/')}/_indices/{segment.uuid}/{FILE_NAME}", storage_options)
+        open_table(table, path)  # validates the table
+        fragment_ids = pa.array(sorted(segment.fragments & fragments.keys()), pa.uint64())
+        tables.append(table.filter(pa.compute.is_in(table["fragment_id"], fragment_ids)))
+    table = pa.concat_tables(tables, promote_options="none")
+    container = open_table(table.replace_schema_metadata(tables[0].schema.metadata), path)
+    zones = read_zones(container.numbers, path)
+    field = selected[0].column
     value_type = _find_arrow_type(dataset.schema, field, path)
     covered = {*zones["fragment_id"].tolist()}
     uncovered = [(number, rows) for number, rows in sorted(fragments.items()) if rows and number not in covered]
     return ZoneIndex(
         path,
         zones,
-        Filters(found.parts),
-        FilterSizing.of(found.metadata, path),
+        Filters(container.parts),
+        FilterSizing.from_metadata(container.metadata, path),
         column=field,
         column_type=find_column_type(value_type),
         value_type=value_type,
@@ -133,12 +133,14 @@ def open_dataset(
 
 
 def _list_segments(dataset: Any) -> list[_IndexSegment]:
-    """The parts of a dataset's Bloom filter indexes."""
-    if not hasattr(dataset, "describe_indices"):  # pylance was older
+    """Return the segments of a dataset's Bloom filter indexes."""
+    if not hasattr(dataset, "describe_indices"):  # older versions of pylance
         return [
-            _IndexSegment(each["name"], ".".join(each["fields"]), str(each["uuid"]), frozenset(each["fragment_ids"]))
-            for each in dataset.list_indices()
-            if str(each["type"]).lower() == _TYPE
+            _IndexSegment(
+                index["name"], ".".join(index["fields"]), str(index["uuid"]), frozenset(index["fragment_ids"])
+            )
+            for index in dataset.list_indices()
+            if str(index["type"]).lower() == _TYPE
         ]
     return [
         _IndexSegment(
@@ -162,5 +164,5 @@ def _find_arrow_type(schema: pa.Schema, column: str, path: str) -> pa.DataType:
         for step in more:
             field = field.type.field(step)
     except (KeyError, ValueError, pa.ArrowException, AttributeError) as error:
-        raise ParquetBloomError("the dataset has no such column any more", path=path, column=column) from error
+        raise ParquetBloomError("the dataset no longer has this column", path=path, column=column) from error
     return field.type

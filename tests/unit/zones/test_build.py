@@ -198,7 +198,7 @@ def test_columns_of_structs_and_what_has_no_zones(tmp_path):
         assert answered(index.is_null()) == {(0, 0)}
         assert answered(index.equals(301)) == {(1, 0)}
     for column, error, problem in (
-        ("deep", UnknownColumnError, "those of column 'deep.er'"),
+        ("deep", UnknownColumnError, "use 'deep.er'"),
         ("ID", UnknownColumnError, "no such column"),
     ):
         with pytest.raises(error, match=problem):

@@ -217,7 +217,7 @@ def test_places_that_lead_nowhere(tmp_path):
     for place in (tmp_path / "missing", tmp_path / "missing" / "z"):
         with pytest.raises(StorageError):
             zones.open(place)
-    with pytest.raises(BrokenZonesError, match="no Lance dataset"):
+    with pytest.raises(BrokenZonesError, match="not a Lance dataset"):
         zones.open(tmp_path)
     with pytest.raises(ParquetBloomError, match="those of column 'id'"):
         zones.open(built(tmp_path, "arrow"), column="other")
