@@ -147,12 +147,12 @@ class OrcFile:
         """Return the filters of a column in a stripe, one per row group (the UTF8 kind where there are both)."""
         return self.filters_at([(leaf, stripe)])[0]
 
-    def filters_at(self, places: Sequence[tuple[OrcLeaf, int]]) -> list[list[OrcFilter | None]]:
+    def filters_at(self, columns: Sequence[tuple[OrcLeaf, int]]) -> list[list[OrcFilter | None]]:
         """Return the filters of many (column, stripe) pairs, read at once; see `filters_of`."""
-        lists = self._indexes.filters(places)
+        lists = self._indexes.filters(columns)
         return [
             list(filters) if filters is not None else [None] * self._indexes.count_row_groups(stripe)
-            for filters, (_, stripe) in zip(lists, places, strict=True)
+            for filters, (_, stripe) in zip(lists, columns, strict=True)
         ]
 
     def require_readable(self, stripe: int, names: Iterable[str] | None) -> None:

@@ -20,7 +20,7 @@ KeyHasher = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], N
 
 
 class ColumnShape(Enum):
-    """How the values of a leaf relate to the column that its name refers to."""
+    """The relation of the values of a leaf to the column that its name refers to."""
 
     VALUES = "values"  # one per row
     ELEMENTS = "elements"  # of a list, any number per row

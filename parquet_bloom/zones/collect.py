@@ -38,7 +38,7 @@ _BUFFER_BYTES = 1 << 22  # of filters per thread, before they are spilled
 
 @dataclass
 class ZonedSource:
-    """A file whose zones are being made.
+    """An open file for which zones are built.
 
     Attributes
     ----------

@@ -180,13 +180,13 @@ class StoredFilters(FilterPart):
         return data[: len(data) - proof.length]
 
     def _check_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        places = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
-        if len(hashes) == 1:  # each of the blocks is wanted once
-            wanted, numbers = places.ravel(), np.arange(len(rows))
+        block_offsets = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
+        if len(hashes) == 1:  # each block occurs once
+            offsets, numbers = block_offsets.ravel(), np.arange(len(rows))
         else:
-            wanted, numbers = np.unique(places, return_inverse=True)
-        blocks = self._gather(wanted, np.full(len(wanted), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
-        numbers = np.ascontiguousarray(numbers.reshape(places.shape), np.int64)
+            offsets, numbers = np.unique(block_offsets, return_inverse=True)
+        blocks = self._gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+        numbers = np.ascontiguousarray(numbers.reshape(block_offsets.shape), np.int64)
         return np.asarray(check_blocks(blocks, numbers, hashes).any(axis=1))
 
     def _check_in_full(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -115,8 +115,8 @@ def lake(tmp_path, files=3, rows=1000, group=300):
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_files_row_groups_and_rows(container, tmp_path, monkeypatch):
     folder = lake(tmp_path)
-    monkeypatch.setattr(collect, "_HELD_BYTES", 512)  # put aside in several pieces
-    monkeypatch.setattr(write, "_BYTES_A_BATCH", 1024)  # several row groups, or batches
+    monkeypatch.setattr(collect, "_BUFFER_BYTES", 512)  # put aside in several pieces
+    monkeypatch.setattr(write, "_BYTES_PER_BATCH", 1024)  # several row groups, or batches
     done = []
     target = tmp_path / "z.index"
     report = zones.build(
@@ -276,7 +276,7 @@ def test_an_index_is_written_whole_or_not_at_all(container, tmp_path, monkeypatc
     folder, target = lake(tmp_path), tmp_path / f"z.{container}"
     zones.build(folder, "id", target)
     before = target.read_bytes()
-    monkeypatch.setattr(write, "_BYTES_A_BATCH", 1 << 16)
+    monkeypatch.setattr(write, "_BYTES_PER_BATCH", 1 << 16)
     genuine, calls = LocalRewrite._write, []
 
     def failing(self, data):

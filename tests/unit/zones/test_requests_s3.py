@@ -170,7 +170,7 @@ def test_places_that_are_not_proved_are_looked_for(
         )
     _, path = small(tmp_path, container)
     if container == "arrow":
-        real_batch = parquet_bloom.zones.containers.arrow._batch
+        real_batch = parquet_bloom.zones.containers.arrow._read_batch
 
         def elsewhere(message: bytes, block: Any, columns: int) -> Any:
             batch = real_batch(message, block, columns)
@@ -241,7 +241,7 @@ def test_filters_are_where_they_are_supposed(
     def refuse(*_: Any) -> Any:
         raise AssertionError("the places are looked for")
 
-    monkeypatch.setattr(parquet_file, "_filters", refuse)
+    monkeypatch.setattr(parquet_file, "_read_filters", refuse)
     monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_part", refuse)
     monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_columns", refuse)
     with zones.open(path) as index:
