@@ -292,8 +292,8 @@ a = 1 /* a /* b */ c */|comments
 a = 'x|not closed
 "a = 1|not closed
 (a = 1|not closed
-a = 1)|closes
-(a = 1]|closes
+a = 1)|without a matching
+(a = 1]|without a matching
 a = 1 AND|missing at the end
 AND a = 1|missing before
 a = 1 AND OR b = 2|missing before
