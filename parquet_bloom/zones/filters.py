@@ -180,7 +180,9 @@ class StoredFilters(FilterPart):
         return data[: len(data) - proof.length]
 
     def _check_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        block_offsets = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
+        block_offsets = self._offsets[rows, np.newaxis] + locate_blocks(
+            np.ascontiguousarray(self._lengths[rows]), hashes
+        )
         if len(hashes) == 1:  # each block occurs once
             offsets, numbers = block_offsets.ravel(), np.arange(len(rows))
         else:
