@@ -1,4 +1,4 @@
-"""Chunked streams under every codec: what goes in comes out, and nothing becomes more than it may."""
+"""Chunked streams under every codec: round trips, and limits of decompressed sizes."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Values and literals as filters take them: every form that a writer may have hashed is asked for."""
+"""Values and literals as keys of filters: every form that a writer may have hashed is probed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC files that are cut, changed or made up: a named error or no knowledge, never a crash or a huge allocation."""
+"""ORC files that are truncated, changed or forged: a named error, never a crash or a huge allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of row groups, rebuilt from their values, are those in the file: bit for bit."""
+"""Filters that are rebuilt from the values of row groups equal those in the file, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC files that once lost rows, or took long."""
+"""Regressions: ORC files that once lost rows, or took long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics as evidence: what writers' files say of their row groups is true, and what is not sure is not said."""
+"""Statistics in ORC files of several writers: they hold for their row groups, and doubtful ones are left out."""
 
 from __future__ import annotations
 

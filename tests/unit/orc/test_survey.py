@@ -1,4 +1,4 @@
-"""advise on ORC files: against files whose answers are known by how they were made, and what writers really write."""
+"""Advice on ORC files: files with known answers, and files of real writers."""
 
 from __future__ import annotations
 

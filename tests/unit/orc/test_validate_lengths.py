@@ -1,4 +1,4 @@
-"""Lengths in ORC files: those of every writer are taken, those that cannot be are refused before values are read."""
+"""Lengths in ORC files: those of every writer are accepted, invalid ones are rejected before values are read."""
 
 from __future__ import annotations
 

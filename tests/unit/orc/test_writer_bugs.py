@@ -1,4 +1,4 @@
-"""Filters that lose rows are known by who wrote them, and answer "maybe"; each fault is shown on a file that has it."""
+"""Filters that lose rows are detected by their writer and answer "maybe"; each bug is shown on a file that has it."""
 
 from __future__ import annotations
 

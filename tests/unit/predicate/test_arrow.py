@@ -1,4 +1,4 @@
-"""pyarrow's expressions: the tree that comes out is what was meant, and all else is refused by name."""
+"""Expressions of pyarrow become the expected predicate tree; anything unsupported is rejected by name."""
 
 from __future__ import annotations
 

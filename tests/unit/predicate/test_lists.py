@@ -1,4 +1,4 @@
-"""Elements of lists: `contains` in every notation, over every kind of Arrow list, and over every form in files."""
+"""Elements of lists: `contains` in every notation, for every kind of Arrow list and every layout in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact row filter against a row at a time in plain Python."""
+"""The exact row filter, compared with plain Python one row at a time."""
 
 from __future__ import annotations
 

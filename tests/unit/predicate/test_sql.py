@@ -1,4 +1,4 @@
-"""SQL text -> the tree: every literal exact, everything else refused on one line, no depth too deep."""
+"""SQL text becomes the predicate tree: literals are exact, anything unsupported is rejected, nesting is unlimited."""
 
 from __future__ import annotations
 

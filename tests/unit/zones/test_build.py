@@ -1,4 +1,4 @@
-"""Zone indexes over Parquet files: what is written, what is read of it, which files it stands for."""
+"""Zone indexes over Parquet files: their contents, what lookups read, and the files that they cover."""
 
 from __future__ import annotations
 

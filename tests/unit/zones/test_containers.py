@@ -1,4 +1,4 @@
-"""Zone indexes in files of others, and in files that are damaged: opened, or refused in a line, never a row lost."""
+"""Zone indexes in files of other programs and in damaged files: opened or rejected, and no row is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How zones take values: Lance's sizes, native widths, bits; what an index in memory answers, beside slow twins."""
+"""Values in zones: Lance's sizes, native widths, bits; results of an index in memory, compared with slow twins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lookup asks of a zone index in a store: its end, and blocks of the zones of row groups that are left."""
+"""Requests of a lookup to a zone index in a store: its end, and blocks of zones of the remaining row groups."""
 
 from __future__ import annotations
 
