@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..file.identity import NO_TOKEN, stamps_of
 from ..hashing.column_type import ColumnType
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
-from ..predicate.statistics import UNKNOWN, PruningStatisticsArray, domain_array
+from ..predicate.statistics import UNKNOWN, PruningStatisticsArray, make_domain_array
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..util.threads import in_order
@@ -247,7 +247,7 @@ def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -
 def _evidence(part: OpenPart, count: int) -> PruningStatisticsArray:
     """What is known of a column in so many units: that there is something to ask, and nothing else."""
     unknown, never = np.full(count, UNKNOWN, np.int8), np.zeros(count, np.bool_)
-    values = np.zeros(count, domain_array([None], part.info.column_type).dtype)
+    values = np.zeros(count, make_domain_array([None], part.info.column_type).dtype)
     return PruningStatisticsArray(
         part.info.column_type,
         unknown,

@@ -1,4 +1,4 @@
-"""ORC files: their Bloom filters and statistics, by whichever writer."""
+"""ORC files: Bloom filters and statistics of all writers."""
 
 from .filters.filter import OrcFilter
 from .filters.hashes import hash_values, keying_of

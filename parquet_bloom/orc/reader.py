@@ -1,4 +1,4 @@
-"""An ORC file opened for its filters and statistics."""
+"""Read the filters and statistics of an ORC file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..redaction import redacted
 from ..storage import Source, open_source, resolve_filesystem
 from .filters.filter import OrcFilter
 from .filters.writer_bugs import UTC_ZONES
-from .indexes import FILTER_STREAMS, Indexes
+from .indexes import FILTER_STREAMS, IndexStreams
 from .metadata.messages import METADATA_STRIPE, STRIPE_COLUMN
-from .metadata.schema import OrcLeaf, leaves_of
-from .metadata.statistics import evidence_of
-from .metadata.stripes import OrcRowGroup, Stripe, row_groups_of, stripes_of
+from .metadata.schema import OrcLeaf, read_leaves
+from .metadata.statistics import read_statistics
+from .metadata.stripes import OrcRowGroup, Stripe, list_row_groups, read_stripes
 from .metadata.tail import Tail, read_tail
-from .metadata.validate_lengths import columns_below
+from .metadata.validate_lengths import list_columns
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,12 +34,12 @@ class OrcFile:
     Attributes
     ----------
     source, path : the file.
-    stripes, num_rows, leaves, row_groups : what it holds; a stripe without a row index is one row group.
+    stripes, num_rows, leaves, row_groups : its contents; a stripe without a row index is one row group.
     row_index_stride : rows of a row group; 0 where there is no row index.
     compression : name of the codec.
     writer : "java", "c++", "presto", "go", "trino", "cudf" or "unknown N".
-    software_version : as the writer says; None if it does not.
-    writer_version : the number of the writer's known state.
+    software_version : version of the writer; None if it is not recorded.
+    writer_version : ORC's number for the state of the writer, which identifies known bugs.
     calendar : "hybrid", "proleptic" or None.
     """
 
@@ -50,9 +50,9 @@ class OrcFile:
             self.tail: Tail = read_tail(source)
             footer = self.tail.footer
             self.row_index_stride: int = footer.get("row_index_stride", 0)
-            self.stripes: list[Stripe] = stripes_of(footer, self.tail.metadata_start)
-            self.row_groups: list[OrcRowGroup] = row_groups_of(self.stripes, self.row_index_stride)
-            self.leaves: list[OrcLeaf] = leaves_of(footer.get("types", []))
+            self.stripes: list[Stripe] = read_stripes(footer, self.tail.metadata_start)
+            self.row_groups: list[OrcRowGroup] = list_row_groups(self.stripes, self.row_index_stride)
+            self.leaves: list[OrcLeaf] = read_leaves(footer.get("types", []))
         except ParquetBloomError as error:
             error.path = error.path or source.name
             raise
@@ -62,18 +62,18 @@ class OrcFile:
         self.software_version = self.tail.software_version
         self.writer_version = self.tail.writer_version
         self.calendar = self.tail.calendar
-        self._indexes = Indexes(source, self.tail, self.stripes, self.row_index_stride)
+        self._indexes = IndexStreams(source, self.tail, self.stripes, self.row_index_stride)
 
     def __repr__(self) -> str:
         return redacted(f"<OrcFile {self.path!r}: {len(self.stripes)} stripes, {len(self.leaves)} columns>")
 
     @property
     def columns(self) -> list[str]:
-        """Dotted paths of the leaf columns, in schema order."""
+        """Return the dotted paths of the leaf columns, in schema order."""
         return [leaf.name for leaf in self.leaves]
 
     def leaf(self, column: str) -> OrcLeaf:
-        """The leaf that a name means; a list or struct with a single leaf may be called by its own name.
+        """Return the leaf of a name; a list or struct with a single leaf may be given by its path without the leaf.
 
         Raises
         ------
@@ -82,25 +82,25 @@ class OrcFile:
         return find_leaf(self.leaves, column, self.path)
 
     def filters(self, columns: Iterable[str] | None = None) -> Iterator[OrcFilter]:
-        """The filters of the file (of some columns), by stripe, column and row group, both kinds where there are."""
-        leaves = self._wanted(columns)
+        """Yield the filters of the file (or of some columns), by stripe, column, kind and row group."""
+        leaves = self._select_leaves(columns)
         for stripe in range(len(self.stripes)):
             for leaf in leaves:
                 for kind in FILTER_STREAMS:
                     yield from self._indexes.filters([(leaf, stripe)], kind)[0] or []
 
     def num_filters(self, columns: Iterable[str] | None = None) -> int:
-        """How many filters the file has (some columns have)."""
-        return self._indexes.num_filters(self._wanted(columns))
+        """Return the number of filters of the file (or of some columns)."""
+        return self._indexes.count_filters(self._select_leaves(columns))
 
-    def _wanted(self, columns: Iterable[str] | None) -> list[OrcLeaf]:
+    def _select_leaves(self, columns: Iterable[str] | None) -> list[OrcLeaf]:
         if columns is None:
             return self.leaves
-        wanted = {self.leaf(name).index for name in columns}
-        return [leaf for leaf in self.leaves if leaf.index in wanted]
+        indices = {self.leaf(name).index for name in columns}
+        return [leaf for leaf in self.leaves if leaf.index in indices]
 
     def stripe_statistics(self, leaf: OrcLeaf) -> list[PruningStatistics]:
-        """What the file's metadata tells of a column, one a stripe."""
+        """Return the statistics of a column in the file's metadata, one per stripe."""
         unknown = PruningStatistics(leaf.column_type)
         if isinstance(self._metadata, str):
             doubt = f"the statistics of stripes cannot be read: {self._metadata}"
@@ -108,22 +108,22 @@ class OrcFile:
         data, spans = self._metadata
         if len(spans) != len(self.stripes):
             return [unknown] * len(self.stripes)
-        found = []
+        statistics = []
         for stripe, (start, end) in zip(self.stripes, spans, strict=True):
             try:
                 columns = read_spans(data, STRIPE_COLUMN, start, end)
                 if leaf.column_id < len(columns):
                     start, end = columns[leaf.column_id].tolist()
-                    found.append(evidence_of(data, start, end, leaf, self.tail, stripe.num_rows))
+                    statistics.append(read_statistics(data, start, end, leaf, self.tail, stripe.num_rows))
                 else:
-                    found.append(unknown)
+                    statistics.append(unknown)
             except MalformedOrcError as error:
-                found.append(replace(unknown, doubt=f"the stripe's statistics cannot be read: {error.problem}"))
-        return found
+                statistics.append(replace(unknown, doubt=f"the stripe's statistics cannot be read: {error.problem}"))
+        return statistics
 
     @cached_property
     def _metadata(self) -> tuple[bytes, list[tuple[int, int]]] | str:
-        """The metadata section and where each stripe's statistics are in it; or why it cannot be read."""
+        """Return the metadata section and the span of each stripe's statistics in it; or why it cannot be read."""
         try:
             packed = self.source.read_at(self.tail.metadata_start, self.tail.metadata_length)
             data = self.tail.compression.plain(packed)
@@ -134,56 +134,56 @@ class OrcFile:
     def row_group_evidence(
         self, leaves: Sequence[OrcLeaf], stripes: Sequence[int]
     ) -> dict[tuple[int, int], list[PruningStatistics]]:
-        """What is known of columns in each row group of some stripes: (stripe, column id) -> one a row group.
+        """Return the statistics of columns in some stripes: (stripe, column id) -> one entry per row group.
 
-        `filtered` says where there is a filter to ask, `doubt` why one that is there cannot be asked. Only whether the
-        filter's own bytes are sound is not known before it is read.
+        `filtered` reports whether there is a filter to probe, `doubt` why an existing one cannot be used. Errors in the
+        bytes of a filter are only detected when it is read.
         """
-        places = [(leaf, stripe) for stripe in stripes for leaf in leaves]
-        found = self._indexes.evidence(places)
-        return {(stripe, leaf.column_id): each for (leaf, stripe), each in zip(places, found, strict=True)}
+        columns = [(leaf, stripe) for stripe in stripes for leaf in leaves]
+        statistics = self._indexes.statistics(columns)
+        return {(stripe, leaf.column_id): entries for (leaf, stripe), entries in zip(columns, statistics, strict=True)}
 
     def filters_of(self, leaf: OrcLeaf, stripe: int) -> list[OrcFilter | None]:
-        """The filters of a column in a stripe, one a row group (the UTF8 kind where there are both)."""
+        """Return the filters of a column in a stripe, one per row group (the UTF8 kind where there are both)."""
         return self.filters_at([(leaf, stripe)])[0]
 
-    def filters_at(self, places: Sequence[tuple[OrcLeaf, int]]) -> list[list[OrcFilter | None]]:
-        """The same of many columns and stripes, read at once."""
-        found = self._indexes.filters(places)
+    def filters_at(self, columns: Sequence[tuple[OrcLeaf, int]]) -> list[list[OrcFilter | None]]:
+        """Return the filters of many (column, stripe) pairs, read at once; see `filters_of`."""
+        lists = self._indexes.filters(columns)
         return [
-            list(filters) if filters is not None else [None] * self._indexes.row_groups_in(stripe)
-            for filters, (_, stripe) in zip(found, places, strict=True)
+            list(filters) if filters is not None else [None] * self._indexes.count_row_groups(stripe)
+            for filters, (_, stripe) in zip(lists, columns, strict=True)
         ]
 
     def require_readable(self, stripe: int, names: Iterable[str] | None) -> None:
-        """Raise where a stripe contradicts itself: its footer, or lengths of texts and lists.
+        """Raise if the footer of a stripe, or its lengths of strings and lists, are inconsistent.
 
-        ORC's C++ library believes both: it reads what lies elsewhere as values, or memory that is not its own.
+        ORC's C++ library checks neither: it would return other bytes as values, or read out of bounds.
 
         Parameters
         ----------
-        names : of columns, not of those below them, that are to be read; None for all.
+        names : top-level columns to be read; None for all.
 
         Raises
         ------
         EncryptedFileError, MalformedOrcError
         """
-        problem = self._indexes.problem(stripe)
+        problem = self._indexes.find_footer_problem(stripe)
         if not problem:
-            columns = columns_below(self.tail.footer.get("types", []), names)
-            problem = self._indexes.lengths_problem(stripe, columns)
+            columns = list_columns(self.tail.footer.get("types", []), names)
+            problem = self._indexes.check_lengths(stripe, columns)
         if problem:
             raise MalformedOrcError(problem, path=self.source.name)
 
     def seekable(self, stripe: int, names: Iterable[str]) -> bool:
-        """Whether ORC's C++ library can be sent to single row groups of a stripe, to read flat columns by name."""
-        wanted = set(names)
-        columns = {leaf.column_id: leaf.kind for leaf in self.leaves if leaf.path[0] in wanted}
-        return self._indexes.seekable(stripe, {0: "STRUCT"} | columns)
+        """Return whether ORC's C++ library can seek to row groups of a stripe to read these flat columns."""
+        requested = set(names)
+        columns = {leaf.column_id: leaf.kind for leaf in self.leaves if leaf.path[0] in requested}
+        return self._indexes.has_all_positions(stripe, {0: "STRUCT"} | columns)
 
     def is_in_utc(self, stripe: int) -> bool:
-        """Whether a stripe's wall clocks were written in UTC."""
-        return self._indexes.timezone(stripe) in UTC_ZONES
+        """Return whether a stripe was written in the time zone UTC."""
+        return self._indexes.read_timezone(stripe) in UTC_ZONES
 
     def close(self) -> None:
         self.source.close()
@@ -198,7 +198,7 @@ class OrcFile:
 
 
 def open(path: Any, filesystem: Any = None, *, storage_options: Mapping[str, Any] | None = None) -> OrcFile:
-    """Open an ORC file for its filters and statistics, by whichever writer.
+    """Open an ORC file of any writer to read its filters and statistics.
 
     Parameters
     ----------
@@ -210,9 +210,9 @@ def open(path: Any, filesystem: Any = None, *, storage_options: Mapping[str, Any
     StorageError
         The file cannot be opened.
     NotOrcError, TruncatedFileError, EncryptedFileError, MalformedOrcError
-        It is not an ORC file whose footer can be read.
+        The file is not an ORC file with a readable footer.
     ParquetBloomError
-        The footer's codec takes a library that is not installed.
+        The codec of the footer needs a library that is not installed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What one ORC file tells about the worth of filters: its row indexes, and of some row groups the values themselves."""
+"""Survey one ORC file for advice on filters: its row indexes and the values of sampled row groups."""
 
 from __future__ import annotations
 
@@ -22,81 +22,83 @@ from ..file.advise.survey import (
 from ..hashing.arrow import hash_values
 from ..hashing.column_type import Domain, Kind
 from ..predicate.statistics import PruningStatistics
-from .filters.writer_bugs import fault_of
+from .filters.writer_bugs import find_fault
 from .metadata.schema import OrcLeaf
 from .metadata.stripes import BLOOM_FILTER_UTF8, OrcRowGroup
 from .reader import OrcFile
 from .sizing import STRIDE, StrideSizing
 from .values import StripeValues
 
-# Seen of ClickHouse 26.9 and Spark 4.3: how many rows they read of a file with filters, and without.
-_BOTH = (CLICKHOUSE, SPARK)
-_ASKED_BY: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "DATE", "DECIMAL"), _BOTH
+# Measured with ClickHouse 26.9 and Spark 4.3: the rows that they read of a file with and without filters.
+_ALL_ENGINES = (CLICKHOUSE, SPARK)
+_ENGINES_BY_KIND: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "DATE", "DECIMAL"), _ALL_ENGINES
 )
-_ASKED_BY |= {"BYTE": (SPARK,), "CHAR": (SPARK,), "VARCHAR": (SPARK,), "TIMESTAMP": (CLICKHOUSE,)}
+_ENGINES_BY_KIND |= {"BYTE": (SPARK,), "CHAR": (SPARK,), "VARCHAR": (SPARK,), "TIMESTAMP": (CLICKHOUSE,)}
 
-_LARGEST_STRIDE = 1 << 20  # of a file that says more, filters are sized as if it had said this
+_MAX_STRIDE = 1 << 20  # filters of files with larger strides are sized for this one
 _NEWEST = "99.0.0"
-_LOOKED_AT = 64  # filters of a column whose bits are counted
+_MAX_FILTERS_READ = 64  # filters of a column whose set bits are counted
 
 
 def survey(file: OrcFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
-    """Look at one file, as `file.survey.survey` does; it stays open.
+    """Survey one file, as `file.advise.survey.survey` does; the file stays open.
 
     Parameters
     ----------
     file : the file.
-    sample : number of row groups to be read, evenly spread, with the stripes that they are in; with 0 only some of the
-        filters that are there, with None not even these.
-    columns : dotted paths, a group standing for all columns in it; those that the file lacks are passed over. None for
+    sample : number of row groups to read, evenly spread, with their stripes; with 0 only some of the existing filters
+        are read, with None not even these.
+    columns : dotted paths, where a group means all columns in it; columns that the file lacks are ignored. None for
         all.
 
     Raises
     ------
     ParquetBloomError
-        The file's tail cannot be read. Of a column that cannot, `problem` says why.
+        The tail of the file cannot be read. Problems of single columns are reported in their `problem`.
     """
-    leaves = [leaf for leaf in file.leaves if columns is None or _asked(leaf, columns)]
-    stride = min(file.row_index_stride or STRIDE, _LARGEST_STRIDE)
+    leaves = [leaf for leaf in file.leaves if columns is None or _is_requested(leaf, columns)]
+    stride = min(file.row_index_stride or STRIDE, _MAX_STRIDE)
     sizing = StrideSizing(stride)
-    evidence, problem = _evidence(file, leaves)
+    evidence, problem = _read_statistics(file, leaves)
     read = spread(list(range(len(file.row_groups))), sample or 0)
-    found = []
+    surveys = []
     for leaf in leaves:
         chunks = evidence.get(leaf.column_id, [])
-        found.append(_column(file, leaf, chunks, [file.row_groups[number] for number in read], sample, sizing, problem))
-    together = max((-(-stripe.num_rows // stride) for stripe in file.stripes), default=1)
+        surveys.append(
+            _survey_column(file, leaf, chunks, [file.row_groups[number] for number in read], sample, sizing, problem)
+        )
+    row_groups_per_stripe = max((-(-stripe.num_rows // stride) for stripe in file.stripes), default=1)
     return FileSurvey(
         file.path,
         file.source.size,
         file.num_rows,
         len(file.row_groups),
-        tuple(found),
+        tuple(surveys),
         embeddable=False,
-        together=max(1, together),
+        together=max(1, row_groups_per_stripe),
         stride=stride,
     )
 
 
-def _asked(leaf: OrcLeaf, columns: Collection[str]) -> bool:
+def _is_requested(leaf: OrcLeaf, columns: Collection[str]) -> bool:
     return any(leaf.name == name or leaf.name.startswith(f"{name}.") for name in columns)
 
 
-def _evidence(file: OrcFile, leaves: Sequence[OrcLeaf]) -> tuple[dict[int, list[PruningStatistics]], str | None]:
-    """What row indexes say of each column, one a row group through the file; and why nothing, if they do not."""
+def _read_statistics(file: OrcFile, leaves: Sequence[OrcLeaf]) -> tuple[dict[int, list[PruningStatistics]], str | None]:
+    """Return the statistics of each column, one per row group of the file; or why they cannot be read."""
     try:
-        found = file.row_group_evidence(leaves, [stripe.number for stripe in file.stripes])
+        statistics = file.row_group_evidence(leaves, [stripe.number for stripe in file.stripes])
     except ParquetBloomError as error:
         return {}, str(error)
-    joined: dict[int, list[PruningStatistics]] = defaultdict(list)
+    by_column: dict[int, list[PruningStatistics]] = defaultdict(list)
     for stripe in file.stripes:
         for leaf in leaves:
-            joined[leaf.column_id] += found[stripe.number, leaf.column_id]
-    return joined, None
+            by_column[leaf.column_id] += statistics[stripe.number, leaf.column_id]
+    return by_column, None
 
 
-def _column(
+def _survey_column(
     file: OrcFile,
     leaf: OrcLeaf,
     evidence: Sequence[PruningStatistics],
@@ -105,14 +107,14 @@ def _column(
     sizing: Sizing,
     problem: str | None,
 ) -> ColumnSurvey:
-    chunks = [_chunk(known, group) for known, group in zip(evidence, file.row_groups, strict=False)]
+    chunks = [_make_chunk(statistics, group) for statistics, group in zip(evidence, file.row_groups, strict=False)]
     samples: tuple[Sample, ...] = ()
     fpp = None
     try:
         if leaf.column_type.hashable and not leaf.repeated:
-            samples = tuple(_samples(file, leaf, read))
+            samples = tuple(_read_samples(file, leaf, read))
         if sample is not None:
-            fpp = _filter_fpp(file, leaf, evidence)
+            fpp = _measure_fpp(file, leaf, evidence)
     except ParquetBloomError as error:
         problem = problem or str(error)
     return ColumnSurvey(
@@ -124,63 +126,67 @@ def _column(
         samples,
         problem,
         sizing=sizing,
-        engines=_engines(leaf),
-        barred=_barred(file, leaf),
+        engines=_find_engines(leaf),
+        barred=_find_filter_obstacle(file, leaf),
         filter_fpp=fpp,
         number=leaf.column_id,
     )
 
 
-def _chunk(known: PruningStatistics, group: OrcRowGroup) -> Chunk:
+def _make_chunk(statistics: PruningStatistics, group: OrcRowGroup) -> Chunk:
     return Chunk(
-        num_values=0 if known.has_values is False else group.num_rows,
+        num_values=0 if statistics.has_values is False else group.num_rows,
         num_bytes=0,
-        filter_bytes=0 if known.filtered else None,
+        filter_bytes=0 if statistics.filtered else None,
         dictionary=False,
-        low=_cut(known.low),
-        high=_cut(known.high),
+        low=_truncate(statistics.low),
+        high=_truncate(statistics.high),
     )
 
 
-def _cut(bound: Domain | None) -> Domain | None:
+def _truncate(bound: Domain | None) -> Domain | None:
     return bound[:BOUND_BYTES] if isinstance(bound, bytes) else bound
 
 
-def _barred(file: OrcFile, leaf: OrcLeaf) -> str | None:
-    """Why filters of such a column would not be asked, also of the newest release of the file's writer."""
+def _find_filter_obstacle(file: OrcFile, leaf: OrcLeaf) -> str | None:
+    """Return why filters of such a column would not be probed, even if the newest release of the writer wrote them."""
     if leaf.repeated:
-        return "nobody asks filters of elements of ORC's lists and maps"
+        return "no engine probes filters of elements of ORC's lists and maps"
     tail = file.tail
     writer = "c++" if tail.writer == "c++" else "java"
-    fault = fault_of(replace(tail, writer=writer, software_version=_NEWEST), leaf, BLOOM_FILTER_UTF8, 1)
+    fault = find_fault(replace(tail, writer=writer, software_version=_NEWEST), leaf, BLOOM_FILTER_UTF8, 1)
     return fault and f"filters of it cannot be trusted: {fault}"
 
 
-def _engines(leaf: OrcLeaf) -> tuple[str, ...]:
-    """Who skips row groups by filters of such a column, for `column = value`."""
+def _find_engines(leaf: OrcLeaf) -> tuple[str, ...]:
+    """Return the engines that skip row groups by filters of such a column, for `column = value`."""
     if leaf.repeated:
         return ()
-    # Spark's timestamps without a zone are whole numbers to all others.
-    found = (
-        _ASKED_BY.get(leaf.kind, ()) if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.kind != "LONG" else (SPARK,)
+    # Other engines read Spark's timestamps without a zone as integers.
+    engines = (
+        _ENGINES_BY_KIND.get(leaf.kind, ())
+        if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.kind != "LONG"
+        else (SPARK,)
     )
-    return tuple(engine for engine in found if engine == SPARK or len(leaf.path) == 1)
+    return tuple(engine for engine in engines if engine == SPARK or len(leaf.path) == 1)
 
 
-def _filter_fpp(file: OrcFile, leaf: OrcLeaf, evidence: Sequence[PruningStatistics]) -> float | None:
-    """How often filters that are there say "maybe", by their bits: those of the first stripe that has some."""
-    for group, known in zip(file.row_groups, evidence, strict=False):
-        if known.filtered:
-            found = [one.fpp for one in file.filters_of(leaf, group.stripe)[:_LOOKED_AT] if one is not None]
-            return sum(found) / len(found) if found else None
+def _measure_fpp(file: OrcFile, leaf: OrcLeaf, evidence: Sequence[PruningStatistics]) -> float | None:
+    """Return the mean fpp of existing filters, from their set bits: those of the first stripe with filters."""
+    for group, statistics in zip(file.row_groups, evidence, strict=False):
+        if statistics.filtered:
+            fpps = [
+                filter.fpp for filter in file.filters_of(leaf, group.stripe)[:_MAX_FILTERS_READ] if filter is not None
+            ]
+            return sum(fpps) / len(fpps) if fpps else None
     return None
 
 
-def _samples(file: OrcFile, leaf: OrcLeaf, read: Sequence[OrcRowGroup]) -> Iterator[Sample]:
-    """Some row groups' values; a stripe is read once."""
+def _read_samples(file: OrcFile, leaf: OrcLeaf, read: Sequence[OrcRowGroup]) -> Iterator[Sample]:
+    """Sample the values of some row groups; each stripe is read once."""
     values = StripeValues(file)
     for group in read:
-        found = values.of(leaf, group.stripe, group.first_row - file.stripes[group.stripe].first_row, group.num_rows)
+        array = values.of(leaf, group.stripe, group.first_row - file.stripes[group.stripe].first_row, group.num_rows)
         distinct = HashSet()
-        distinct.add(hash_values(found))
-        yield sample_of(distinct, len(found) - found.null_count)
+        distinct.add(hash_values(array))
+        yield sample_of(distinct, len(array) - array.null_count)

@@ -1,4 +1,4 @@
-"""The values of an ORC file's columns, by row group, as pyarrow reads them."""
+"""Read the values of an ORC file's columns by row group, with pyarrow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..predicate.statistics import PruningStatistics
 from .metadata.schema import OrcLeaf
 from .reader import OrcFile
 
-_MOST_NANOS = (1 << 63) - 1
+_MAX_NANOS = (1 << 63) - 1
 
 
 class StripeValues:
-    """Reads one column of one stripe at a time, and keeps the last one.
+    """Reader of one column of one stripe at a time, which caches the last one.
 
     Parameters
     ----------
@@ -30,29 +30,29 @@ class StripeValues:
     def __init__(self, file: OrcFile):
         try:
             from pyarrow.orc import ORCFile
-        except ImportError:  # not every build of pyarrow has it
-            raise ParquetBloomError("this build of pyarrow reads no ORC files", path=file.path) from None
+        except ImportError:  # some builds of pyarrow lack it
+            raise ParquetBloomError("this build of pyarrow does not support ORC files", path=file.path) from None
         self._reader = ORCFile
         self._file = file
         self._last: tuple[tuple[int, str], pa.Array] | None = None
 
     def of(self, leaf: OrcLeaf, stripe: int, first_row: int, num_rows: int) -> pa.Array:
-        """The values of a column in some rows of a stripe; those of lists one behind the other.
+        """Return the values of a column in some rows of a stripe; elements of lists are concatenated.
 
         Raises
         ------
         UnreadableColumnError
-            pyarrow cannot read them, or finds another number of rows.
+            pyarrow cannot read them, or returns another number of rows.
         """
         try:
-            return _below(self._column(leaf, stripe).slice(first_row, num_rows), leaf.path[1:])
+            return _descend(self._read_column(leaf, stripe).slice(first_row, num_rows), leaf.path[1:])
         except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(leaf, str(error)) from error
+            raise self._make_error(leaf, str(error)) from error
 
-    def _column(self, leaf: OrcLeaf, stripe: int) -> pa.Array:
+    def _read_column(self, leaf: OrcLeaf, stripe: int) -> pa.Array:
         top = leaf.path[0] if leaf.path else ""
         if self._last is None or self._last[0] != (stripe, top):
-            names = None if "." in top else [top]  # a dot in a name would be taken for the way to a column below
+            names = None if "." in top else [top]  # pyarrow would take a dot in a name for a path
             self._file.require_readable(stripe, names)
             with self._file.source.arrow_file() as opened:
                 file = self._reader(opened)
@@ -60,17 +60,17 @@ class StripeValues:
             names = batch.schema.names
             expected = self._file.stripes[stripe].num_rows
             if names.count(top) != 1 or batch.num_rows != expected:
-                raise self._unreadable(leaf, f"{batch.num_rows} rows of {names.count(top)} columns in stripe {stripe}")
+                raise self._make_error(leaf, f"{batch.num_rows} rows of {names.count(top)} columns in stripe {stripe}")
             self._last = (stripe, top), batch.column(names.index(top))
         return self._last[1]
 
-    def _unreadable(self, leaf: OrcLeaf, reason: str) -> UnreadableColumnError:
+    def _make_error(self, leaf: OrcLeaf, reason: str) -> UnreadableColumnError:
         problem = f"cannot be read: {reason.splitlines()[0] if reason else 'no reason given'}"
         return UnreadableColumnError(problem, path=self._file.path, column=leaf.name)
 
 
-def _below(array: pa.Array, path: Sequence[str]) -> pa.Array:
-    """The values of a leaf below a column."""
+def _descend(array: pa.Array, path: Sequence[str]) -> pa.Array:
+    """Return the values of a leaf below a column."""
     for name in path:
         if pa.types.is_struct(array.type):
             array = array.flatten()[array.type.get_field_index(name)]
@@ -80,14 +80,14 @@ def _below(array: pa.Array, path: Sequence[str]) -> pa.Array:
         elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             array = array.flatten()
         else:
-            raise pa.ArrowNotImplementedError(f"values of {array.type} cannot be taken apart")
+            raise pa.ArrowNotImplementedError(f"values of {array.type} have no children")
     return array
 
 
-def in_nanoseconds(known: PruningStatistics) -> bool:
-    """Whether timestamps of which something is known are sure to be such as pyarrow reads: nanoseconds of 64 bits."""
-    if known.has_values is False:
+def fits_nanoseconds(statistics: PruningStatistics) -> bool:
+    """Return whether timestamps with these statistics certainly fit in 64-bit nanoseconds, as pyarrow reads them."""
+    if statistics.has_values is False:
         return True
-    if not isinstance(known.low, int) or not isinstance(known.high, int):
+    if not isinstance(statistics.low, int) or not isinstance(statistics.high, int):
         return False
-    return known.low >= -_MOST_NANOS and known.high <= _MOST_NANOS
+    return statistics.low >= -_MAX_NANOS and statistics.high <= _MAX_NANOS

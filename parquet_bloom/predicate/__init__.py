@@ -1,4 +1,7 @@
-"""Predicates: one tree (`tree`), three notations (`sql`, `dnf`, `arrow_expression`), a row filter (`evaluate`)."""
+"""Predicates: one tree (`tree`), three notations (`parse.sql`, `parse.dnf`, `parse.arrow`) and two evaluators.
+
+`row_filter` selects the matching rows of a table; `pruning` decides from statistics which row groups can match.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ __all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", 
 
 
 def parse(where: Any, dialect: str | None = None) -> Node:
-    """The predicate tree of a condition in any notation.
+    """Parse a condition in any notation into a predicate tree.
 
     Parameters
     ----------
@@ -26,7 +29,7 @@ def parse(where: Any, dialect: str | None = None) -> Node:
     Raises
     ------
     PredicateError
-        It is none of them, or not understood.
+        The condition has none of these forms, or cannot be parsed.
     """
     if isinstance(where, Node):
         return where
@@ -37,4 +40,4 @@ def parse(where: Any, dialect: str | None = None) -> Node:
     if isinstance(where, pc.Expression):
         return parse_expression(where)
     forms = "SQL text, a list of (column, op, value) tuples or a pyarrow expression"
-    raise PredicateError(f"a condition is {forms}, not {type(where).__name__}")
+    raise PredicateError(f"a condition must be {forms}, got {type(where).__name__}")

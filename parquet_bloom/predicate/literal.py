@@ -1,6 +1,6 @@
-"""Literals: the Python types a predicate may hold (see `tree`), what is turned into them, and how they are written.
+"""Literals of predicates: their Python types (see `tree`), conversions into them, and their SQL text.
 
-Nothing is rounded on the way in: a value that has no exact form here is refused.
+Conversions never round: a value without an exact form is rejected.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _NANOS = {"W": 604_800 * 10**9, "D": 86_400 * 10**9, "h": 3_600 * 10**9, "m": 60
 _NANOS |= {"us": 1_000, "ns": 1}
 _INT64 = 1 << 63
 
-# Types whose values are literals whatever they are, and those of which some are not.
-_ALWAYS = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
-_PLAIN = _ALWAYS | {decimal.Decimal, dt.time}
+# Types all of whose values are literals, and types of which only some are.
+_ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
+_PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 
 def check(values: Iterable[Any]) -> None:
     """Raise PredicateError unless every value is a literal."""
     values = tuple(values)
-    if _ALWAYS.issuperset(map(type, values)):
+    if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return
     for value in values:
         if type(value) in _PLAIN:
             _check_plain(value)
         elif not (isinstance(value, pa.Scalar) and value.is_valid and _in_nanos(value.type)):
-            raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+            raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
 
 
 def _check_plain(value: Any) -> None:
     if isinstance(value, decimal.Decimal) and not value.is_finite():
-        raise PredicateError(f"{value} is no decimal number; NaN and the infinities are written as floats")
+        raise PredicateError(f"{value} is not a decimal number; write NaN and the infinities as floats")
     if isinstance(value, dt.time) and value.tzinfo is not None:
         raise PredicateError(f"a time with a zone ({value}) has no counterpart in Parquet")
 
@@ -60,49 +60,49 @@ def _in_nanos(arrow_type: pa.DataType) -> bool:
 
 
 def key(value: Literal) -> tuple[Any, ...]:
-    """What a literal's identity is: its type too, for in Python True == 1 == 1.0."""
+    """Return the identity of a literal, which includes its type, for in Python True == 1 == 1.0."""
     return (float, "nan") if isinstance(value, float) and math.isnan(value) else (type(value), value)
 
 
 class _Nanos(NamedTuple):
-    """An Arrow scalar on its way through pickle, which without pandas cannot take one of nanoseconds."""
+    """Picklable form of an Arrow scalar of nanoseconds, which cannot be pickled without pandas."""
 
     value: int
     arrow_type: pa.DataType
 
 
 def pack(values: tuple[Literal, ...]) -> tuple[Any, ...]:
-    """Literals in a form that pickle takes; see `unpack`."""
-    if _ALWAYS.issuperset(map(type, values)):
+    """Convert literals to a picklable form; see `unpack`."""
+    if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
     return tuple(_Nanos(v.value, v.type) if isinstance(v, pa.Scalar) else v for v in values)
 
 
 def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
-    """What `pack` was given."""
-    if _ALWAYS.issuperset(map(type, values)):
+    """Convert the result of `pack` back to literals."""
+    if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
     return tuple(pa.scalar(*value) if isinstance(value, _Nanos) else value for value in values)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     try:
-        shown = " ".join(repr(value).split())
-    except (ValueError, OverflowError):  # Arrow's scalars are shown as Python's values, which may not exist
-        shown = f"a {type(value).__name__}"
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+        text = " ".join(repr(value).split())
+    except (ValueError, OverflowError):  # the repr of an Arrow scalar needs its Python value, which may not exist
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # ------------------------------------------------------------------------------- from Python, numpy, pandas and Arrow
 
 
 def from_python(value: Any) -> Literal:
-    """The literal of a Python, numpy, pandas or Arrow scalar.
+    """Convert a Python, numpy, pandas or Arrow scalar to a literal.
 
     Raises
     ------
     PredicateError
-        It is no scalar, or has no exact form.
+        The value is not a scalar, or has no exact form.
     """
     if type(value) in _PLAIN:
         _check_plain(value)
@@ -112,20 +112,20 @@ def from_python(value: Any) -> Literal:
     if isinstance(value, np.datetime64):
         return _from_datetime64(value)
     if isinstance(value, np.timedelta64):
-        raise PredicateError(f"{_shown(value)}: durations cannot be compared")
+        raise PredicateError(f"{_show(value)}: durations cannot be compared")
     if isinstance(value, np.generic | np.ndarray):
         return _from_numpy(value)
-    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own NULLs
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' NULLs
         return None
     if isinstance(value, dt.datetime):
         return _from_datetime(value)
     if isinstance(value, dt.date):
         return dt.date(value.year, value.month, value.day)
-    if isinstance(value, uuid.UUID):  # database drivers have their own
+    if isinstance(value, uuid.UUID):  # database drivers have subclasses
         return uuid.UUID(int=value.int)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    # Subclasses (enums, tagged strings) stand for the value of the plain type that they are.
+    # Subclasses (enums, tagged strings) become values of the plain type.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bytes):
@@ -134,13 +134,13 @@ def from_python(value: Any) -> Literal:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+    raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
 
 
 def from_collection(values: Any) -> tuple[Literal, ...]:
-    """The literals of any collection: list, set, range, numpy array, pandas or polars Series, Arrow array."""
-    if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _iterable(values):
-        raise PredicateError(f"'in' takes a collection of literals, not {_shown(values)} ({type(values).__name__})")
+    """Convert any collection to literals: list, set, range, numpy array, pandas or polars Series, Arrow array."""
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _is_iterable(values):
+        raise PredicateError(f"'in' takes a collection of literals, not {_show(values)} ({type(values).__name__})")
     if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
         values = pa.array(values)
     elif hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
@@ -148,15 +148,15 @@ def from_collection(values: Any) -> tuple[Literal, ...]:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise PredicateError(f"'in' takes an array of one dimension, not of {values.ndim}")
-        # tolist() is exact for these, and far faster than a scalar at a time.
+        # tolist() is exact for these types, and far faster than one scalar at a time.
         values = values.tolist() if values.dtype.char in "?bBhHiIlLqQefdUS" else list(values)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
-        values = values.to_pylist() if _same_in_python(values.type) else list(values)
+        values = values.to_pylist() if _has_exact_python_values(values.type) else list(values)
     items: tuple[Any, ...] = tuple(values)
-    return items if _ALWAYS.issuperset(map(type, items)) else tuple(map(from_python, items))
+    return items if _ALL_VALUES_VALID.issuperset(map(type, items)) else tuple(map(from_python, items))
 
 
-def _iterable(values: Any) -> bool:
+def _is_iterable(values: Any) -> bool:
     try:
         iter(values)
     except TypeError:
@@ -164,7 +164,7 @@ def _iterable(values: Any) -> bool:
     return True
 
 
-def _same_in_python(arrow_type: pa.DataType) -> bool:
+def _has_exact_python_values(arrow_type: pa.DataType) -> bool:
     types = pa.types
     return bool(
         types.is_integer(arrow_type)
@@ -181,16 +181,16 @@ def _same_in_python(arrow_type: pa.DataType) -> bool:
 
 def _from_numpy(value: Any) -> Literal:
     if value.ndim:
-        raise PredicateError(f"{_shown(value)}: an array is no single literal; 'in' takes one")
+        raise PredicateError(f"{_show(value)}: an array is not a single literal; use 'in' for a collection")
     if isinstance(value, np.ndarray):
         return from_python(value[()])
     plain = value.item()
     if isinstance(value, np.longdouble):
         plain = float(value)
         if value == value and np.longdouble(plain) != value:
-            raise PredicateError(f"{_shown(value)} has more digits than a double")
+            raise PredicateError(f"{_show(value)} has more digits than a double")
     if type(plain) not in _PLAIN:
-        raise PredicateError(f"{_shown(value)} ({type(value).__name__}) cannot be a literal")
+        raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
     return from_python(plain)
 
 
@@ -205,19 +205,19 @@ def _from_datetime64(value: np.datetime64) -> Literal:
         try:
             return dt.date(1970 + year, month + 1, 1)
         except ValueError:
-            raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+            raise PredicateError(f"{_show(value)} lies outside of the years 1 to 9999") from None
     if unit in ("W", "D"):
-        return _date(count * (7 if unit == "W" else 1))
+        return _make_date(count * (7 if unit == "W" else 1))
     if unit in _NANOS:
-        return _moment(count * _NANOS[unit], zoned=False)
+        return _make_timestamp(count * _NANOS[unit], zoned=False)
     per_nano = {"ps": 10**3, "fs": 10**6, "as": 10**9}.get(unit)
     if per_nano is None or count % per_nano:
-        raise PredicateError(f"{_shown(value)} has no exact form in nanoseconds")
-    return _moment(count // per_nano, zoned=False)
+        raise PredicateError(f"{_show(value)} has no exact form in nanoseconds")
+    return _make_timestamp(count // per_nano, zoned=False)
 
 
 def _from_datetime(value: Any) -> Literal:
-    """Of a subclass of datetime; pandas' has nanoseconds."""
+    """Convert an instance of a subclass of datetime; the one of pandas has nanoseconds."""
     try:
         plain = dt.datetime(
             *(value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond),
@@ -225,63 +225,63 @@ def _from_datetime(value: Any) -> Literal:
             fold=value.fold,
         )
     except ValueError:
-        raise PredicateError(f"{_shown(value)} lies outside of the years 1 to 9999") from None
+        raise PredicateError(f"{_show(value)} lies outside of the years 1 to 9999") from None
     below = getattr(value, "nanosecond", 0)
     if not below:
         return plain
     zoned = plain.utcoffset() is not None
-    return _moment(_nanos(plain) + below, zoned)
+    return _make_timestamp(_count_nanos(plain) + below, zoned)
 
 
 def _from_arrow(value: pa.Scalar) -> Literal:
     if not value.is_valid:
         return None
-    kind = value.type
-    if isinstance(kind, pa.UuidType):
+    arrow_type = value.type
+    if isinstance(arrow_type, pa.UuidType):
         return uuid.UUID(bytes=value.value.as_py())
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+    if isinstance(arrow_type, pa.BaseExtensionType) or pa.types.is_dictionary(arrow_type):
         return _from_arrow(value.value)
-    if pa.types.is_timestamp(kind):
-        return _moment(value.value * _NANOS[kind.unit], kind.tz is not None)
-    if pa.types.is_time(kind):
-        return _time(value.value * _NANOS[kind.unit])
-    if pa.types.is_date32(kind):
-        return _date(value.value)
-    if pa.types.is_date64(kind) and value.value % 86_400_000 == 0:
-        return _date(value.value // 86_400_000)
-    plain = value.as_py() if not (pa.types.is_nested(kind) or pa.types.is_temporal(kind)) else None
+    if pa.types.is_timestamp(arrow_type):
+        return _make_timestamp(value.value * _NANOS[arrow_type.unit], arrow_type.tz is not None)
+    if pa.types.is_time(arrow_type):
+        return _make_time(value.value * _NANOS[arrow_type.unit])
+    if pa.types.is_date32(arrow_type):
+        return _make_date(value.value)
+    if pa.types.is_date64(arrow_type) and value.value % 86_400_000 == 0:
+        return _make_date(value.value // 86_400_000)
+    plain = value.as_py() if not (pa.types.is_nested(arrow_type) or pa.types.is_temporal(arrow_type)) else None
     if type(plain) not in _PLAIN or plain is None:
-        raise PredicateError(f"{_shown(value)} ({kind}) cannot be a literal")
+        raise PredicateError(f"{_show(value)} ({arrow_type}) cannot be a literal")
     return from_python(plain)
 
 
 # --------------------------------------------------------------------------------- dates and times, counted exactly
 
 
-def _date(days: int) -> dt.date:
+def _make_date(days: int) -> dt.date:
     try:
         return dt.date.fromordinal(_EPOCH.toordinal() + days)
     except (ValueError, OverflowError):
         raise PredicateError(f"the date {days} days from 1970-01-01 lies outside of the years 1 to 9999") from None
 
 
-def _time(nanos: int) -> Literal:
+def _make_time(nanos: int) -> Literal:
     if not 0 <= nanos < _NANOS["D"]:
-        raise PredicateError(f"{nanos} nanoseconds after midnight is no time of a day")
+        raise PredicateError(f"{nanos} nanoseconds after midnight is not a time of day")
     if nanos % 1_000:
         return pa.scalar(nanos, pa.time64("ns"))
     return (_EPOCH + dt.timedelta(microseconds=nanos // 1_000)).time()
 
 
-def _nanos(moment: dt.datetime) -> int:
-    """Nanoseconds from 1970, of an instant or a wall clock."""
+def _count_nanos(moment: dt.datetime) -> int:
+    """Return the nanoseconds since 1970 of an instant or a wall clock time."""
     offset = moment.utcoffset() or dt.timedelta()
     passed = moment.replace(tzinfo=None) - _EPOCH - offset
     return (passed // dt.timedelta(microseconds=1)) * 1_000
 
 
-def _moment(nanos: int, zoned: bool) -> Literal:
-    """A timestamp as a datetime, or, where that cannot hold it, as an Arrow scalar."""
+def _make_timestamp(nanos: int, zoned: bool) -> Literal:
+    """Make a datetime, or an Arrow scalar where a datetime cannot represent the timestamp."""
     if nanos % 1_000 == 0:
         try:
             moment = _EPOCH + dt.timedelta(microseconds=nanos // 1_000)
@@ -290,10 +290,10 @@ def _moment(nanos: int, zoned: bool) -> Literal:
             pass
     elif -_INT64 <= nanos < _INT64:
         return pa.scalar(nanos, pa.timestamp("ns", tz="UTC" if zoned else None))
-    raise PredicateError(f"the timestamp {nanos} nanoseconds from 1970 cannot be held exactly")
+    raise PredicateError(f"the timestamp {nanos} nanoseconds from 1970 cannot be represented exactly")
 
 
-# ------------------------------------------------------------------------------------------------ from SQL's texts
+# ------------------------------------------------------------------------------------------------ from SQL text
 
 _INTEGER = re.compile(r"[0-9]+")
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]*|\.[0-9]+")
@@ -308,8 +308,8 @@ _STAMP = re.compile(
 )
 
 
-def number(text: str, *, negative: bool = False) -> Literal:
-    """The number that an unsigned SQL numeral means: an int, a Decimal (with a point), a float (with an exponent)."""
+def parse_number(text: str, *, negative: bool = False) -> Literal:
+    """Parse an unsigned SQL numeral: an int, a Decimal (with a point) or a float (with an exponent)."""
     if _INTEGER.fullmatch(text):
         try:
             return -int(text) if negative else int(text)
@@ -323,18 +323,18 @@ def number(text: str, *, negative: bool = False) -> Literal:
         if math.isinf(value):
             raise PredicateError(f"{text} is beyond the range of a double")
         return -value if negative else value
-    raise PredicateError(f"{text!r} is no number")
+    raise PredicateError(f"{text!r} is not a number")
 
 
-def hexadecimal(text: str) -> bytes:
-    """The bytes of X'...'."""
+def parse_hexadecimal(text: str) -> bytes:
+    """Parse the digits of X'...' into bytes."""
     if len(text) % 2 or not re.fullmatch("[0-9a-fA-F]*", text):
-        raise PredicateError(f"X'{text}' is no pair of hexadecimal digits for each byte")
+        raise PredicateError(f"X'{text}' is not a sequence of pairs of hexadecimal digits")
     return bytes.fromhex(text)
 
 
-def typed(kind: str, text: str) -> Literal:
-    """The literal that a typed text means, `DATE '2026-01-31'` for one.
+def parse_typed(kind: str, text: str) -> Literal:
+    """Parse the text of a typed literal, such as `DATE '2026-01-31'`.
 
     Parameters
     ----------
@@ -344,24 +344,28 @@ def typed(kind: str, text: str) -> Literal:
     value = _TYPED[kind](text)
     if value is None:
         name = "timestamp without time zone" if kind == "wallclock" else kind
-        raise PredicateError(f"{text!r} is no {name} in ISO form")
+        raise PredicateError(f"{text!r} is not a {name} in ISO form")
     return value
 
 
-def _typed_time(text: str) -> Literal:
+def _parse_time(text: str) -> Literal:
     match = _CLOCK.fullmatch(text)
     if match is None:
         return parse_time(text)
-    whole = parse_time(match[1])
-    return None if whole is None else _time(_nanos(dt.datetime.combine(_EPOCH, whole)) + _fraction(match[2]))
+    time = parse_time(match[1])
+    return (
+        None
+        if time is None
+        else _make_time(_count_nanos(dt.datetime.combine(_EPOCH, time)) + _parse_fraction(match[2]))
+    )
 
 
-def _typed_wallclock(text: str) -> Literal:
+def _parse_wallclock(text: str) -> Literal:
     match = _STAMP.fullmatch(text)
-    return None if match is None or match["offset"] or match["zone"] else _typed_timestamp(text)
+    return None if match is None or match["offset"] or match["zone"] else _parse_timestamp(text)
 
 
-def _typed_timestamp(text: str) -> Literal:
+def _parse_timestamp(text: str) -> Literal:
     match = _STAMP.fullmatch(text)
     if match is None:
         return None
@@ -370,33 +374,33 @@ def _typed_timestamp(text: str) -> Literal:
     if moment is None:
         return None
     if match["zone"]:
-        moment = _in_zone(moment, match["zone"])
-    fraction = _fraction(match["fraction"] or "0")
+        moment = _localize(moment, match["zone"])
+    fraction = _parse_fraction(match["fraction"] or "0")
     if fraction % 1_000:
-        return _moment(_nanos(moment) + fraction, moment.tzinfo is not None)
+        return _make_timestamp(_count_nanos(moment) + fraction, moment.tzinfo is not None)
     return moment.replace(microsecond=fraction // 1_000)
 
 
-def _fraction(digits: str) -> int:
-    """Nanoseconds of a second's decimals."""
+def _parse_fraction(digits: str) -> int:
+    """Return the nanoseconds of a fraction of a second."""
     if digits[9:].strip("0"):
         raise PredicateError(f"a second's fraction of .{digits} is finer than nanoseconds")
     return int(digits[:9].ljust(9, "0"))
 
 
-def _in_zone(moment: dt.datetime, name: str) -> dt.datetime:
+def _localize(moment: dt.datetime, name: str) -> dt.datetime:
     try:
         zone = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise PredicateError(f"{name!r} is no time zone known here") from None
+        raise PredicateError(f"{name!r} is not a known time zone") from None
     first, second = moment.replace(tzinfo=zone), moment.replace(tzinfo=zone, fold=1)
     offset = first.utcoffset()
     if offset is None or offset != second.utcoffset():
-        raise PredicateError(f"{moment} is skipped or comes twice in {name}, where clocks are set")
+        raise PredicateError(f"{moment} is skipped or occurs twice in {name}, because of a clock change")
     return moment.replace(tzinfo=dt.timezone(offset))
 
 
-def _typed_double(text: str) -> Literal:
+def _parse_double(text: str) -> Literal:
     match = _DOUBLE.fullmatch(text)
     value = None if match is None else float(text)
     return None if value is not None and math.isinf(value) and match and match[4] else value
@@ -404,19 +408,19 @@ def _typed_double(text: str) -> Literal:
 
 _TYPED = {
     "date": lambda text: parse_date(text) if text == text.strip() else None,
-    "time": lambda text: _typed_time(text) if text == text.strip() else None,
-    "timestamp": _typed_timestamp,
-    "wallclock": _typed_wallclock,
+    "time": lambda text: _parse_time(text) if text == text.strip() else None,
+    "timestamp": _parse_timestamp,
+    "wallclock": _parse_wallclock,
     "uuid": lambda text: uuid.UUID(text) if _UUID.fullmatch(text) else None,
-    "double": _typed_double,
+    "double": _parse_double,
 }
 
 
-# --------------------------------------------------------------------------------------------------- to SQL's texts
+# --------------------------------------------------------------------------------------------------- to SQL text
 
 
 def to_text(value: Literal, *, brief: bool = False) -> str:
-    """The literal in SQL; `brief` cuts long ones and escapes what cannot be printed on one line."""
+    """Format a literal as SQL; `brief` truncates long ones and escapes what cannot be printed on one line."""
     if brief and isinstance(value, str) and not value.isprintable():
         value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
     text = _to_text(value)
@@ -448,18 +452,18 @@ def _to_text(value: Literal) -> str:
     if isinstance(value, dt.datetime):
         offset = value.utcoffset()
         if offset is not None and offset % dt.timedelta(minutes=1):
-            return _arrow_text(_nanos(value), zoned=True)  # a zone's old local mean time
+            return _timestamp_text(_count_nanos(value), zoned=True)  # local mean time
         return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, dt.date):
         return f"DATE '{value}'"
     if isinstance(value, dt.time):
         return f"TIME '{value}'"
     if pa.types.is_time(value.type):
-        return "TIME " + _arrow_text(value.value, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
-    return _arrow_text(value.value, zoned=value.type.tz is not None)
+        return "TIME " + _timestamp_text(value.value, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
+    return _timestamp_text(value.value, zoned=value.type.tz is not None)
 
 
-def _arrow_text(nanos: int, zoned: bool) -> str:
+def _timestamp_text(nanos: int, zoned: bool) -> str:
     seconds, below = divmod(nanos, 10**9)
-    whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
-    return f"TIMESTAMP '{whole}.{below:09}{'+00:00' if zoned else ''}'"
+    text = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat(" ")
+    return f"TIMESTAMP '{text}.{below:09}{'+00:00' if zoned else ''}'"

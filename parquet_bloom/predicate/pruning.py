@@ -1,7 +1,7 @@
-"""Can a predicate hold for any row of a row group? Decided from evidence alone: ranges, filters, null counts.
+"""Decide from statistics alone (bounds, null counts, Bloom filters) whether a row group can have matching rows.
 
-Every leaf is answered "possible" or "impossible", for a reason; AND is impossible when a child is, OR when all are.
-Whatever cannot be known is possible: a row that matches is never lost. Many row groups are judged at once, as arrays.
+Each leaf is possible or impossible, with a reason. AND is impossible if one of its children is, OR if all of them are.
+Whatever is unknown is possible, so that no matching row is ever lost. Many row groups are evaluated at once, as arrays.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..hashing.bounds import LiteralBounds, place
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from . import tree
-from .comparison import boundary, holds_for_all
-from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, domain_array
+from .comparison import holds_for_all, select_bound
+from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, make_domain_array
 from .tree import (
     Compare,
     Connective,
@@ -37,14 +37,14 @@ from .tree import (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether rows can match.
+    """The outcome of a pruning predicate for one container of rows.
 
     Attributes
     ----------
-    possible : False when no row can.
-    by : what ruled it out: "type" (no such value in that type), "nulls", "range", "filter".
-    reason : the same for people, with the column's name.
-    doubts : why nothing better could be said, where something is odd.
+    possible : False when no row can match.
+    by : evidence that ruled it out: "type" (the type has no such value), "nulls", "range", "filter".
+    reason : the same as a message, with the column's name.
+    doubts : problems that prevented a better decision.
     """
 
     possible: bool
@@ -58,13 +58,13 @@ POSSIBLE = Verdict(True)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FilterProbe:
-    """What filters are asked: whether any of some keys may be there.
+    """A query to Bloom filters whether any of some keys may be present.
 
     Attributes
     ----------
-    column : whose filters.
-    places : which of the places judged (intp array); each has a filter.
-    hashes : the keys (uint64 array).
+    column : the column of the filters.
+    places : positions of the containers to probe (intp array); each has a filter.
+    hashes : hashes of the keys (uint64 array).
     """
 
     column: str
@@ -74,12 +74,12 @@ class FilterProbe:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ProbeResult:
-    """What filters say to a question.
+    """The answers of Bloom filters to one `FilterProbe`.
 
     Attributes
     ----------
-    maybe : bool, an entry a place: False where all of the keys are certainly absent.
-    problems : why the filter of a place cannot be used, or None; an empty sequence where that is nowhere so.
+    maybe : bool, one entry per position: False where all keys are certainly absent.
+    problems : why a filter cannot be used, or None, for each position; empty if all can be used.
     """
 
     maybe: NDArray[np.bool_]
@@ -88,18 +88,18 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class _Values:
-    """A leaf's literals as values of one column type: sorted, with the hashes of each value's stored forms."""
+    """The literals of a leaf as values of one column type: sorted, with the hashes of their stored forms."""
 
     values: list[Domain]
     hashes: np.ndarray
     first_hash: np.ndarray  # hashes[first_hash[i]:first_hash[i + 1]] belong to values[i]
     unknown: str | None
-    sorted: np.ndarray  # the values, to be searched
+    sorted: np.ndarray  # the values, for binary search
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
-    """The places that are being judged, and what has been found of them."""
+class _Evaluation:
+    """The containers of one call of `decide_all`, with intermediate results."""
 
     columns: Mapping[str, PruningStatisticsArray | None]
     count: int
@@ -109,12 +109,12 @@ class _Places:
 
 
 class PruningPredicate:
-    """A predicate, ready to be asked about many row groups of many files.
+    """A predicate over statistics, to be evaluated for many row groups of many files.
 
     Parameters
     ----------
     node : the predicate.
-    timezone : zone of literals without one where a column holds instants (see `literals.coerce`).
+    timezone : zone of literals without one, where a column holds instants (see `hashing.coerce`).
     """
 
     def __init__(self, node: Node, timezone: str = "UTC"):
@@ -129,15 +129,15 @@ class PruningPredicate:
         self._naming = threading.Lock()
 
     def decide(self, evidence: Mapping[str, PruningStatistics | None]) -> Verdict:
-        """Judge one place, as if there were no filters.
+        """Evaluate the predicate for one container, without filters.
 
         Parameters
         ----------
-        evidence : one entry a column of the predicate; None for a column that the file does not have.
+        evidence : statistics of each column of the predicate; None for a column that the file does not have.
         """
         columns = {
-            name: None if found is None else PruningStatisticsArray.of(found.column_type, [found])
-            for name, found in evidence.items()
+            name: None if statistics is None else PruningStatisticsArray.of(statistics.column_type, [statistics])
+            for name, statistics in evidence.items()
         }
         return self.verdict(int(self.decide_all(columns, 1)[0]))
 
@@ -147,240 +147,246 @@ class PruningPredicate:
         count: int,
         ask: Callable[[list[FilterProbe]], Sequence[ProbeResult]] | None = None,
     ) -> NDArray[np.int32]:
-        """Judge many places at once: row groups of files in which each column is of one type, or pages.
+        """Evaluate the predicate for many containers at once: row groups or pages in which each column is of one type.
 
         Parameters
         ----------
-        columns : one entry a column of the predicate; None for a column that the files do not have.
-        count : how many places.
-        ask : gives the filters' answers to questions, in their order. It is called once at most, with all questions,
-            which are about places only that ranges and null counts leave possible; None if there are no filters.
+        columns : statistics of each column of the predicate; None for a column that the files do not have.
+        count : number of containers.
+        ask : returns the results of filter probes, in their order. It is called at most once, with all probes; these
+            cover only containers that bounds and null counts leave possible. None if there are no filters.
 
         Returns
         -------
-        An entry a place: the number of its verdict, see `verdict`; 0 is "possible, and nothing to add".
+        The number of each container's verdict, see `verdict`; 0 means "possible, without doubts".
         """
-        places = _Places(columns, count)
-        # Ranges first: they cost nothing, and what they rule out need not be probed for.
-        found = self._judged(places)
-        questions = self._questions(places, found) if ask is not None else []
-        if not questions:
-            return found
+        evaluation = _Evaluation(columns, count)
+        # Bounds first: they cost nothing, and save probes of what they rule out.
+        verdicts = self._evaluate(evaluation)
+        probes = self._make_probes(evaluation, verdicts) if ask is not None else []
+        if not probes:
+            return verdicts
         assert ask is not None
-        for (leaf, question), answer in zip(questions, ask([question for _, question in questions]), strict=True):
-            denied = places.denied.setdefault(id(leaf), np.zeros(count, np.bool_))
-            denied[question.places[~answer.maybe]] = True
-            problems = places.problems.setdefault(id(leaf), {})
+        for (leaf, probe), result in zip(probes, ask([probe for _, probe in probes]), strict=True):
+            denied = evaluation.denied.setdefault(id(leaf), np.zeros(count, np.bool_))
+            denied[probe.places[~result.maybe]] = True
+            problems = evaluation.problems.setdefault(id(leaf), {})
             problems.update(
-                (at, problem)
-                for at, problem, maybe in zip(question.places.tolist(), answer.problems, answer.maybe, strict=False)
+                (i, problem)
+                for i, problem, maybe in zip(probe.places.tolist(), result.problems, result.maybe, strict=False)
                 if problem and maybe
             )
-        return self._judged(places)
+        return self._evaluate(evaluation)
 
     def verdict(self, number: int) -> Verdict:
-        """The verdict of a number that `decide_all` gave."""
+        """Return the verdict of a number from `decide_all`."""
         return self._verdicts[number]
 
     def possible(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """For each number that `decide_all` gave whether rows can match."""
+        """Return for each number from `decide_all` whether rows can match."""
         return np.array([verdict.possible for verdict in self._verdicts], np.bool_)[numbers]
 
-    def _number(self, verdict: Verdict) -> int:
+    def _number_verdict(self, verdict: Verdict) -> int:
         number = self._numbers.get(verdict)
         if number is None:
-            with self._naming:  # threads may find the same verdict together
+            with self._naming:  # threads may reach the same verdict at the same time
                 number = self._numbers.setdefault(verdict, len(self._verdicts))
                 if number == len(self._verdicts):
                     self._verdicts.append(verdict)
         return number
 
-    def _judged(self, places: _Places) -> NDArray[np.int32]:
+    def _evaluate(self, evaluation: _Evaluation) -> NDArray[np.int32]:
         return tree.fold(
             self.node,
-            lambda leaf: self._leaf(leaf, places),
-            lambda connective, found: self._joined(connective, found),
+            lambda leaf: self._evaluate_leaf(leaf, evaluation),
+            lambda connective, children: self._combine_children(connective, children),
         )
 
-    def _joined(self, connective: Connective, found: list[NDArray[np.int32]]) -> NDArray[np.int32]:
-        """The verdicts of a connective: of each combination that occurs, once."""
-        codes, members = found[0].astype(np.int64), [(number,) for number in range(len(self._verdicts))]
-        for numbers in found[1:]:
+    def _combine_children(self, connective: Connective, children: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+        """Combine the verdicts of a connective's children; each combination that occurs is computed once."""
+        codes, members = children[0].astype(np.int64), [(number,) for number in range(len(self._verdicts))]
+        for numbers in children[1:]:
             base = len(self._verdicts)
             occurring, codes = np.unique(codes * base + numbers, return_inverse=True)
             members = [(*members[code // base], code % base) for code in occurring.tolist()]
         occurring, codes = np.unique(codes, return_inverse=True)
         verdicts = [
-            self._number(_join(connective, [self._verdicts[number] for number in members[code]]))
+            self._number_verdict(_combine(connective, [self._verdicts[number] for number in members[code]]))
             for code in occurring.tolist()
         ]
         return np.array(verdicts, np.int32)[codes]
 
-    def _leaf(self, leaf: Leaf, places: _Places) -> NDArray[np.int32]:
-        """The verdict's number of each place, as far as one leaf goes."""
-        name, column = f"'{leaf.column}'", places.columns[leaf.column]
-        found = np.zeros(places.count, np.int32)
+    def _evaluate_leaf(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.int32]:
+        """Return the verdict number of each container for one leaf."""
+        name, column = f"'{leaf.column}'", evaluation.columns[leaf.column]
+        verdicts = np.zeros(evaluation.count, np.int32)
         if column is None:
-            found[:] = self._number(Verdict(True, doubts=(f"{name}: the file has no such column",)))
-            return found
+            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: the file has no such column",)))
+            return verdicts
         if isinstance(leaf, IsNull):
-            self._rule_out(found, column.has_nulls == NO, "nulls", f"{name} is null in no row")
-            return found
+            self._rule_out(verdicts, column.has_nulls == NO, "nulls", f"{name} is null in no row")
+            return verdicts
         if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn) and not leaf.values):
-            return found
+            return verdicts
         if isinstance(leaf, IsNotNull) and column.holds is not ColumnShape.VALUES:
-            return found  # an empty list is not null, nor is a struct of nothing but nulls
+            return verdicts  # an empty list is not null, nor is a struct with only null fields
         if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
-            found[:] = self._number(Verdict(True, doubts=(f"{name}: the file has no list of single values there",)))
-            return found
+            verdicts[:] = self._number_verdict(
+                Verdict(True, doubts=(f"{name}: the column is not a list of single values in the file",))
+            )
+            return verdicts
         if isinstance(leaf, IsNotNull):
             pass
         elif isinstance(leaf, Compare):
-            self._compare(leaf, column, found)
+            self._evaluate_compare(leaf, column, verdicts)
         elif isinstance(leaf, NotEqual | NotIn):
-            self._differ(leaf, column, found)
+            self._evaluate_not_equal(leaf, column, verdicts)
         else:
-            self._equal(leaf, column, found, places)
+            self._evaluate_equal(leaf, column, verdicts, evaluation)
         nothing = "has no element in any row" if isinstance(leaf, Contains) else "is null in every row"
-        self._rule_out(found, column.has_values == NO, "nulls", f"{name} {nothing}")
-        return found
+        self._rule_out(verdicts, column.has_values == NO, "nulls", f"{name} {nothing}")
+        return verdicts
 
-    def _rule_out(self, found: NDArray[np.int32], where: NDArray[np.bool_] | slice, by: str, reason: str) -> None:
+    def _rule_out(self, verdicts: NDArray[np.int32], where: NDArray[np.bool_] | slice, by: str, reason: str) -> None:
         if isinstance(where, slice) or where.any():
-            found[where] = self._number(Verdict(False, frozenset(by.split("+")), reason))
+            verdicts[where] = self._number_verdict(Verdict(False, frozenset(by.split("+")), reason))
 
-    def _equal(self, leaf: Leaf, column: PruningStatisticsArray, found: NDArray[np.int32], places: _Places) -> None:
+    def _evaluate_equal(
+        self, leaf: Leaf, column: PruningStatisticsArray, verdicts: NDArray[np.int32], evaluation: _Evaluation
+    ) -> None:
         name = f"'{leaf.column}'"
-        wanted = self._coerced(leaf, column)
-        if wanted.unknown is not None:
-            found[:] = self._number(Verdict(True, doubts=(f"{name}: {wanted.unknown}",)))
+        literals = self._get_values(leaf, column)
+        if literals.unknown is not None:
+            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: {literals.unknown}",)))
             return
-        if not wanted.values:
+        if not literals.values:
             reason = f"{name} is {column.column_type}, which has no such value"
-            self._rule_out(found, slice(None), "type", reason)
+            self._rule_out(verdicts, slice(None), "type", reason)
             return
-        first, last = self._span(leaf, column, wanted, places)
-        doubts = {at: (f"{name}: {doubt}",) for at, doubt in enumerate(column.doubts) if doubt}
-        for at, problem in places.problems.get(id(leaf), {}).items():
-            doubts[at] = (*doubts.get(at, ()), f"{name}: {problem}")
-        for at, several in doubts.items():
-            found[at] = self._number(Verdict(True, doubts=several))
-        denied = places.denied.get(id(leaf))
+        first, last = self._find_span(leaf, column, literals, evaluation)
+        doubts = {i: (f"{name}: {doubt}",) for i, doubt in enumerate(column.doubts) if doubt}
+        for i, problem in evaluation.problems.get(id(leaf), {}).items():
+            doubts[i] = (*doubts.get(i, ()), f"{name}: {problem}")
+        for i, messages in doubts.items():
+            verdicts[i] = self._number_verdict(Verdict(True, doubts=messages))
+        denied = evaluation.denied.get(id(leaf))
         if denied is not None and denied.any():
             reason = f"{name} is absent by its filter"
-            some = last - first < len(wanted.values)
-            self._rule_out(found, denied & ~some, "filter", reason)
-            self._rule_out(found, denied & some, "filter+range", reason)
-        self._rule_out(found, first >= last, "range", f"{name} lies outside of its range")
+            some = last - first < len(literals.values)
+            self._rule_out(verdicts, denied & ~some, "filter", reason)
+            self._rule_out(verdicts, denied & some, "filter+range", reason)
+        self._rule_out(verdicts, first >= last, "range", f"{name} lies outside of its range")
 
-    def _span(
-        self, leaf: Leaf, column: PruningStatisticsArray, wanted: _Values, places: _Places
+    def _find_span(
+        self, leaf: Leaf, column: PruningStatisticsArray, literals: _Values, evaluation: _Evaluation
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Of each place the values within its range, which are wanted.values[first:last]."""
-        if id(leaf) not in places.spans:
-            first, last = np.zeros(len(column), np.intp), np.full(len(column), len(wanted.values), np.intp)
-            first[column.low_known] = np.searchsorted(wanted.sorted, column.low[column.low_known], "left")
-            last[column.high_known] = np.searchsorted(wanted.sorted, column.high[column.high_known], "right")
-            places.spans[id(leaf)] = first, last
-        return places.spans[id(leaf)]
+        """Return for each container the range of literals within its bounds: literals.values[first:last]."""
+        if id(leaf) not in evaluation.spans:
+            first, last = np.zeros(len(column), np.intp), np.full(len(column), len(literals.values), np.intp)
+            first[column.low_known] = np.searchsorted(literals.sorted, column.low[column.low_known], "left")
+            last[column.high_known] = np.searchsorted(literals.sorted, column.high[column.high_known], "right")
+            evaluation.spans[id(leaf)] = first, last
+        return evaluation.spans[id(leaf)]
 
-    def _questions(self, places: _Places, found: NDArray[np.int32]) -> list[tuple[Leaf, FilterProbe]]:
-        """What the filters are to be asked, where the predicate may hold as far as is known without them."""
-        questions: list[tuple[Leaf, FilterProbe]] = []
-        open_places = self.possible(found)
+    def _make_probes(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> list[tuple[Leaf, FilterProbe]]:
+        """Make the filter probes for containers that are possible without filters."""
+        probes: list[tuple[Leaf, FilterProbe]] = []
+        undecided = self.possible(verdicts)
         for leaf in self._leaves:
-            span, column = places.spans.get(id(leaf)), places.columns[leaf.column]
+            span, column = evaluation.spans.get(id(leaf)), evaluation.columns[leaf.column]
             if span is None or column is None or not column.column_type.hashable:
                 continue
             first, last = span
-            asked = np.flatnonzero(open_places & column.filtered & (column.has_values != NO) & (first < last))
-            if not len(asked):
+            probed = np.flatnonzero(undecided & column.filtered & (column.has_values != NO) & (first < last))
+            if not len(probed):
                 continue
-            wanted = self._coerced(leaf, column)
-            base = len(wanted.values) + 1
-            spans = first[asked] * base + last[asked]
+            literals = self._get_values(leaf, column)
+            base = len(literals.values) + 1
+            spans = first[probed] * base + last[probed]
             for code in np.unique(spans).tolist() if (spans != spans[0]).any() else [int(spans[0])]:
-                begin, end = wanted.first_hash[code // base], wanted.first_hash[code % base]
-                of_span = asked[spans == code]
-                questions.append((leaf, FilterProbe(leaf.column, of_span, wanted.hashes[begin:end])))
-        return questions
+                begin, end = literals.first_hash[code // base], literals.first_hash[code % base]
+                positions = probed[spans == code]
+                probes.append((leaf, FilterProbe(leaf.column, positions, literals.hashes[begin:end])))
+        return probes
 
-    def _compare(self, leaf: Compare, column: PruningStatisticsArray, found: NDArray[np.int32]) -> None:
+    def _evaluate_compare(self, leaf: Compare, column: PruningStatisticsArray, verdicts: NDArray[np.int32]) -> None:
         name, column_type = f"'{leaf.column}'", column.column_type
         if leaf.value is None:
-            self._rule_out(found, slice(None), "type", f"nothing compares with NULL, {name} neither")
+            self._rule_out(verdicts, slice(None), "type", f"a comparison of {name} with NULL is never true")
             return
         if column_type.kind is Kind.FLOAT and (
             leaf.operator in (">", ">=") or (isinstance(leaf.value, float) and math.isnan(leaf.value))
         ):
-            return  # NaN is above all numbers, and ranges leave it out
+            return  # NaN is above all numbers, and bounds do not include it
         limits = self._limits.get((id(leaf), column_type))
         if limits is None:
             limits = place(leaf.value, column_type, self._timezone)
             self._limits[id(leaf), column_type] = limits
         if limits.unknown is not None:
-            found[:] = self._number(Verdict(True, doubts=(f"{name}: {limits.unknown}",)))
+            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: {limits.unknown}",)))
             return
-        limit = boundary(leaf.operator, limits.at_most, limits.at_least)
+        limit = select_bound(leaf.operator, limits.at_most, limits.at_least)
         if limit is None:
             if not holds_for_all(leaf.operator):
                 reason = f"{name} is {column_type}, which has no such value"
-                self._rule_out(found, slice(None), "type", reason)
+                self._rule_out(verdicts, slice(None), "type", reason)
             return
         operator = leaf.operator
         if operator == "<" and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
-            # Engines that widen the column compare with the literal itself, not the nearest of its type; and no double
-            # equals a Decimal beyond all of them.
+            # Engines that widen the column compare with the literal itself, not with the nearest value of the column's
+            # type; and no double equals a Decimal beyond the range of doubles.
             operator = "<="
-        self._rule_out(found, _beyond(column, operator, limit), "range", f"{name} lies outside of its range")
+        self._rule_out(verdicts, _find_beyond(column, operator, limit), "range", f"{name} lies outside of its range")
 
-    def _differ(self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, found: NDArray[np.int32]) -> None:
+    def _evaluate_not_equal(
+        self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, verdicts: NDArray[np.int32]
+    ) -> None:
         name = f"'{leaf.column}'"
         if None in leaf.literals:
-            self._rule_out(found, slice(None), "type", f"nothing differs from NULL for sure, {name} neither")
+            self._rule_out(verdicts, slice(None), "type", f"a comparison of {name} with NULL is never true")
             return
         if column.column_type.kind is Kind.FLOAT:
             return
-        one = np.flatnonzero(column.low_known & column.high_known)
-        one = one[column.low[one] == column.high[one]]
-        if not len(one):
+        constant = np.flatnonzero(column.low_known & column.high_known)
+        constant = constant[column.low[constant] == column.high[constant]]
+        if not len(constant):
             return
-        wanted = self._coerced(leaf, column)
-        if wanted.unknown is None and wanted.values:
-            at = np.searchsorted(wanted.sorted, column.low[one], "left")
-            same = (at < len(wanted.values)) & (
-                wanted.sorted[np.minimum(at, len(wanted.values) - 1)] == column.low[one]
+        literals = self._get_values(leaf, column)
+        if literals.unknown is None and literals.values:
+            position = np.searchsorted(literals.sorted, column.low[constant], "left")
+            same = (position < len(literals.values)) & (
+                literals.sorted[np.minimum(position, len(literals.values) - 1)] == column.low[constant]
             )
-            other = np.zeros(len(found), np.bool_)
-            other[one] = same
-            self._rule_out(found, other, "range", f"{name} has no other value")
+            other = np.zeros(len(verdicts), np.bool_)
+            other[constant] = same
+            self._rule_out(verdicts, other, "range", f"{name} has no other value")
 
-    def _coerced(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
+    def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
         key = (id(leaf), column.column_type, column.keying)
-        if key not in self._values:  # of threads that come here together, all go on with the same values
+        if key not in self._values:  # threads that arrive here together all use the same values
             self._values.setdefault(key, self._coerce(leaf, column.column_type, column.keying))
         return self._values[key]
 
     def _coerce(self, leaf: Leaf, column_type: ColumnType, keying: KeyHasher) -> _Values:
         values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
-        in_order = domain_array(values, column_type)
+        in_order = make_domain_array(values, column_type)
         if unknown is not None or not column_type.hashable:
             return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
         return _Values(values, *keying(values, column_type), None, in_order)
 
 
-def _beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:
-    """Where no value from `low` to `high` can stand in the relation to `limit`."""
-    known = column.low_known if operator in ("<", "<=") else column.high_known
-    bound = (column.low if operator in ("<", "<=") else column.high)[known]
+def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:
+    """Return the containers in which no value from `low` to `high` satisfies the comparison with `limit`."""
+    known_bounds = column.low_known if operator in ("<", "<=") else column.high_known
+    bound = (column.low if operator in ("<", "<=") else column.high)[known_bounds]
     reaches = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[operator]
     beyond = np.zeros(len(column), np.bool_)
-    # Not the limit itself: NumPy would make bytes an array of its own kind, which forgets zeros at their end.
-    beyond[known] = ~reaches(bound, domain_array([limit], column.column_type)).astype(np.bool_)
+    # An object array: NumPy's own bytes type would drop trailing zeros of the limit.
+    beyond[known_bounds] = ~reaches(bound, make_domain_array([limit], column.column_type)).astype(np.bool_)
     return beyond
 
 
-def _join(connective: Connective, verdicts: list[Verdict]) -> Verdict:
+def _combine(connective: Connective, verdicts: list[Verdict]) -> Verdict:
     doubts = tuple(dict.fromkeys(doubt for verdict in verdicts for doubt in verdict.doubts))
     impossible = [verdict for verdict in verdicts if not verdict.possible]
     if isinstance(connective, Or):

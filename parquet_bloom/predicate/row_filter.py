@@ -1,29 +1,30 @@
-"""A predicate over an Arrow table: exactly the rows that match. What pruning may skip is measured by this.
+"""Evaluate a predicate over an Arrow table: exactly the rows that match. Pruning must never skip one of these.
 
-The literals are coerced by the same rules that pruning follows (`hashing.literals`), and compared as the column's
-stored values: integers, not the temporal types over them; bytes, not texts. Beyond that:
+Literals are coerced by the same rules as in pruning (`hashing.coerce`), and compared with the column's stored values:
+integers rather than temporal types, bytes rather than strings. In addition:
 
-- Zero equals zero, whatever the signs. NaN equals NaN, as Spark and DuckDB have it (and IEEE 754 has not).
+- Zero equals zero, whatever the signs. NaN equals NaN, as in Spark and DuckDB (unlike IEEE 754).
 - A column that the table does not have is null in every row, and so is the leaf of a struct that is null.
-- A list has an element equal to a literal or not, whatever other elements are null, as in DuckDB; Spark has null
-  instead of false where one is.
+- Whether a list has an element equal to a literal does not depend on null elements, as in DuckDB; Spark returns null
+  instead of false where a list has one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
 from . import comparison as ordered
-from . import lists
 from .tree import (
     And,
     Compare,
@@ -44,11 +45,11 @@ _DAY_MILLIS = 86_400_000
 
 
 class StoredColumn(NamedTuple):
-    """A column as its file stores it, for types whose Arrow form hides values.
+    """A column as its file stores it, for types whose Arrow form cannot represent all values.
 
     Attributes
     ----------
-    values : storage array (see `hashing.arrays`), a value a row.
+    values : storage array (see `hashing.arrow`), one value per row.
     column_type : the type in the file.
     """
 
@@ -57,7 +58,7 @@ class StoredColumn(NamedTuple):
 
 
 Probes = dict[tuple[int, pa.DataType], tuple[pa.Array, bool]]
-"""Literals of leaves, given by their id, as values of a type; see `row_mask`."""
+"""Literals as arrays of a column type, by the id of their leaf and that type; see `row_mask`."""
 
 
 def row_mask(
@@ -68,15 +69,15 @@ def row_mask(
     stored: Mapping[str, StoredColumn] | None = None,
     probes: Probes | None = None,
 ) -> pa.ChunkedArray:
-    """For each row of a table whether the predicate is true, false or null (which does not select it).
+    """Evaluate a predicate for each row of a table: true, false or null (only true selects a row).
 
     Parameters
     ----------
-    table : rows; the columns that the predicate names are enough. A dotted name is a column of that very name, or a
-        struct's leaf.
-    timezone : zone in which datetimes without one are read where a column holds instants.
+    table : the rows, with at least the columns of the predicate. A dotted name is a column of exactly that name, or the
+        leaf of a struct.
+    timezone : zone of datetimes without one, where a column holds instants.
     stored : columns that are compared as stored values, by name; they need not be in the table.
-    probes : what was made of long lists of literals for other tables, under the same predicate and timezone; added to.
+    probes : cache of coerced literals, shared by tables that are filtered with the same predicate and timezone.
 
     Returns
     -------
@@ -85,8 +86,9 @@ def row_mask(
     Raises
     ------
     PredicateError
-        A literal cannot be compared exactly with its column's type, the column is no single value a row (a list, a
-        struct), or none that `Contains` looks into (a list of single values), or its name fits several.
+        A literal cannot be compared exactly with its column's type, the column does not have a single value per row (a
+        list, a struct), or `Contains` is applied to a column that is not a list of single values, or the name matches
+        several columns.
     """
 
     def join(connective: Connective, masks: list[Any]) -> Any:
@@ -103,25 +105,25 @@ def row_mask(
             assert isinstance(opposite, Leaf)
             positive = opposite
         if stored and leaf.column in stored:
-            found = _stored_leaf(stored[leaf.column], positive, timezone)
+            mask = _evaluate_stored_leaf(stored[leaf.column], positive, timezone)
         else:
-            found = _leaf(table, positive, num_rows, timezone, {} if probes is None else probes, id(leaf))
-        return found if positive is leaf else pc.invert(found)
+            mask = _evaluate_leaf(table, positive, num_rows, timezone, {} if probes is None else probes, id(leaf))
+        return mask if positive is leaf else pc.invert(mask)
 
-    # A table without columns does not know its rows.
+    # A table without columns does not know its number of rows.
     num_rows = len(next(iter(stored.values())).values) if stored else table.num_rows
     return fold(node, compare, join)
 
 
-def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedArray:
+def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedArray:
     if isinstance(leaf, IsNull):
         return pc.is_null(column.values)
     if isinstance(leaf, Compare):
         return ordered.compare_stored(column.values, column.column_type, leaf, timezone)
     if isinstance(leaf, Contains):
-        raise PredicateError(f"{column.column_type} is no list", column=leaf.column)
+        raise PredicateError(f"{column.column_type} is not a list", column=leaf.column)
     if not leaf.literals:
-        return _constant(len(column.values), False)
+        return _make_constant(len(column.values), False)
     forms: list[bytes] = []
     for value in leaf.literals:
         coerced = coerce(value, column.column_type, timezone)
@@ -129,84 +131,86 @@ def _stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedA
             raise PredicateError(coerced.unknown, column=leaf.column)
         forms.extend(stored_forms(coerced.values, column.column_type))
     probes = pa.array(forms, column.values.type)
-    return _with_nulls(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
+    return _apply_null_literal(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
 
 
-def _leaf(table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, known: Probes, number: int) -> pa.ChunkedArray:
+def _evaluate_leaf(
+    table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, probe_cache: Probes, number: int
+) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
-    column = _find(table, leaf.column)
+    column = _find_column(table, leaf.column)
     if isinstance(leaf, Contains):
-        return _contains(column, leaf, num_rows, timezone)
-    if column is not None and pa.types.is_nested(_inner(column.type)):
-        raise PredicateError(f"a {column.type} is no single value; name one of its leaves", column=leaf.column)
+        return _evaluate_contains(column, leaf, num_rows, timezone)
+    if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
+        raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
-        return _constant(num_rows, True) if column is None else pc.is_null(column)
+        return _make_constant(num_rows, True) if column is None else pc.is_null(column)
     if not leaf.literals:  # IN () is false even where the column is null
-        return _constant(num_rows, False)
+        return _make_constant(num_rows, False)
     if column is None or not literals or pa.types.is_null(column.type):
-        return _constant(num_rows, None)
+        return _make_constant(num_rows, None)
     if isinstance(leaf, Compare):
-        return ordered.compare([_decoded(chunk) for chunk in column.chunks], _inner(column.type), leaf, timezone)
+        return ordered.compare([_decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
     key = number, column.type
-    if key not in known:
-        known[key] = _coerced(literals, column.type, leaf.column, timezone)
-    probes, with_nan = known[key]
-    return _with_nulls(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
+    if key not in probe_cache:
+        probe_cache[key] = _coerce_literals(literals, column.type, leaf.column, timezone)
+    probes, with_nan = probe_cache[key]
+    return _apply_null_literal(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
 
 
-def _contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, timezone: str) -> pa.ChunkedArray:
+def _evaluate_contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, timezone: str) -> pa.ChunkedArray:
     if column is None or pa.types.is_null(column.type):
-        return _constant(num_rows, None)
-    element_type = lists.element_type(column.type, leaf.column)
-    inner = _inner(element_type)
+        return _make_constant(num_rows, None)
+    element_type = list_element_type(column.type, leaf.column)
+    inner = _unwrap_type(element_type)
     if pa.types.is_nested(inner):
         raise PredicateError(f"a list of {inner} has no single values to compare", column=leaf.column)
     if leaf.value is None:
-        return _constant(num_rows, None)
+        return _make_constant(num_rows, None)
 
     def equal(elements: pa.Array) -> pa.Array:
         return _equals_any(elements, probes, with_nan)
 
-    def nothing(elements: pa.Array) -> pa.Array:
+    def make_nulls(elements: pa.Array) -> pa.Array:
         return pa.nulls(len(elements), pa.bool_())
 
     if not pa.types.is_null(inner):
-        probes, with_nan = _coerced([leaf.value], element_type, leaf.column, timezone)
-    is_wanted = nothing if pa.types.is_null(inner) else equal
-    return pa.chunked_array([lists.any_element(chunk, is_wanted) for chunk in column.chunks], pa.bool_())
+        probes, with_nan = _coerce_literals([leaf.value], element_type, leaf.column, timezone)
+    matches = make_nulls if pa.types.is_null(inner) else equal
+    return pa.chunked_array([any_element(chunk, matches) for chunk in column.chunks], pa.bool_())
 
 
-def _with_nulls(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
-    """The comparison under SQL's rule for x IN (1, NULL): a row that is not 1 is null, not false."""
+def _apply_null_literal(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
+    """Apply SQL's rule for x IN (1, NULL): a row that is not 1 is null, not false."""
     if None in leaf.literals:
         true = pa.scalar(True)
         chunks = [pc.if_else(pc.fill_null(chunk, False), true, pa.scalar(None, pa.bool_())) for chunk in chunks]
     return pa.chunked_array(chunks, pa.bool_())
 
 
-def _constant(length: int, value: bool | None) -> pa.ChunkedArray:
+def _make_constant(length: int, value: bool | None) -> pa.ChunkedArray:
     return pa.chunked_array([pa.repeat(pa.scalar(value, pa.bool_()), length)], pa.bool_())
 
 
 # ------------------------------------------------------------------------------------------------------- the column
 
 
-def _find(table: pa.Table, name: str) -> pa.ChunkedArray | None:
-    """The column or struct leaf of a dotted name; None when there is none."""
-    found = _paths(table.schema, name, name)
-    if len(found) > 1:
-        raise PredicateError("the name fits several columns", column=name)
-    if not found:
+def _find_column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+    """Return the column or struct leaf of a dotted name; None when there is none."""
+    paths = _find_paths(table.schema, name, name)
+    if len(paths) > 1:
+        raise PredicateError("the name matches several columns", column=name)
+    if not paths:
         return None
-    top, *below = found[0]
+    top, *child_path = paths[0]
     column = table.column(top)
-    for position in below:
+    for position in child_path:
         column = pc.struct_field(column, [position])  # null where the struct is, unlike its bare child array
     return column
 
 
-def _inner(arrow_type: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, without what wraps or encodes them (but for UUIDs, whose meaning counts)."""
+def _unwrap_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values without extension types and encodings (UUIDs stay: they compare as UUIDs)."""
     while True:
         if isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
             arrow_type = arrow_type.storage_type
@@ -216,27 +220,71 @@ def _inner(arrow_type: pa.DataType) -> pa.DataType:
             return arrow_type
 
 
-def _paths(fields: Any, name: str, whole: str) -> list[list[int]]:
-    """Every way to resolve a dotted name, as positions: a name may itself have dots."""
-    found: list[list[int]] = []
-    for position, field in enumerate(fields):
+def _find_paths(fields: Any, name: str, full_name: str) -> list[list[int]]:
+    """Return every way to resolve a dotted name, as positions: a name may itself contain dots."""
+    paths: list[list[int]] = []
+    for i, field in enumerate(fields):
         if field.name == name:
-            found.append([position])
+            paths.append([i])
         if name.startswith(field.name + "."):
             rest = name[len(field.name) + 1 :]
             if pa.types.is_struct(field.type):
-                found.extend([position, *below] for below in _paths(list(field.type), rest, whole))
-            elif pa.types.is_nested(_inner(field.type)):
-                raise PredicateError(f"what is inside of a {field.type} cannot be compared", column=whole)
-    return found
+                paths.extend([i, *child_path] for child_path in _find_paths(list(field.type), rest, full_name))
+            elif pa.types.is_nested(_unwrap_type(field.type)):
+                raise PredicateError(f"values inside a {field.type} cannot be compared", column=full_name)
+    return paths
+
+
+# -------------------------------------------------------------------------------------------------- the lists
+
+
+def list_element_type(arrow_type: pa.DataType, name: str) -> pa.DataType:
+    """Return the type of the elements of a list column.
+
+    Raises
+    ------
+    PredicateError
+        The column is not a list; a map is not a list either.
+    """
+    while isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
+        arrow_type = arrow_type.storage_type
+    types = pa.types
+    if types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type):
+        return arrow_type.value_type
+    if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
+        return arrow_type.value_type
+    raise PredicateError(f"a {arrow_type} is not a list", column=name)
+
+
+def any_element(lists: pa.Array, matches: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Return for each list whether `matches` is true for any of its elements; null for a list that is null."""
+    while isinstance(lists, pa.ExtensionArray):
+        lists = lists.storage
+    starts, stops, elements = _list_layout(lists)
+    is_null = lists.is_null().to_numpy(zero_copy_only=False)
+    matched = pc.fill_null(matches(elements), False).to_numpy(zero_copy_only=False)
+    before = np.concatenate([[0], np.cumsum(matched)])
+    return pa.array(before[stops] > before[starts], pa.bool_(), mask=is_null)
+
+
+def _list_layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
+    """Return the start and end of each list's elements, and the elements."""
+    types, arrow_type = pa.types, lists.type
+    if types.is_fixed_size_list(arrow_type):
+        starts = (np.arange(len(lists)) + lists.offset) * arrow_type.list_size
+        return starts, starts + arrow_type.list_size, lists.values
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
+        return offsets, offsets + lists.sizes.to_numpy(), lists.values
+    return offsets[:-1], offsets[1:], lists.values
 
 
 # ----------------------------------------------------------------------------------------------------- the literals
 
 
-def _coerced(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
-    """The values to look for, as an array of the type that `_stored` gives the column, and whether NaN is one."""
-    inner = _inner(arrow_type)
+def _coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
+    """Return the values to look for, as an array of the type of `_to_stored`, and whether NaN is one of them."""
+    inner = _unwrap_type(arrow_type)
     try:
         column_type = from_arrow(inner)
     except UnsupportedTypeError as error:
@@ -248,22 +296,22 @@ def _coerced(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: 
     if unknown is not None:
         raise PredicateError(unknown, column=name)
     if pa.types.is_floating(inner) and any(value == 0 or math.isinf(value) for value in values):
-        # What is too large for the type is no infinity, and what is too small no zero, though the nearest value is one.
+        # A literal too large for the type is not infinity, and one too small is not zero, though the nearest value is.
         values = [value for value in values if (value and math.isfinite(value)) or value in others]
-    return _probes(values, inner, column_type.unit), with_nan
+    return _make_probes(values, inner, column_type.unit), with_nan
 
 
-def _probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.Array:
-    """Domain values as an array of the column's stored type; those that it cannot hold are left out."""
+def _make_probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.Array:
+    """Convert domain values to an array of the column's stored type, without those that it cannot represent."""
     types = pa.types
     if types.is_floating(arrow_type):
-        zeros = [0.0, -0.0] if 0.0 in values else []  # is_in tells them apart, `=` does not
+        zeros = [0.0, -0.0] if 0.0 in values else []  # is_in distinguishes them, `=` does not
         return pa.array([*values, *zeros], pa.float64() if arrow_type.bit_width == 64 else pa.float32())
     if types.is_decimal(arrow_type):
         width = 32 if arrow_type.bit_width == 256 else 16
         limit = 1 << (8 * width - 1)
         raw = b"".join(v.to_bytes(width, "little", signed=True) for v in values if -limit <= v < limit)
-        return pa.Array.from_buffers(_wide(arrow_type), len(raw) // width, [None, pa.py_buffer(raw)])
+        return pa.Array.from_buffers(_widen_decimal(arrow_type), len(raw) // width, [None, pa.py_buffer(raw)])
     if types.is_temporal(arrow_type):
         if types.is_date64(arrow_type):
             values = [day * _DAY_MILLIS for day in values]
@@ -277,18 +325,18 @@ def _probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.
         return pa.array([value for value in values if len(value) == stored.byte_width], stored)
     if types.is_integer(arrow_type) or types.is_boolean(arrow_type):
         return pa.array(values, arrow_type)
-    return pa.array(values, _bytes_of(arrow_type))
+    return pa.array(values, _binary_type(arrow_type))
 
 
-def _wide(arrow_type: pa.DataType) -> pa.DataType:
-    """decimal32 and decimal64 as decimal128, which every kernel knows."""
+def _widen_decimal(arrow_type: pa.DataType) -> pa.DataType:
+    """Return decimal128 for decimal32 and decimal64: every kernel supports it."""
     if arrow_type.bit_width >= 128:
         return arrow_type
     return pa.decimal128(arrow_type.precision, arrow_type.scale)
 
 
-def _bytes_of(arrow_type: pa.DataType) -> pa.DataType:
-    """The binary type of a text or binary column, which kernels know views as well."""
+def _binary_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the binary type for a string or binary column; string views become large_binary."""
     small = pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)
     return pa.binary() if small else pa.large_binary()
 
@@ -297,42 +345,42 @@ def _bytes_of(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
-    """For each value whether it is among the probes; null for null."""
+    """Return for each value whether it is one of the probes; null for null."""
     if isinstance(chunk, pa.DictionaryArray):  # fewer values to compare
         return _equals_any(chunk.dictionary, probes, with_nan).take(chunk.indices)
-    stored = _decoded(chunk)
+    stored = _decode(chunk)
     if len(probes) == 1:
-        found = pc.equal(stored, probes[0])
+        mask = pc.equal(stored, probes[0])
     else:
-        found = pc.is_in(stored, value_set=probes)
+        mask = pc.is_in(stored, value_set=probes)
         if stored.null_count:
-            found = pc.if_else(pc.is_valid(stored), found, pa.scalar(None, pa.bool_()))
-    # is_in knows one NaN of the many, and equal none.
-    return pc.or_(found, pc.is_nan(stored)) if with_nan else found
+            mask = pc.if_else(pc.is_valid(stored), mask, pa.scalar(None, pa.bool_()))
+    # is_in finds only one bit pattern of NaN, and equal finds none.
+    return pc.or_(mask, pc.is_nan(stored)) if with_nan else mask
 
 
-def _decoded(chunk: pa.Array) -> pa.Array:
-    """The values as `_stored` gives them, without what wraps or encodes them."""
+def _decode(chunk: pa.Array) -> pa.Array:
+    """Decode the values: stored values as from `_to_stored`, without extension types and encodings."""
     if isinstance(chunk, pa.ExtensionArray):
-        return _decoded(chunk.storage)
+        return _decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
-        return _decoded(pc.run_end_decode(chunk))
+        return _decode(pc.run_end_decode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
-        return _decoded(chunk.dictionary).take(chunk.indices)
-    return _stored(chunk)
+        return _decode(chunk.dictionary).take(chunk.indices)
+    return _to_stored(chunk)
 
 
-def _stored(array: pa.Array) -> pa.Array:
-    """The values in a type that the kernels compare as the column's stored values."""
-    types, kind = pa.types, array.type
-    if types.is_temporal(kind):
-        return array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    if types.is_decimal(kind):
-        return array.cast(_wide(kind))
-    if types.is_float16(kind):
+def _to_stored(array: pa.Array) -> pa.Array:
+    """Cast the values to a type for which the kernels compare stored values."""
+    types, arrow_type = pa.types, array.type
+    if types.is_temporal(arrow_type):
+        return array.view(pa.int32() if arrow_type.bit_width == 32 else pa.int64())
+    if types.is_decimal(arrow_type):
+        return array.cast(_widen_decimal(arrow_type))
+    if types.is_float16(arrow_type):
         return array.cast(pa.float32())
-    if types.is_string(kind) or types.is_large_string(kind):
-        return array.view(_bytes_of(kind))
-    if types.is_string_view(kind) or types.is_binary_view(kind):
+    if types.is_string(arrow_type) or types.is_large_string(arrow_type):
+        return array.view(_binary_type(arrow_type))
+    if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type):
         return array.cast(pa.large_binary())
     return array

@@ -1,4 +1,4 @@
-"""What is known of columns where rows may match: of one row group, or of many row groups or pages at once."""
+"""Statistics for pruning: of a column in one row group, or in many row groups or pages at once."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from ..hashing.column_type import ColumnType, Domain, Kind
 NO, YES, UNKNOWN = 0, 1, -1
 
 KeyHasher = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], NDArray[np.intp]]]
-"""How filters take values as keys: the hashes of all forms of some values, as `literal_lists.hash_all` gives them."""
+"""Computes the filter keys of values: the hashes of all their stored forms, as `coerce_many.hash_all` does."""
 
 
 class ColumnShape(Enum):
-    """What a column's values are of what its name means."""
+    """The relation of the values of a leaf to the column that its name refers to."""
 
-    VALUES = "values"  # one a row
-    ELEMENTS = "elements"  # of a list, any number a row
-    PARTS = "parts"  # of something else, such as the only leaf of a struct or of lists in lists
+    VALUES = "values"  # one per row
+    ELEMENTS = "elements"  # of a list, any number per row
+    PARTS = "parts"  # of another nested value, such as the only leaf of a struct or of a list of lists
 
 
 @dataclass(frozen=True)
 class PruningStatistics:
-    """What is known of one column in one row group.
+    """Statistics of one column in one row group.
 
     Attributes
     ----------
-    column_type : how its values are stored there.
+    column_type : how its values are stored.
     has_values : whether any value is not null; None when unknown.
     has_nulls : whether any value is null; None when unknown.
     low, high : bounds of its values (domain values, inclusive); None when unknown.
-    filtered : whether there is a filter to ask.
-    doubt : why evidence that should be there cannot be used; None when all is well.
+    filtered : whether there is a Bloom filter to probe.
+    doubt : why existing statistics or filters cannot be used; None if they can.
     """
 
     column_type: ColumnType
@@ -52,17 +52,17 @@ class PruningStatistics:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PruningStatisticsArray:
-    """The same of one column in many places, of one type in all of them; each array has an entry a place.
+    """Statistics of one column, of one type, in many containers (row groups or pages); arrays have one entry for each.
 
     Attributes
     ----------
     column_type : how its values are stored.
     has_values, has_nulls : int8: YES, NO or UNKNOWN.
     low, high : bounds (domain values), without meaning where `low_known`, `high_known` (bool) are False.
-    filtered : bool, whether there is a filter to ask.
-    doubts : why evidence cannot be used there, or None; an empty tuple where that is nowhere so.
-    holds : what these values are of the column that the predicate names.
-    keying : how the filters take values as keys; a function, the same one for all filters of one kind.
+    filtered : bool, whether there is a Bloom filter to probe.
+    doubts : why statistics or filters cannot be used, or None, for each container; empty if all can be used.
+    holds : how these values relate to the column that the predicate names.
+    keying : computes the keys of values in the filters; the same function object for all filters of one kind.
     """
 
     column_type: ColumnType
@@ -82,27 +82,27 @@ class PruningStatisticsArray:
 
     @classmethod
     def of(
-        cls, column_type: ColumnType, places: Sequence[PruningStatistics], keying: KeyHasher = hash_all
+        cls, column_type: ColumnType, statistics: Sequence[PruningStatistics], keying: KeyHasher = hash_all
     ) -> PruningStatisticsArray:
-        """Of places that were looked at one by one."""
-        low, high = [place.low for place in places], [place.high for place in places]
-        doubts = tuple(place.doubt for place in places)
+        """Make an array from the statistics of single containers."""
+        low, high = [entry.low for entry in statistics], [entry.high for entry in statistics]
+        doubts = tuple(entry.doubt for entry in statistics)
         return cls(
             column_type,
-            np.array([_ternary(place.has_values) for place in places], np.int8),
-            np.array([_ternary(place.has_nulls) for place in places], np.int8),
-            domain_array(low, column_type),
+            np.array([_to_ternary(entry.has_values) for entry in statistics], np.int8),
+            np.array([_to_ternary(entry.has_nulls) for entry in statistics], np.int8),
+            make_domain_array(low, column_type),
             np.array([value is not None for value in low], np.bool_),
-            domain_array(high, column_type),
+            make_domain_array(high, column_type),
             np.array([value is not None for value in high], np.bool_),
-            np.array([place.filtered for place in places], np.bool_),
+            np.array([entry.filtered for entry in statistics], np.bool_),
             doubts if any(doubts) else (),
             keying=keying,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[PruningStatisticsArray]) -> PruningStatisticsArray:
-        """Of the places of all parts, one behind the other; the parts are of one type, their filters of one kind."""
+        """Concatenate arrays of one column type whose filters are of one kind."""
         if len(parts) == 1:
             return parts[0]
         doubts: list[str | None] = []
@@ -122,30 +122,30 @@ class PruningStatisticsArray:
             keying=parts[0].keying,
         )
 
-    def at(self, places: NDArray[np.intp]) -> PruningStatisticsArray:
-        """Of some of the places, in any order, one as often as wanted."""
-        doubts = tuple(self.doubts[place] for place in places.tolist()) if self.doubts else ()
+    def at(self, positions: NDArray[np.intp]) -> PruningStatisticsArray:
+        """Select containers by their positions, in any order and any number of times."""
+        doubts = tuple(self.doubts[i] for i in positions.tolist()) if self.doubts else ()
         return PruningStatisticsArray(
             self.column_type,
-            self.has_values[places],
-            self.has_nulls[places],
-            self.low[places],
-            self.low_known[places],
-            self.high[places],
-            self.high_known[places],
-            self.filtered[places],
+            self.has_values[positions],
+            self.has_nulls[positions],
+            self.low[positions],
+            self.low_known[positions],
+            self.high[positions],
+            self.high_known[positions],
+            self.filtered[positions],
             doubts,
             self.holds,
             self.keying,
         )
 
-    def holding(self, what: ColumnShape) -> PruningStatisticsArray:
-        """The same, of a column whose values are something else of what its name means."""
-        return self if self.holds is what else replace(self, holds=what)
+    def holding(self, shape: ColumnShape) -> PruningStatisticsArray:
+        """Return these statistics with another column shape."""
+        return self if self.holds is shape else replace(self, holds=shape)
 
 
-def domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
-    """Domain values of one type as an array that keeps them exactly and compares them fast; None becomes anything."""
+def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
+    """Return domain values of one type as an array that represents them exactly; entries for None are arbitrary."""
     if column_type.kind is Kind.FLOAT:
         return np.array([0.0 if value is None else value for value in values], np.float64)
     if column_type.physical in ("INT32", "INT64"):
@@ -153,10 +153,10 @@ def domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> ND
             return np.array([0 if value is None else value for value in values], np.int64)
         except OverflowError:  # unsigned, and large
             pass
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return objects
 
 
-def _ternary(known: bool | None) -> int:
-    return UNKNOWN if known is None else int(known)
+def _to_ternary(value: bool | None) -> int:
+    return UNKNOWN if value is None else int(value)

@@ -1,23 +1,21 @@
-"""The predicate tree: what every front end makes of its own notation, and all that pruning and filtering look at.
+"""The predicate tree, which all parsers build and which pruning and filtering evaluate.
 
 Leaves compare one column with literals, connectives join them. SQL's three-valued logic holds: a comparison is true,
-false or null, and only true selects a row. There is no NOT: each leaf has an opposite, and `negation` puts it in the
-leaf's place, which three-valued logic allows. So a predicate is true if enough of its leaves are, and of each leaf
-pruning has to ask only whether it can be true.
+false or null, and only true selects a row. There is no NOT: each leaf has an opposite, and `negation` replaces the
+leaf by it, which three-valued logic allows. So a predicate is true if enough of its leaves are, and pruning only has
+to decide for each leaf whether it can be true.
 
 A **column** is a dotted path, as Parquet writes it: `user.id` is the leaf `id` of the struct `user`. A name that itself
-has a dot in it is carried as it is, so the column `a.b` and the leaf `b` of the struct `a` are both "a.b"; a table that
-has both cannot be filtered by either.
+contains a dot is not escaped, so the column `a.b` and the leaf `b` of the struct `a` are both "a.b"; a table that has
+both cannot be filtered by either.
 
-A **literal** has one of these types, exactly (no subclass; `dnf.parse_dnf` turns numpy's and Arrow's values into
-them):
+A **literal** has one of these types, exactly (no subclasses; `parse_dnf` converts values of numpy and Arrow):
 
-- `None`: NULL. `x = NULL` is null for each row, and a NULL inside IN matches nothing: consumers take it as equal to
-  no value.
+- `None`: NULL. `x = NULL` is null for each row, and a NULL in an IN list equals no value.
 - `bool`, `int` (of any size), `float` (NaN and the infinities too; NaN equals NaN), `decimal.Decimal` (finite), `str`,
   `bytes`, `uuid.UUID`.
 - `datetime.date`, `datetime.time` (without zone), `datetime.datetime` (with or without).
-- `pyarrow.Scalar`, a timestamp or time in nanoseconds, which Python's own types cannot hold; never null.
+- `pyarrow.Scalar`, a timestamp or time in nanoseconds, which Python's types cannot represent; never null.
 """
 
 from __future__ import annotations
@@ -35,17 +33,17 @@ T = TypeVar("T")
 OPERATORS = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 """The operators of `Compare`, each with its opposite."""
 
-_SHOWN = 8  # literals of an IN list, and terms of an AND or OR, that str() shows
+_MAX_SHOWN = 8  # literals of an IN list, and terms of an AND or OR, in str()
 
 
-class Node:  # no ABC: asking whether an item is an instance of one takes ten times as long
-    """A predicate. Two are equal when they say the same in the same order, literal types included (1 is not TRUE)."""
+class Node:  # not an ABC: isinstance() with one takes ten times as long
+    """A predicate. Two are equal if their terms are equal, in order and with literal types (1 does not equal TRUE)."""
 
     __slots__ = ()
 
     @abstractmethod
     def _key(self) -> tuple[Any, ...]:
-        """What equality and the hash are taken of; flat, so that no depth of nesting is too deep for it."""
+        """Return the key for equality and hash; it is flat, so that deep nesting cannot exhaust the stack."""
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Node) else NotImplemented
@@ -54,7 +52,7 @@ class Node:  # no ABC: asking whether an item is an instance of one takes ten ti
         return hash(self._key())
 
     def __str__(self) -> str:
-        return to_text(self, shown=_SHOWN)
+        return to_text(self, shown=_MAX_SHOWN)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
@@ -70,14 +68,14 @@ class Leaf(Node):
     @property
     @abstractmethod
     def literals(self) -> tuple[literal.Literal, ...]:
-        """The literals that the column is compared with."""
+        """Return the literals that the column is compared with."""
 
     def _key(self) -> tuple[Any, ...]:
         return (type(self), self.column, tuple(map(literal.key, self.literals)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfOne(Leaf):
+class _OneLiteralLeaf(Leaf):
     """A leaf that compares a column with one literal."""
 
     column: str
@@ -92,11 +90,11 @@ class _OfOne(Leaf):
         return (self.value,)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_one, (type(self), self.column, literal.pack((self.value,)))
+        return _make_one_literal_leaf, (type(self), self.column, literal.pack((self.value,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfMany(Leaf):
+class _ManyLiteralsLeaf(Leaf):
     """A leaf that compares a column with any number of literals."""
 
     column: str
@@ -105,7 +103,7 @@ class _OfMany(Leaf):
     def __post_init__(self) -> None:
         _check_column(self.column)
         if not isinstance(self.values, tuple):
-            raise PredicateError("the literals of IN form a tuple", column=self.column)
+            raise PredicateError("the literals of IN must be a tuple", column=self.column)
         literal.check(self.values)
 
     @property
@@ -113,12 +111,12 @@ class _OfMany(Leaf):
         return self.values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_many, (type(self), self.column, literal.pack(self.values))
+        return _make_many_literals_leaf, (type(self), self.column, literal.pack(self.values))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfNone(Leaf):
-    """A leaf that looks at a column alone."""
+class _NoLiteralLeaf(Leaf):
+    """A leaf without literals."""
 
     column: str
 
@@ -133,54 +131,54 @@ class _OfNone(Leaf):
         return type(self), (self.column,)
 
 
-class Equal(_OfOne):
+class Equal(_OneLiteralLeaf):
     """`column = value`."""
 
     __slots__ = ()
 
 
-class NotEqual(_OfOne):
+class NotEqual(_OneLiteralLeaf):
     """`column <> value`."""
 
     __slots__ = ()
 
 
-class In(_OfMany):
-    """`column IN (values)`: a chain of `=` joined by OR. Without values it is false for every row."""
+class In(_ManyLiteralsLeaf):
+    """`column IN (values)`: comparisons with `=` joined by OR. Without values it is false for every row."""
 
     __slots__ = ()
 
 
-class NotIn(_OfMany):
-    """`column NOT IN (values)`: a chain of `<>` joined by AND. Without values it is true for every row."""
+class NotIn(_ManyLiteralsLeaf):
+    """`column NOT IN (values)`: comparisons with `<>` joined by AND. Without values it is true for every row."""
 
     __slots__ = ()
 
 
-class Contains(_OfOne):
+class Contains(_OneLiteralLeaf):
     """`array_contains(column, value)`: a list that has an element equal to the literal.
 
-    Null for a list that is null, and for the literal NULL. An element that is null is no more than another element, as
-    in DuckDB; Spark has null instead of false where there is one. So Spark's rows of a NotContains are among these.
-    The column is named as the list itself, whatever its writer calls what is within.
+    Null for a list that is null, and for the literal NULL. A null element is an element like any other, as in DuckDB;
+    Spark returns null instead of false where there is one, so its rows of a NotContains are a subset of these. The
+    column is named by the path of the list, without the names that writers give to its elements.
     """
 
     __slots__ = ()
 
 
-class NotContains(_OfOne):
+class NotContains(_OneLiteralLeaf):
     """`NOT array_contains(column, value)`: a list, an empty one too, without an element equal to the literal."""
 
     __slots__ = ()
 
 
-class IsNull(_OfNone):
+class IsNull(_NoLiteralLeaf):
     """`column IS NULL`, which is never null itself."""
 
     __slots__ = ()
 
 
-class IsNotNull(_OfNone):
+class IsNotNull(_NoLiteralLeaf):
     """`column IS NOT NULL`, which is never null itself."""
 
     __slots__ = ()
@@ -188,7 +186,7 @@ class IsNotNull(_OfNone):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Leaf):
-    """`column < value`, or another of OPERATORS. NaN is above all other numbers, as Spark and DuckDB have it."""
+    """`column < value`, or another of OPERATORS. NaN is above all other numbers, as in Spark and DuckDB."""
 
     column: str
     operator: str
@@ -197,7 +195,9 @@ class Compare(Leaf):
     def __post_init__(self) -> None:
         _check_column(self.column)
         if self.operator not in OPERATORS:
-            raise PredicateError(f"{self.operator!r} is none of {', '.join(OPERATORS)}", column=self.column)
+            raise PredicateError(
+                f"operator {self.operator!r} must be one of {', '.join(OPERATORS)}", column=self.column
+            )
         literal.check((self.value,))
 
     @property
@@ -208,7 +208,7 @@ class Compare(Leaf):
         return (Compare, self.column, self.operator, literal.key(self.value))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _comparison, (self.column, self.operator, literal.pack((self.value,)))
+        return _make_comparison, (self.column, self.operator, literal.pack((self.value,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -227,15 +227,15 @@ class Connective(Node):
             else:
                 flat.append(child)
         if not flat:
-            raise PredicateError(f"{type(self).__name__} without any predicate says nothing")
+            raise PredicateError(f"{type(self).__name__} needs at least one predicate")
         object.__setattr__(self, "children", tuple(flat))
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(node._key() if isinstance(node, Node) else node for node in _postfix(self))
+        return tuple(node._key() if isinstance(node, Node) else node for node in _to_postfix(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickle would descend into the children, and a predicate may be nested deeper than the interpreter's stack.
-        return _from_postfix, (_postfix(self),)
+        # Pickle would recurse into the children, and a predicate may be nested deeper than the interpreter's stack.
+        return _from_postfix, (_to_postfix(self),)
 
 
 class And(Connective):
@@ -251,16 +251,16 @@ class Or(Connective):
 
 
 def all_of(children: Iterable[Node]) -> Node:
-    """The children joined by AND; a single child stays as it is."""
+    """Join predicates by AND; a single one is returned as it is."""
     nodes = tuple(children)
     return nodes[0] if len(nodes) == 1 else And(nodes)
 
 
 def any_of(children: Iterable[Node]) -> Node:
-    """The children joined by OR; a single child stays as it is.
+    """Join predicates by OR; a single one is returned as it is.
 
-    Comparisons of one column are gathered into one IN at the first one's place, so that `a = 1 OR a = 2 OR ...` costs
-    one look-up whatever its length.
+    Comparisons of one column are merged into one IN at the position of the first one, so that `a = 1 OR a = 2 OR ...`
+    costs one lookup, however long it is.
     """
     nodes: list[Node] = []
     for child in children:
@@ -269,17 +269,17 @@ def any_of(children: Iterable[Node]) -> Node:
     for node in nodes:
         if isinstance(node, Equal | In):
             gathered.setdefault(node.column, []).append(node)
-    kept: list[Node] = []
+    merged: list[Node] = []
     for node in nodes:
         if isinstance(node, Equal | In):
             leaves = gathered.pop(node.column, [])
             if len(leaves) > 1:
-                kept.append(In(node.column, tuple(value for leaf in leaves for value in leaf.literals)))
+                merged.append(In(node.column, tuple(value for leaf in leaves for value in leaf.literals)))
             else:
-                kept.extend(leaves)
+                merged.extend(leaves)
         else:
-            kept.append(node)
-    return kept[0] if len(kept) == 1 else Or(tuple(kept))
+            merged.append(node)
+    return merged[0] if len(merged) == 1 else Or(tuple(merged))
 
 
 _OPPOSITES: dict[type[Leaf], type[Any]] = {
@@ -295,15 +295,15 @@ _OPPOSITES: dict[type[Leaf], type[Any]] = {
 
 
 def negation(node: Node) -> Node:
-    """The predicate that is true where this one is false, false where it is true, and null where it is null."""
+    """Return the predicate that is true where this one is false, false where it is true, and null where it is null."""
 
     def leaf(item: Leaf) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
         opposite = _OPPOSITES[type(item)]
-        if isinstance(item, _OfOne):
+        if isinstance(item, _OneLiteralLeaf):
             return opposite(item.column, item.value)
-        return opposite(item.column, item.values) if isinstance(item, _OfMany) else opposite(item.column)
+        return opposite(item.column, item.values) if isinstance(item, _ManyLiteralsLeaf) else opposite(item.column)
 
     def join(item: Connective, children: list[Node]) -> Node:
         return Or(tuple(children)) if isinstance(item, And) else And(tuple(children))
@@ -312,17 +312,17 @@ def negation(node: Node) -> Node:
 
 
 def null_safe_equal(column: str, value: literal.Literal) -> Node:
-    """`column <=> value` (IS NOT DISTINCT FROM): equality that is never null, for which NULL equals NULL."""
+    """Return `column <=> value` (IS NOT DISTINCT FROM): never null, and NULL equals NULL."""
     return IsNull(column) if value is None else And((IsNotNull(column), Equal(column, value)))
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
-    """The leaves of a predicate, from left to right."""
-    return (item for item in _postfix(node) if isinstance(item, Leaf))
+    """Return the leaves of a predicate, from left to right."""
+    return (item for item in _to_postfix(node) if isinstance(item, Leaf))
 
 
 def columns(node: Node) -> set[str]:
-    """The dotted paths of all columns that a predicate looks at."""
+    """Return the dotted paths of all columns of a predicate."""
     return {leaf.column for leaf in leaves(node)}
 
 
@@ -331,11 +331,11 @@ def fold(node: Node, leaf: Callable[[Leaf], T], join: Callable[[Connective, list
 
     Parameters
     ----------
-    leaf : gives a leaf's result.
-    join : gives a connective's result from those of its children.
+    leaf : returns the result of a leaf.
+    join : returns the result of a connective, given those of its children.
     """
     results: list[T] = []
-    pending: list[tuple[Connective, int]] = []  # connectives being reduced, and how many results stood before theirs
+    pending: list[tuple[Connective, int]] = []  # open connectives, each with the number of results before its own
     stack: list[Node | None] = [node]
     while stack:
         top = stack.pop()
@@ -351,50 +351,50 @@ def fold(node: Node, leaf: Callable[[Leaf], T], join: Callable[[Connective, list
     return results[0]
 
 
-def left_of(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
-    """What is left of a predicate when some of its leaves are known; True or False where nothing is.
+def find_residual(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | bool:
+    """Return the residual of a predicate when the results of some leaves are known; True or False if nothing remains.
 
     Parameters
     ----------
-    leaf : whether a leaf is true, or what is left of it. SQL's null is as good as false: there is no NOT above it.
+    leaf : returns the result of a leaf, or its residual. SQL's null counts as false, since no NOT can be above it.
     """
 
     def join(item: Connective, parts: list[Node | bool]) -> Node | bool:
         conjunction = isinstance(item, And)
         if any(part is not conjunction for part in parts if isinstance(part, bool)):
             return not conjunction
-        left = [part for part in parts if isinstance(part, Node)]
-        if len(left) < 2:
-            return left[0] if left else conjunction
-        return all_of(left) if conjunction else any_of(left)
+        remaining = [part for part in parts if isinstance(part, Node)]
+        if len(remaining) < 2:
+            return remaining[0] if remaining else conjunction
+        return all_of(remaining) if conjunction else any_of(remaining)
 
     return fold(node, leaf, join)
 
 
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """The same predicate over columns of other names; those without an entry keep theirs."""
+def rename_columns(node: Node, names: Mapping[str, str]) -> Node:
+    """Return the predicate with other column names; columns without an entry keep their names."""
     if not any(names.get(name, name) != name for name in columns(node)):
         return node
-    found = left_of(node, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))  # type: ignore[type-var]
-    assert isinstance(found, Node)
-    return found
+    residual = find_residual(node, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))  # type: ignore[type-var]
+    assert isinstance(residual, Node)
+    return residual
 
 
 def to_text(node: Node, *, shown: int | None = None) -> str:
-    """A predicate as SQL text, which `sql.parse_sql` reads back to an equal one.
+    """Format a predicate as SQL text, which `parse_sql` parses into an equal predicate.
 
     Parameters
     ----------
-    shown : for people: so many literals of a list and so many terms at most, and no long or unprintable text.
+    shown : for messages: the maximum number of literals of a list and of terms; long literals are truncated, too.
     """
 
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
-        name = item.column if plain and shown is not None else _quoted(item.column)
+        name = item.column if plain and shown is not None else _quote(item.column)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
         if len(texts) < len(item.literals):
             texts.append(f"... {len(item.literals) - len(texts):,} more")
-        operator = item.operator if isinstance(item, Compare) else _SPELLED[type(item)]
+        operator = item.operator if isinstance(item, Compare) else _SQL_OPERATORS[type(item)]
         return operator.format(name, ", ".join(texts)) if "{" in operator else f"{name} {operator} {texts[0]}"
 
     def join(item: Connective, texts: list[str]) -> str:
@@ -410,7 +410,7 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     return fold(node, leaf, join)
 
 
-_SPELLED: dict[type[Leaf], str] = {
+_SQL_OPERATORS: dict[type[Leaf], str] = {
     Equal: "=",
     NotEqual: "<>",
     In: "{} IN ({})",
@@ -422,20 +422,20 @@ _SPELLED: dict[type[Leaf], str] = {
 }
 
 
-def _of_one(kind: type[_OfOne], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
     return kind(column, literal.unpack(packed)[0])
 
 
-def _of_many(kind: type[_OfMany], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
     return kind(column, literal.unpack(packed))
 
 
-def _comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
     return Compare(column, operator, literal.unpack(packed)[0])
 
 
-def _postfix(node: Node) -> tuple[Any, ...]:
-    """A predicate as a flat sequence: leaves, and after its children each connective as (class, number of children)."""
+def _to_postfix(node: Node) -> tuple[Any, ...]:
+    """Flatten a predicate: leaves, and each connective after its children as (class, number of children)."""
     flat: list[Any] = []
     stack = [node]
     while stack:
@@ -461,9 +461,9 @@ def _from_postfix(flat: tuple[Any, ...]) -> Node:
 
 def _check_column(column: object) -> None:
     if type(column) is not str or not column:
-        raise PredicateError(f"a column is named by its dotted path, not by {column!r}")
+        raise PredicateError(f"a column name must be a dotted path, got {column!r}")
 
 
-def _quoted(column: str) -> str:
+def _quote(column: str) -> str:
     parts = column.split(".")
     return ".".join('"' + part.replace('"', '""') + '"' for part in (parts if all(parts) else [column]))

@@ -22,9 +22,9 @@ from . import packed
 from .collect import RowGroupResult, ZoneMaker
 from .manifest import Manifest
 from .reports import ZoneBuildReport, ZonedFile
-from .schema import ZONE, Sizes
+from .schema import ZONE, FilterSizing
 from .sizing import lance_num_bytes
-from .write import write_index, zones_a_batch
+from .write import write_index, zones_per_batch
 
 _CONTAINERS = {".parquet": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
@@ -48,52 +48,52 @@ def build(
     ----------
     paths : files, folders or patterns, as `prune` takes them.
     column : dotted name of the column. It may be in structs, not in lists.
-    target : the index, one file, which comes to be, or takes the place of what is there, whole.
-    rows_per_zone : rows of a zone; the last of each row group may have fewer. Filters are sized for as many values.
-    fpp : false-positive probability that they are sized for. The defaults are Lance's: 32 KiB a zone.
-    container : "parquet" or "arrow"; None to go by the target's ending.
+    target : the index file, which is created or replaced atomically.
+    rows_per_zone : rows of a zone; the last one of each row group may have fewer. Filters are sized for as many values.
+    fpp : false-positive probability of the filters. The defaults are those of Lance: 32 KiB per zone.
+    container : "parquet" or "arrow"; None to choose by the extension of the target.
     filesystem, storage_options : as in `prune`; for files and target.
-    threads : that decode and hash; None for one a processor.
-    progress : told the files that are done, and how many there are.
+    threads : number of threads that decode and hash; None for one per processor.
+    progress : called with the number of finished files and the number of all files.
 
     Returns
     -------
-    A report. Files that cannot be read, or lack the column, are not covered; `failed` says which, and why.
+    A report. Files that cannot be read, or lack the column, are not covered; `failed` has their errors.
 
     Raises
     ------
     ParquetBloomError
-        No file can be covered (then that of the first), or the target lies among the files, or cannot be written.
+        No file can be covered (the error of the first one), or the target is among the files, or cannot be written.
     """
     filter_bytes = lance_num_bytes(rows_per_zone, fpp)
-    place = os.fspath(target)
-    kind = _container(place, container)
+    target_path = os.fspath(target)
+    kind = _choose_container(target_path, container)
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"threads must be a number from 1 on, not {threads!r}")
+        raise ValueError(f"threads must be at least 1, got {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
-    several = as_path_list(paths)
-    entries = list_entries(several, filesystem)
+    path_list = as_path_list(paths)
+    entries = list_entries(path_list, filesystem)
     named = {entry.path for entry in entries}
-    require_outside(place, [text for text in map(os.fsdecode, several) if text not in named], filesystem)
-    if any(name_of(path, filesystem) == name_of(place, filesystem) for path in named):
-        raise ParquetBloomError("it is one of the files that the zones are of", path=place)
-    report = ZoneBuildReport(place, column, filter_bytes=filter_bytes)
-    with create(target, filesystem) as new, SpillFile() as scratch:  # that it can be written shows first
+    require_outside(target_path, [text for text in map(os.fsdecode, path_list) if text not in named], filesystem)
+    if any(name_of(path, filesystem) == name_of(target_path, filesystem) for path in named):
+        raise ParquetBloomError("the target is one of the files to be indexed", path=target_path)
+    report = ZoneBuildReport(target_path, column, filter_bytes=filter_bytes)
+    with create(target, filesystem) as new, SpillFile() as scratch:  # fail early if it cannot be written
         maker = ZoneMaker(column, filesystem, rows_per_zone, filter_bytes, scratch, threads or processors())
-        gathered = _Gathered(rows_per_zone)
-        with closing(maker.pieces(entries)) as pieces:
+        completed = _CompletedFiles(rows_per_zone)
+        with closing(maker.read_files(entries)) as results:
             done = 0
-            for piece in pieces:
-                gathered.take(piece, filesystem, report)
-                done += piece.last
-                if piece.last and progress is not None:
+            for result in results:
+                completed.add(result, filesystem, report)
+                done += result.last
+                if result.last and progress is not None:
                     progress(done, len(entries))
-        if not gathered.files:
-            raise next(iter(report.failed.values()), ParquetBloomError("there are no files", path=place))
-        manifest, zones = gathered.manifest(column, filter_bytes), gathered.zones
-        told = packed.zones_told(zones, rows_per_zone, zones_a_batch(filter_bytes))
-        metadata = Sizes(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, told)
-        reader = _Put(scratch, gathered.runs, filter_bytes)
+        if not completed.files:
+            raise next(iter(report.failed.values()), ParquetBloomError("there are no files", path=target_path))
+        manifest, zones = completed.manifest(column, filter_bytes), completed.zones
+        packed_zones = packed.describe_zones(zones, rows_per_zone, zones_per_batch(filter_bytes))
+        metadata = FilterSizing(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, packed_zones)
+        reader = _SpilledFilters(scratch, completed.runs, filter_bytes)
         write_index(new, kind, zones, filter_bytes, reader.read, metadata)
         report.num_bytes = new.tell()
         new.commit()
@@ -102,33 +102,33 @@ def build(
     return report
 
 
-def _container(target: str, container: str | None) -> str:
+def _choose_container(target: str, container: str | None) -> str:
     if container is None:
-        found = _CONTAINERS.get(os.path.splitext(target)[1].lower())
-        if found is None:
-            problem = "its ending does not tell the container: name it .parquet or .arrow, or give one"
+        by_extension = _CONTAINERS.get(os.path.splitext(target)[1].lower())
+        if by_extension is None:
+            problem = "the container is unknown: use the extension .parquet or .arrow, or set container"
             raise ParquetBloomError(problem, path=target)
-        return found
+        return by_extension
     if container not in ("parquet", "arrow"):
-        raise ValueError(f"a container is 'parquet' or 'arrow', not {container!r}")
+        raise ValueError(f"container must be 'parquet' or 'arrow', got {container!r}")
     return container
 
 
 def require_outside(target: str, folders: Iterable[str], filesystem: object | None = None) -> None:
-    """Raise ParquetBloomError if the index would be found among the files of folders later: its name is not hidden."""
+    """Raise ParquetBloomError if a listing of the folders would include the index, because its name is not hidden."""
     name = name_of(target, filesystem)
     for folder in folders:
-        above = name_of(folder, filesystem).rstrip("/") + "/"
-        if name.startswith(above):
-            *parts, last = name[len(above) :].split("/")
+        prefix = name_of(folder, filesystem).rstrip("/") + "/"
+        if name.startswith(prefix):
+            *parts, last = name[len(prefix) :].split("/")
             if not hidden(last, is_folder=False) and not any(hidden(part, is_folder=True) for part in parts):
                 problem = f"it lies in {folder}, and would be taken for one of its files; begin its name with _"
                 raise ParquetBloomError(problem, path=target)
 
 
 @dataclass
-class _Gathered:
-    """The zones of the files that are done."""
+class _CompletedFiles:
+    """The zones of the files that are complete."""
 
     rows_per_zone: int
     files: list[ZonedFile] = field(default_factory=list)
@@ -136,35 +136,35 @@ class _Gathered:
     fragment_rows: list[int] = field(default_factory=list)
     runs: list[SpillRun] = field(default_factory=list)
     _has_null: list[NDArray[np.bool_]] = field(default_factory=list)
-    _waiting: list[RowGroupResult] = field(default_factory=list)
+    _pending: list[RowGroupResult] = field(default_factory=list)
 
-    def take(self, piece: RowGroupResult, filesystem: object | None, report: ZoneBuildReport) -> None:
-        """Take what follows of a file, or all of it at its end; nothing of one that failed."""
-        if piece.error is not None:
-            report.failed.setdefault(piece.entry.path, piece.error)
-        if not piece.last:
-            self._waiting.append(piece)
+    def add(self, result: RowGroupResult, filesystem: object | None, report: ZoneBuildReport) -> None:
+        """Buffer a row group of a file; at the end of the file, add its zones, unless it failed."""
+        if result.error is not None:
+            report.failed.setdefault(result.entry.path, result.error)
+        if not result.last:
+            self._pending.append(result)
             return
-        pieces, self._waiting = self._waiting, []
-        opened = piece.opened
+        results, self._pending = self._pending, []
+        opened = result.opened
         if opened is None:
             return
         opened.file.close()
-        if piece.entry.path in report.failed:
+        if result.entry.path in report.failed:
             return
         number, source = len(self.files), opened.file.source
-        name = name_of(piece.entry.path, filesystem)
+        name = name_of(result.entry.path, filesystem)
         footer = opened.file.footer
         self.files.append(
             ZonedFile(
-                number, name, source.size, opened.stamp, opened.footer, opened.data, opened.column_type, len(pieces)
+                number, name, source.size, opened.stamp, opened.footer, opened.data, opened.column_type, len(results)
             )
         )
-        for each in pieces:
+        for row_group_result in results:
             self.fragment_files.append(number)
-            self.fragment_rows.append(footer.num_rows_of(each.row_group))
-            self.runs += each.runs
-            self._has_null.append(each.has_null)
+            self.fragment_rows.append(footer.num_rows_of(row_group_result.row_group))
+            self.runs += row_group_result.runs
+            self._has_null.append(row_group_result.has_null)
 
     def manifest(self, column: str, filter_bytes: int) -> Manifest:
         files = np.array(self.fragment_files, np.int64)
@@ -185,8 +185,8 @@ class _Gathered:
         return zones
 
 
-class _Put:
-    """Filters that were put aside, by the ordinals of their zones."""
+class _SpilledFilters:
+    """Reader of spilled filters by the ordinals of their zones."""
 
     def __init__(self, scratch: SpillFile, runs: Sequence[SpillRun], filter_bytes: int):
         self._scratch, self._runs, self._filter_bytes = scratch, runs, filter_bytes
@@ -195,12 +195,12 @@ class _Put:
     def read(self, first: int, count: int) -> NDArray[np.uint8]:
         out = np.empty(count * self._filter_bytes, np.uint8)
         position, done = first * self._filter_bytes, 0
-        number = int(np.searchsorted(self._ends, position, "right"))
+        i = int(np.searchsorted(self._ends, position, "right"))
         while done < len(out):
-            run = self._runs[number]
-            skipped = position + done - (int(self._ends[number]) - run.count)
-            take = min(run.count - skipped, len(out) - done)
-            out[done : done + take] = self._scratch.get(run, skipped, take)
-            done += take
-            number += 1
+            run = self._runs[i]
+            skipped = position + done - (int(self._ends[i]) - run.count)
+            num_bytes = min(run.count - skipped, len(out) - done)
+            out[done : done + num_bytes] = self._scratch.get(run, skipped, num_bytes)
+            done += num_bytes
+            i += 1
         return out

@@ -1,4 +1,4 @@
-"""The zones of Parquet files: read row group by row group, many at a time, their filters put aside on disk."""
+"""Make the zones of Parquet files: many row groups at a time, with filters spilled to disk."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from ..storage.spill import SpillFile, SpillRun
 from ..util.threads import in_order
 from .hashes import stored_keys
 
-_FILES_AHEAD = 4  # opened at a time, so that none is waited for
-_HELD_BYTES = 1 << 22  # of filters by a thread, before they are put aside
+_PREFETCHED_FILES = 4  # opened ahead of their use
+_BUFFER_BYTES = 1 << 22  # of filters per thread, before they are spilled
 
 
 @dataclass
 class ZonedSource:
-    """A file whose zones are being made.
+    """An open file for which zones are built.
 
     Attributes
     ----------
     entry : as it was listed.
     file, leaf, column_type : the file and its column.
-    stamp : what will tell that it is unchanged.
-    footer, data : fingerprints of its footer without filters and, known at the end, of the column's bytes.
+    stamp : version token that identifies its current state.
+    footer, data : fingerprints of its footer without filters and, set at the end, of the column's bytes.
     """
 
     entry: Entry
@@ -60,16 +60,16 @@ class ZonedSource:
 
 @dataclass
 class RowGroupResult:
-    """A row group whose zones are made, or the end of a file.
+    """The zones of a row group, or the end of a file.
 
     Attributes
     ----------
     entry : the file as it was listed.
-    opened : the same, open; None if it could not be opened.
+    opened : the open file; None if it could not be opened.
     row_group : its number; -1 at the end of the file.
-    runs : its filters, in the order of the zones.
-    has_null : of each zone.
-    error : what went wrong; no more pieces of the file follow that mean anything.
+    runs : its spilled filters, in the order of the zones.
+    has_null : whether each zone has a null.
+    error : the error, if any; later results of the file are meaningless.
     """
 
     entry: Entry
@@ -85,37 +85,37 @@ class RowGroupResult:
 
 
 def find_column(file: BloomFile, column: str) -> Leaf:
-    """The leaf whose zones are made.
+    """Return the leaf of a column to be indexed.
 
     Raises
     ------
     UnknownColumnError
-        There is none of that dotted path, or it cannot be told which.
+        There is no column of that dotted path, or the path is ambiguous.
     UnsupportedTypeError
-        It is in a list or map, or BOOLEAN.
+        The column is in a list or map, or BOOLEAN.
     """
     leaves = find_leaves(file.leaves, column)
     if len(leaves) != 1 or leaves[0].name != column:
         if not leaves:
             problem = "no such column"
         elif len(leaves) > 1:
-            problem = f"the name stands for {len(leaves)} columns"
+            problem = f"the name matches {len(leaves)} columns"
         else:
-            problem = f"zones are of the values themselves, those of column '{leaves[0].name}'"
+            problem = f"zones need a leaf column: use '{leaves[0].name}'"
         raise UnknownColumnError(problem, path=file.path, column=column)
     (leaf,) = leaves
     if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
-        # Who asks whatever the case may mean the other one.
+        # Queries that ignore case may mean the other one.
         raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
     if leaf.repeated:
-        raise UnsupportedTypeError("values of lists and maps have no zones", path=file.path, column=column)
+        raise UnsupportedTypeError("columns in lists and maps cannot have zones", path=file.path, column=column)
     if not type_of(leaf).hashable:
-        problem = "BOOLEAN columns have no zones: there are two values to find"
+        problem = "BOOLEAN columns have no zones: they have only two values"
         raise UnsupportedTypeError(problem, path=file.path, column=column)
     return leaf
 
 
-def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
+def _open_source(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = wait_until_settled(source)
@@ -130,8 +130,8 @@ def _opened(entry: Entry, column: str, filesystem: object | None) -> ZonedSource
         raise
 
 
-class _PutAsideError(Exception):
-    """There is no room to put filters aside: no fault of the file that they are of, and so the end of all."""
+class _SpillError(Exception):
+    """Filters cannot be spilled: not the fault of a single file, so the build ends."""
 
     def __init__(self, error: StorageError):
         super().__init__(str(error))
@@ -162,77 +162,77 @@ class ZoneMaker:
         self._rows, self._filter_bytes = rows_per_zone, filter_bytes
         self._scratch, self._threads = scratch, threads
 
-    def pieces(self, entries: Iterable[Entry]) -> Generator[RowGroupResult, None, None]:
-        """Read files, in their order; close the iterator to give up."""
+    def read_files(self, entries: Iterable[Entry]) -> Generator[RowGroupResult, None, None]:
+        """Yield the zones of files, in their order; close the iterator to stop early."""
 
         def opened(entry: Entry) -> RowGroupResult:
             try:
-                return RowGroupResult(entry, _opened(entry, self._column, self._filesystem))
+                return RowGroupResult(entry, _open_source(entry, self._column, self._filesystem))
             except ParquetBloomError as error:
                 error.path = error.path or entry.path
-                if _is_silence(error):
+                if _is_timeout(error):
                     raise
                 return RowGroupResult(entry, None, error=error)
 
         with (
-            in_order(opened, entries, _FILES_AHEAD) as files,
-            closing(_tasks(files)) as tasks,
-            in_order(self._work, tasks, self._threads) as done,
+            in_order(opened, entries, _PREFETCHED_FILES) as files,
+            closing(_list_tasks(files)) as tasks,
+            in_order(self._process, tasks, self._threads) as done,
         ):
             try:
                 yield from done
-            except _PutAsideError as failed:
+            except _SpillError as failed:
                 raise failed.error from failed
 
-    def _work(self, piece: RowGroupResult) -> RowGroupResult:
-        opened = piece.opened
+    def _process(self, result: RowGroupResult) -> RowGroupResult:
+        opened = result.opened
         if opened is None:
-            return piece
+            return result
         try:
-            if not piece.last:
-                self._make(piece, opened)
+            if not result.last:
+                self._make_zones(result, opened)
             else:
                 source = opened.file.source
                 opened.data = chunk_bytes_fingerprint(source, opened.file.footer, [opened.leaf])
                 source.check_unchanged()
         except ParquetBloomError as error:
-            error.path = error.path or piece.entry.path
-            if _is_silence(error):
+            error.path = error.path or result.entry.path
+            if _is_timeout(error):
                 raise
-            piece.error = error
-        return piece
+            result.error = error
+        return result
 
-    def _make(self, piece: RowGroupResult, opened: ZonedSource) -> None:
-        """The zones of a row group."""
-        num_rows = opened.file.footer.num_rows_of(piece.row_group)
+    def _make_zones(self, result: RowGroupResult, opened: ZonedSource) -> None:
+        """Make the zones of a row group."""
+        num_rows = opened.file.footer.num_rows_of(result.row_group)
         count = -(-num_rows // self._rows)
-        piece.has_null = np.zeros(count, np.bool_)
-        held = np.zeros((max(1, min(count, _HELD_BYTES // self._filter_bytes)), self._filter_bytes), np.uint8)
+        result.has_null = np.zeros(count, np.bool_)
+        buffer = np.zeros((max(1, min(count, _BUFFER_BYTES // self._filter_bytes)), self._filter_bytes), np.uint8)
         zone, row = 0, 0
-        for array in self._arrays(opened, piece.row_group, num_rows):
+        for array in self._read_arrays(opened, result.row_group, num_rows):
             start = 0
             while start < len(array):
-                some = array.slice(start, self._rows - row)
-                sbbf.insert_keys(held[zone % len(held)], stored_keys(some, opened.column_type))
-                piece.has_null[zone] |= bool(some.null_count)
-                start += len(some)
-                row += len(some)
+                part = array.slice(start, self._rows - row)
+                sbbf.insert_keys(buffer[zone % len(buffer)], stored_keys(part, opened.column_type))
+                result.has_null[zone] |= bool(part.null_count)
+                start += len(part)
+                row += len(part)
                 if row == self._rows:
                     zone, row = zone + 1, 0
-                    if zone % len(held) == 0:
-                        piece.runs.append(self._put(held))
-                        held[:] = 0
-        rest = count - len(held) * len(piece.runs)
-        if rest:
-            piece.runs.append(self._put(held[:rest]))
+                    if zone % len(buffer) == 0:
+                        result.runs.append(self._spill(buffer))
+                        buffer[:] = 0
+        remaining = count - len(buffer) * len(result.runs)
+        if remaining:
+            result.runs.append(self._spill(buffer[:remaining]))
 
-    def _put(self, filters: NDArray[np.uint8]) -> SpillRun:
+    def _spill(self, filters: NDArray[np.uint8]) -> SpillRun:
         try:
             return self._scratch.put([filters])
         except StorageError as error:
-            raise _PutAsideError(error) from error
+            raise _SpillError(error) from error
 
-    def _arrays(self, opened: ZonedSource, row_group: int, num_rows: int) -> Iterator[pa.Array]:
+    def _read_arrays(self, opened: ZonedSource, row_group: int, num_rows: int) -> Iterator[pa.Array]:
         if not num_rows:
             return
         seen = 0
@@ -242,27 +242,27 @@ class ZoneMaker:
             if problem is None and seen > num_rows:
                 problem = "there are more values than rows"
             if problem:
-                raise _unreadable(problem, opened, row_group)
+                raise _make_unreadable_error(problem, opened, row_group)
             yield array
         if seen != num_rows:
-            raise _unreadable(f"{seen} values in {num_rows} rows", opened, row_group)
+            raise _make_unreadable_error(f"{seen} values in {num_rows} rows", opened, row_group)
 
 
-def _is_silence(error: ParquetBloomError) -> bool:
-    """Whether a store did not answer in time: the next file would wait as long, and so it is an error of all."""
+def _is_timeout(error: ParquetBloomError) -> bool:
+    """Return whether a store timed out: the next file would wait as long, so the build ends."""
     return isinstance(error, StorageError) and error.errno == errno.ETIMEDOUT
 
 
-def _unreadable(problem: str, opened: ZonedSource, row_group: int) -> UnreadableColumnError:
+def _make_unreadable_error(problem: str, opened: ZonedSource, row_group: int) -> UnreadableColumnError:
     return UnreadableColumnError(
         f"cannot be read: {problem}", path=opened.file.path, row_group=row_group, column=opened.leaf.name
     )
 
 
-def _tasks(files: Iterator[RowGroupResult]) -> Generator[RowGroupResult, None, None]:
-    """What is to be read of files, a row group at a time."""
-    for found in files:
-        if found.opened is not None:
-            for row_group in found.opened.file.row_groups:
-                yield replace(found, row_group=row_group, runs=[])
-        yield found
+def _list_tasks(files: Iterator[RowGroupResult]) -> Generator[RowGroupResult, None, None]:
+    """Yield a task for each row group of files, and one for the end of each file."""
+    for opened in files:
+        if opened.opened is not None:
+            for row_group in opened.opened.file.row_groups:
+                yield replace(opened, row_group=row_group, runs=[])
+        yield opened

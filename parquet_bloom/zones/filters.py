@@ -1,4 +1,4 @@
-"""The filters of zones: built from values, and asked, wherever they stand."""
+"""Build the filters of zones, and probe them in memory or in files."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ..storage import Source
 from .hashes import array_keys
 from .sizing import lance_num_bytes
 
-_BLOCKS_AT_A_TIME = 1 << 16  # fetched for one question: 2 MiB
-_BYTES_AT_A_TIME = 1 << 24  # of whole filters
+_BLOCKS_PER_READ = 1 << 16  # 2 MiB
+_BYTES_PER_READ = 1 << 24  # of whole filters
 
 
 def lance_filter(values: Any, items: int = 8192, probability: float = 0.00057) -> bytes:
-    """The filter of a zone of these values, bit for bit as Lance makes it.
+    """Build the filter of a zone of these values, bit for bit as Lance does.
 
     Parameters
     ----------
     values : pyarrow Array, ChunkedArray, Scalar; NumPy array; object with `__arrow_c_array__` or `__arrow_c_stream__`;
-        list or tuple. The Arrow type decides what is hashed: one byte of each int8. Nulls are left out.
-    items, probability : what the filter is sized for, as Lance's options `number_of_items` and `probability`.
+        list or tuple. The Arrow type determines the hashed bytes: one for each int8. Nulls are ignored.
+    items, probability : size of the filter, as Lance's options `number_of_items` and `probability`.
 
     Returns
     -------
@@ -50,35 +50,35 @@ def lance_filter(values: Any, items: int = 8192, probability: float = 0.00057) -
 
 
 class FilterPart(ABC):
-    """Some filters of an index, one behind the other. Several threads may ask.
+    """A sequence of filters of an index, which threads may share.
 
     Attributes
     ----------
-    count : how many they are.
+    count : number of filters.
     """
 
     count: int
 
     @abstractmethod
     def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """For each of some filters, by its number from 0 on, whether it may hold one of the hashes."""
+        """Return for each of some filters, given by number from 0, whether it may contain one of the hashes."""
 
     @abstractmethod
     def read(self, first: int, count: int) -> pa.BinaryArray:
-        """Whole filters, one behind the other."""
+        """Read consecutive filters in full."""
 
     @abstractmethod
     def require_length(self, length: int) -> None:
-        """Raise BrokenZonesError unless all of them have so many bytes; where they are read later, by then."""
+        """Raise BrokenZonesError unless all filters have this length in bytes; lazy ones raise when they are read."""
 
 
-class HeldFilters(FilterPart):
+class InMemoryFilters(FilterPart):
     """Filters in memory.
 
     Parameters
     ----------
-    array : of binary values. Their lengths are checked.
-    path : where they are from, for errors.
+    array : binary values, whose lengths are checked.
+    path : their file, for errors.
     """
 
     def __init__(self, array: pa.Array, path: str | None = None):
@@ -98,11 +98,11 @@ class HeldFilters(FilterPart):
         self._data = np.frombuffer(buffers[2] or b"", np.uint8)
 
     def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        found = np.empty(len(rows), np.bool_)
+        mask = np.empty(len(rows), np.bool_)
         starts, lengths = self._offsets[rows].tolist(), self._lengths[rows].tolist()
         for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            found[i] = sbbf.check_hashes(self._data[start : start + length], hashes).any()
-        return found
+            mask[i] = sbbf.check_hashes(self._data[start : start + length], hashes).any()
+        return mask
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         return self._array.slice(first, count)
@@ -111,13 +111,13 @@ class HeldFilters(FilterPart):
         _require_length(self._lengths, length, self._path)
 
 
-class Proof(NamedTuple):
-    """What shows that filters are where they are supposed: bytes of the file, which are fetched with the first blocks.
+class LayoutCheck(NamedTuple):
+    """Bytes of a file that prove the assumed location of its filters; they are fetched with the first blocks.
 
     Attributes
     ----------
-    offset, length : where the bytes are.
-    holds : whether they say so.
+    offset, length : location of the bytes.
+    holds : returns whether the bytes confirm the location.
     """
 
     offset: int
@@ -126,17 +126,17 @@ class Proof(NamedTuple):
 
 
 class MisplacedError(Exception):
-    """Filters are not where they were supposed."""
+    """Filters are not at their assumed location."""
 
 
-class PlacedFilters(FilterPart):
-    """Filters in a file, of which the places are known: only the blocks are read that are asked for.
+class StoredFilters(FilterPart):
+    """Filters at given locations in a file, of which only the needed blocks are read.
 
     Parameters
     ----------
-    source : the file; it stays the caller's.
-    offsets, lengths : where each is, in bytes.
-    proof : that they are there; None where it is known. Without it, asking and reading raise MisplacedError.
+    source : the file, which the caller closes.
+    offsets, lengths : location of each filter in bytes.
+    proof : proves that the locations are right, else methods raise MisplacedError; None if they are known to be right.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class PlacedFilters(FilterPart):
         source: Source,
         offsets: NDArray[np.int64],
         lengths: NDArray[np.int64],
-        proof: Proof | None = None,
+        proof: LayoutCheck | None = None,
     ):
         require_lengths(lengths, source.name)
         source.require_inside(offsets, lengths)
@@ -154,20 +154,20 @@ class PlacedFilters(FilterPart):
     def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         if not len(hashes):
             return np.zeros(len(rows), np.bool_)
-        found = np.empty(len(rows), np.bool_)
-        whole = self._lengths[rows] <= BLOCK_BYTES * len(hashes)
-        few = np.flatnonzero(~whole)
-        step = max(1, _BLOCKS_AT_A_TIME // len(hashes))
-        for start in range(0, len(few), step):
-            piece = few[start : start + step]
-            found[piece] = self._ask_blocks(rows[piece], hashes)
-        many = np.flatnonzero(whole)
-        while len(many):
-            fit = int(np.searchsorted(np.cumsum(self._lengths[rows[many]]), _BYTES_AT_A_TIME, "right"))
-            piece, many = many[: max(1, fit)], many[max(1, fit) :]
-            found[piece] = self._ask_whole(rows[piece], hashes)
+        mask = np.empty(len(rows), np.bool_)
+        read_fully = self._lengths[rows] <= BLOCK_BYTES * len(hashes)
+        by_block = np.flatnonzero(~read_fully)
+        step = max(1, _BLOCKS_PER_READ // len(hashes))
+        for start in range(0, len(by_block), step):
+            batch = by_block[start : start + step]
+            mask[batch] = self._check_blocks(rows[batch], hashes)
+        in_full = np.flatnonzero(read_fully)
+        while len(in_full):
+            num_filters = int(np.searchsorted(np.cumsum(self._lengths[rows[in_full]]), _BYTES_PER_READ, "right"))
+            batch, in_full = in_full[: max(1, num_filters)], in_full[max(1, num_filters) :]
+            mask[batch] = self._check_in_full(rows[batch], hashes)
         require_unchanged(self._source)
-        return found
+        return mask
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
         proof = self._proof
@@ -179,17 +179,19 @@ class PlacedFilters(FilterPart):
         self._proof = None
         return data[: len(data) - proof.length]
 
-    def _ask_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        places = self._offsets[rows, np.newaxis] + locate_blocks(np.ascontiguousarray(self._lengths[rows]), hashes)
-        if len(hashes) == 1:  # each of the blocks is wanted once
-            wanted, numbers = places.ravel(), np.arange(len(rows))
+    def _check_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        block_offsets = self._offsets[rows, np.newaxis] + locate_blocks(
+            np.ascontiguousarray(self._lengths[rows]), hashes
+        )
+        if len(hashes) == 1:  # each block occurs once
+            offsets, numbers = block_offsets.ravel(), np.arange(len(rows))
         else:
-            wanted, numbers = np.unique(places, return_inverse=True)
-        blocks = self._gather(wanted, np.full(len(wanted), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
-        numbers = np.ascontiguousarray(numbers.reshape(places.shape), np.int64)
+            offsets, numbers = np.unique(block_offsets, return_inverse=True)
+        blocks = self._gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+        numbers = np.ascontiguousarray(numbers.reshape(block_offsets.shape), np.int64)
         return np.asarray(check_blocks(blocks, numbers, hashes).any(axis=1))
 
-    def _ask_whole(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def _check_in_full(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         lengths = self._lengths[rows]
         data = self._gather(self._offsets[rows], lengths)
         ends = np.cumsum(lengths).tolist()
@@ -206,15 +208,15 @@ class PlacedFilters(FilterPart):
         _require_length(self._lengths, length, self._source.name)
 
 
-class LaterFilters(FilterPart):
-    """Filters that are found, or read, when they are first asked.
+class LazyFilters(FilterPart):
+    """Filters that are located or read at their first use.
 
     Parameters
     ----------
-    count : how many there should be.
-    load : what finds them.
-    path : where they are from, for errors.
-    guess : where they are supposed to be, so that nothing need be looked for; `load` if they turn out not to be.
+    count : expected number of filters.
+    load : locates or reads them.
+    path : their file, for errors.
+    guess : filters at assumed locations, which save a call of `load` if they are right.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ class LaterFilters(FilterPart):
         count: int,
         load: Callable[[], FilterPart],
         path: str | None = None,
-        guess: PlacedFilters | None = None,
+        guess: StoredFilters | None = None,
     ):
         self.count = count
         self._guess = guess
@@ -231,13 +233,13 @@ class LaterFilters(FilterPart):
         self._length: int | None = None
         self._lock = Lock()
 
-    def _part(self) -> FilterPart:
+    def _load_part(self) -> FilterPart:
         with self._lock:
             part = self._loaded
             if part is None:
                 part = self._load()
                 if part.count != self.count:
-                    raise BrokenZonesError(f"{part.count} filters where there should be {self.count}", path=self._path)
+                    raise BrokenZonesError(f"{part.count} filters, expected {self.count}", path=self._path)
                 if self._length is not None:
                     part.require_length(self._length)
                 self._loaded = part
@@ -250,7 +252,7 @@ class LaterFilters(FilterPart):
                 return guess.check(rows, hashes)
             except MisplacedError:
                 self._guess = None
-        return self._part().check(rows, hashes)
+        return self._load_part().check(rows, hashes)
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         guess = self._guess
@@ -259,7 +261,7 @@ class LaterFilters(FilterPart):
                 return guess.read(first, count)
             except MisplacedError:
                 self._guess = None
-        return self._part().read(first, count)
+        return self._load_part().read(first, count)
 
     def require_length(self, length: int) -> None:
         self._length = length
@@ -278,20 +280,20 @@ class Filters:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def check(self, zones: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """For each of some zones whether it may hold one of the hashes."""
-        found = np.zeros(len(zones), np.bool_)
+        """Return for each of some zones whether it may contain one of the hashes."""
+        mask = np.zeros(len(zones), np.bool_)
         if not len(hashes) or not len(zones):
-            return found
+            return mask
         if zones.min() < 0 or zones.max() >= len(self):
-            raise ValueError(f"there are {len(self)} zones, from 0 on")
+            raise ValueError(f"zones must be from 0 to {len(self) - 1}")
         if len(self._parts) == 1:
             return self._parts[0].check(zones, hashes)
         of_part = np.searchsorted(self._ends, zones, "right")
-        for number in np.unique(of_part).tolist():
-            here = np.flatnonzero(of_part == number)
-            part = self._parts[number]
-            found[here] = part.check(zones[here] - (self._ends[number] - part.count), hashes)
-        return found
+        for i in np.unique(of_part).tolist():
+            members = np.flatnonzero(of_part == i)
+            part = self._parts[i]
+            mask[members] = part.check(zones[members] - (self._ends[i] - part.count), hashes)
+        return mask
 
     def require_length(self, length: int) -> None:
         """See `FilterPart.require_length`."""
@@ -299,30 +301,32 @@ class Filters:
             part.require_length(length)
 
     def read(self, first: int, count: int) -> pa.ChunkedArray:
-        """The bitsets of zones that follow one another."""
-        pieces = []
+        """Return the bitsets of consecutive zones."""
+        arrays = []
         start = 0
         for part in self._parts:
             low, high = max(first, start), min(first + count, start + part.count)
             if low < high:
-                pieces.append(part.read(low - start, high - low).cast(pa.binary()))
+                arrays.append(part.read(low - start, high - low).cast(pa.binary()))
             start += part.count
-        return pa.chunked_array(pieces, pa.binary())
+        return pa.chunked_array(arrays, pa.binary())
 
 
 def require_lengths(lengths: NDArray[np.int64], path: str | None) -> None:
-    """Raise BrokenZonesError unless bitsets are of whole blocks, at least one and no more than a filter may have."""
+    """Raise BrokenZonesError unless bitsets consist of whole blocks, from one to the maximum of a filter."""
     bad = (lengths < BLOCK_BYTES) | (lengths % BLOCK_BYTES != 0) | (lengths > MAX_BYTES)
     if bad.any():
         first = int(bad.argmax())
-        problem = f"zone {first}: a filter of {int(lengths[first])} bytes; they have whole blocks of 32, up to 128 MiB"
+        problem = (
+            f"zone {first}: a filter of {int(lengths[first])} bytes; filters have whole blocks of 32, up to 128 MiB"
+        )
         raise BrokenZonesError(problem, path=path)
 
 
 def _require_length(lengths: NDArray[np.int64], length: int, path: str | None) -> None:
-    other = lengths != length
-    if other.any():
-        first = int(other.argmax())
+    mismatch = lengths != length
+    if mismatch.any():
+        first = int(mismatch.argmax())
         problem = f"zone {first}: a filter of {int(lengths[first])} bytes; all have {length}"
         raise BrokenZonesError(problem, path=path)
 

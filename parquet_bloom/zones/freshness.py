@@ -1,4 +1,4 @@
-"""Whether the files of a zone index are still what they were when their zones were made."""
+"""Check whether the files of a zone index are unchanged since it was built."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ..util.threads import in_order
 from .collect import find_column
 from .index import ZoneIndex
 
-_READ_AT_A_TIME = 4
+_CONCURRENT_READS = 4
 
 CURRENT, CHANGED, GONE, UNKNOWN = "current", "changed", "gone", "unknown"
 
 
-def states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
-    """For each file of an index over Parquet files: CURRENT, CHANGED, GONE, or UNKNOWN where it cannot be looked at.
+def file_states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
+    """Return for each file of an index over Parquet files: CURRENT, CHANGED, GONE, or UNKNOWN if it cannot be read.
 
-    A file whose size, times or etag are others is read: filters may have been embedded, or it was copied.
+    A file whose size, times or etag changed is read: it may have been copied, or filters may have been embedded.
     """
     files = index.files or []
     entries = [Entry(file.path) for file in files]
-    found = stamps_of(entries, filesystem)
+    tokens = stamps_of(entries, filesystem)
 
-    def judge(number: int) -> str:
-        file, now = files[number], found[number]
-        if now is None:
+    def find_state(number: int) -> str:
+        file, token = files[number], tokens[number]
+        if token is None:
             return GONE
-        if now == UNREADABLE:
+        if token == UNREADABLE:
             return UNKNOWN
-        if now == (file.size, file.stamp) and file.stamp != NO_TOKEN:
+        if token == (file.size, file.stamp) and file.stamp != NO_TOKEN:
             return CURRENT
 
         def leaves(opened: BloomFile) -> list[Leaf]:
@@ -39,5 +39,5 @@ def states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
         same, _ = still_same(entries[number], filesystem, file.footer, file.data, leaves)
         return CURRENT if same else CHANGED
 
-    with in_order(judge, range(len(files)), _READ_AT_A_TIME) as judged:
-        return list(judged)
+    with in_order(find_state, range(len(files)), _CONCURRENT_READS) as results:
+        return list(results)

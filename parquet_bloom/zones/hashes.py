@@ -1,15 +1,15 @@
-"""How zones take values: the bytes of each in its native width, as Lance hashes them.
+"""Hashes of values in zones: the bytes of each value in its native width, as in Lance.
 
-Parquet's own filters hash an 8-bit integer as the 32 bits that it is stored in; here it is one byte. What is hashed,
+Parquet's filters hash an 8-bit integer as the 32 bits that it is stored in; here it is one byte. The hashed bytes,
 little-endian:
 
 - integers, dates, times, timestamps: as many bytes as the type has bits (INT_8: 1, DATE: 4, TIMESTAMP: 8);
 - floats: their bits, of 2, 4 or 8 bytes; both zeros and all NaNs as they are;
-- texts and binary values, UUIDs, INT96: the bytes themselves.
+- strings and binary values, UUIDs, INT96: the bytes themselves.
 
-These have no counterpart in Lance, and a rule of their own: FLOAT16, UUID and other values of fixed length, INT96 and
-decimals. Decimals are hashed as the number that their digits without the point make, in 16 bytes (32 above 38 digits,
-or where 16 do not hold it), so that it does not matter how a file stores them. BOOLEAN is not hashed.
+FLOAT16, UUID and other values of fixed length, INT96 and decimals have no counterpart in Lance. Decimals are hashed as
+their unscaled integers, in 16 bytes (32 for more than 38 digits, or if 16 do not suffice), so that the hash does not
+depend on how a file stores them. BOOLEAN is not hashed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..hashing.coerce_many import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind, from_arrow
 
 HASHING = "native"
-"""What indexes call this way of hashing."""
+"""Name of this way of hashing in indexes."""
 
 _NARROW: dict[tuple[int, bool], tuple[pa.DataType, np.dtype[Any]]] = {
     (8, True): (pa.int8(), np.dtype("<i1")),
@@ -39,8 +39,8 @@ _NARROW: dict[tuple[int, bool], tuple[pa.DataType, np.dtype[Any]]] = {
 _DECIMAL128_DIGITS = 38
 
 
-def type_of(arrow_type: pa.DataType) -> ColumnType:
-    """The type of an Arrow column whose values have zones; unlike Parquet's it may count seconds, and 64-bit dates.
+def find_column_type(arrow_type: pa.DataType) -> ColumnType:
+    """Return the column type of an Arrow type; unlike Parquet's types it may have seconds and 64-bit dates.
 
     Raises
     ------
@@ -49,11 +49,11 @@ def type_of(arrow_type: pa.DataType) -> ColumnType:
     """
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
-        return type_of(arrow_type.storage_type)
+        return find_column_type(arrow_type.storage_type)
     if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
-        return type_of(arrow_type.value_type)
+        return find_column_type(arrow_type.value_type)
     if types.is_boolean(arrow_type):
-        raise UnsupportedTypeError("BOOLEAN columns have no zones: there are two values to find")
+        raise UnsupportedTypeError("BOOLEAN columns have no zones: they have only two values")
     if types.is_date64(arrow_type):
         return ColumnType("INT64", Kind.TIMESTAMP, 8, unit="ms", utc=False, name="DATE64")
     if types.is_timestamp(arrow_type):
@@ -68,7 +68,7 @@ def type_of(arrow_type: pa.DataType) -> ColumnType:
 
 
 def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """The hashes of every form that values have in zones; `hashing.literal_lists.hash_all` for zones.
+    """Return the hashes of all forms of values in zones; the counterpart of `hashing.coerce_many.hash_all`.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDAr
 
     Returns
     -------
-    hashes : uint64, those of the first value first: two of a floating zero, of which there are two, else one.
+    hashes : uint64, in the order of the values: two for a floating-point zero, one for other values.
     first_hash : intp, one more than there are values; `hashes[first_hash[i]:first_hash[i + 1]]` belong to `values[i]`.
     """
     narrow = _NARROW.get((column_type.bits or 0, column_type.signed))
@@ -85,7 +85,7 @@ def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDAr
         stored = np.array(values, np.int64).astype(narrow[1])
         hashes = hash_keys(Keys.fixed(stored, stored.itemsize, len(stored)))
     elif column_type.kind is Kind.DECIMAL:
-        forms = [_decimal(int(value), column_type) for value in values]
+        forms = [_encode_decimal(int(value), column_type) for value in values]
         hashes = hash_keys(arrays.keys_of(pa.array(forms, pa.large_binary())))
     else:
         return hash_all(values, column_type)
@@ -93,24 +93,24 @@ def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDAr
 
 
 def stored_keys(storage: pa.Array, column_type: ColumnType) -> Keys:
-    """The keys of stored values of a Parquet column (see `hashing.arrays`), each of which is of its type."""
+    """Return the keys of stored values of a Parquet column (see `hashing.arrow`)."""
     narrow = _NARROW.get((column_type.bits or 0, column_type.signed))
     if column_type.kind is Kind.INTEGER and narrow is not None:
         return arrays.keys_of(storage.cast(narrow[0]))
     if column_type.kind is Kind.DECIMAL:
-        return arrays.keys_of(_decimals(storage, column_type))
+        return arrays.keys_of(_encode_decimals(storage, column_type))
     return arrays.keys_of(storage)
 
 
 def array_keys(array: pa.Array) -> Keys:
-    """The keys of the values of any Arrow array, in the width that its type has.
+    """Return the keys of the values of any Arrow array, in the width of its type.
 
     Raises
     ------
     UnsupportedTypeError
         Booleans, and nested types.
     """
-    column_type = type_of(array.type)
+    column_type = find_column_type(array.type)
     array = arrays.plain(array)
     if pa.types.is_null(array.type):
         return arrays.keys_of(pa.nulls(len(array), pa.int32()))
@@ -125,17 +125,19 @@ def array_keys(array: pa.Array) -> Keys:
     return Keys.fixed(np.ascontiguousarray(arrays.rows_of(array, width)), width, len(array), 0, validity)
 
 
-def _decimal(value: int, column_type: ColumnType) -> bytes:
+def _encode_decimal(value: int, column_type: ColumnType) -> bytes:
     narrow = (column_type.precision or 0) <= _DECIMAL128_DIGITS and -(1 << 127) <= value < 1 << 127
     return value.to_bytes(16 if narrow else 32, "little", signed=True)
 
 
-def _decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
-    """Stored decimals as the binary values that are hashed."""
+def _encode_decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
+    """Convert stored decimals to the binary values that are hashed."""
     length = column_type.length or 0
     if column_type.physical == "BYTE_ARRAY" or (length > 16 and (column_type.precision or 0) <= _DECIMAL128_DIGITS):
         values: list[Any] = storage.to_pylist()
-        forms = [None if v is None else _decimal(int.from_bytes(v, "big", signed=True), column_type) for v in values]
+        forms = [
+            None if v is None else _encode_decimal(int.from_bytes(v, "big", signed=True), column_type) for v in values
+        ]
         return pa.array(forms, pa.large_binary())
     width = 16 if (column_type.precision or 0) <= _DECIMAL128_DIGITS else 32
     rows = arrays.rows_of(storage, length)
@@ -147,8 +149,8 @@ def _decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(width), len(storage), [validity, pa.py_buffer(full)])
 
 
-def arrow_type_of(column_type: ColumnType) -> pa.DataType:
-    """The Arrow type that shows a column's values; of INT96, nanoseconds, though not all of them are in its range."""
+def to_arrow_type(column_type: ColumnType) -> pa.DataType:
+    """Return the Arrow type for a column's values; for INT96, nanoseconds, though their range is smaller."""
     kind = column_type.kind
     if kind is Kind.INTEGER:
         return pa.type_for_alias(f"{'' if column_type.signed else 'u'}int{column_type.bits or 64}")

@@ -1,4 +1,4 @@
-"""An opened zone index: which zones may hold a value."""
+"""An open zone index, which returns the zones that may contain a value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .manifest import Manifest
 from .reports import Fragment, ZonedFile
 from .sizing import lance_num_bytes
 
-_READ_TOGETHER = 1 << 24  # bytes of filters
+_BYTES_PER_READ = 1 << 24  # bytes of filters
 
 
 class FileZones(NamedTuple):
@@ -32,10 +32,10 @@ class FileZones(NamedTuple):
 
     Attributes
     ----------
-    row_group : of each.
-    start, length : its rows in the row group.
-    has_null : whether it has a null.
-    zones : its ordinal in the index, as `ZoneIndex.check` takes it.
+    row_group : row group of each zone.
+    start, length : rows of each zone in the row group.
+    has_null : whether each zone has a null.
+    zones : ordinal of each zone in the index, as for `ZoneIndex.check`.
     """
 
     row_group: NDArray[np.intp]
@@ -50,15 +50,15 @@ class ZoneIndex:
 
     Attributes
     ----------
-    path : where it is; None for a table in memory.
-    column : dotted name of the column; None where the source does not say.
-    column_type : how its values are stored; None where the source does not say. Of an index over Parquet files of
-        several types that of the first file; each file has its own.
+    path : path of the index; None for a table in memory.
+    column : dotted name of the column; None if the source does not contain it.
+    column_type : how its values are stored; None if the source does not contain it. For an index over Parquet files
+        with several types, the type in the first file; see `ZonedFile.column_type`.
     value_type : the same as an Arrow type.
-    items, probability : what the filters were sized for.
+    items, probability : number of values and fpp that the filters were sized for.
     zones : a structured array: fragment_id, zone_start, zone_length (uint64), has_null (bool).
-    uncovered : fragments of the Lance dataset that the index does not cover, as (fragment_id, rows): each is named in
-        every answer.
+    uncovered : fragments of the Lance dataset that the index does not cover, as (fragment_id, rows); all results
+        include them.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ZoneIndex:
         path: str | None,
         zones: NDArray[np.void],
         filters: Filters,
-        sizes: schema.Sizes,
+        sizes: schema.FilterSizing,
         *,
         manifest: Manifest | None = None,
         column: str | None = None,
@@ -89,7 +89,7 @@ class ZoneIndex:
             self.column_type = self._types[0] if self._types else None
 
     def close(self) -> None:
-        """Let go of the files; may be called again."""
+        """Close the files; may be called again."""
         for each in self._closing:
             with suppress(OSError):
                 each.close()
@@ -111,25 +111,25 @@ class ZoneIndex:
 
     @property
     def distant(self) -> bool:
-        """Whether its filters are read from a file that is not local, so that each answer is waited for."""
+        """Return whether its filters are read from a file that is not local, so that each result needs a request."""
         return any(isinstance(each, Source) and each.path is None for each in self._closing)
 
     # ------------------------------------------------------------------------------------------------------- as a whole
 
     def to_table(self) -> pa.Table:
-        """All of it, in Lance's schema: fragment_id, zone_start, zone_length, has_null, bloom_filter_data."""
+        """Return all zones in Lance's schema: fragment_id, zone_start, zone_length, has_null, bloom_filter_data."""
         return schema.to_table(self.zones, self._filters.read(0, len(self)), self.metadata)
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """That of the schema."""
-        told = {} if self._manifest is None else self._manifest.to_metadata(self.zones)
-        return self._sizes.metadata | told
+        """Return the metadata of the schema."""
+        manifest_metadata = {} if self._manifest is None else self._manifest.to_metadata(self.zones)
+        return self._sizes.metadata | manifest_metadata
 
     def bitsets(self, first: int = 0, count: int | None = None) -> Iterator[NDArray[np.uint8]]:
-        """The filters of zones that follow one another, a few of them in memory at a time."""
+        """Yield the filters of consecutive zones, with only a few of them in memory at a time."""
         end = len(self) if count is None else min(len(self), first + count)
-        step = max(1, _READ_TOGETHER // self._filter_bytes)
+        step = max(1, _BYTES_PER_READ // self._filter_bytes)
         for start in range(first, end, step):
             for bitset in self._filters.read(start, min(step, end - start)):
                 yield np.frombuffer(bitset.as_buffer(), np.uint8)
@@ -138,84 +138,86 @@ class ZoneIndex:
     def _filter_bytes(self) -> int:
         return lance_num_bytes(self.items, self.probability)
 
-    # --------------------------------------------------------------------------------------------------- as Lance asks
+    # ------------------------------------------------------------------------------------------- queries as in Lance
 
     def equals(self, value: Any) -> pa.Table:
-        """At most these zones have rows whose value equals `value`: fragment_id, zone_start, zone_length.
+        """Return the zones that may have rows whose value equals `value`: fragment_id, zone_start, zone_length.
 
-        None asks for nulls. All zones are named where nothing can be said: for NaN, for a value that cannot be
-        compared exactly with the column's type, and where that type is not known.
+        None means nulls. All zones are returned if they cannot be pruned: for NaN, for a value that cannot be compared
+        exactly with the column's type, and if that type is unknown.
         """
         return self.is_in([value])
 
     def is_in(self, values: Iterable[Any]) -> pa.Table:
-        """At most these zones have rows whose value is one of `values`; see `equals`."""
-        wanted = list(values)
-        nulls = any(value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in wanted)
-        found = self.zones["has_null"].copy() if nulls else np.zeros(len(self), np.bool_)
-        wanted = [value.item() if isinstance(value, np.number) else value for value in wanted if value is not None]
-        if wanted:
-            hashes = self._hashes(wanted)
-            asked = np.flatnonzero(~found)
-            found[asked] = True if hashes is None else self.check(asked, hashes)
-        return self._answer(found)
+        """Return the zones that may have rows whose value is one of `values`; see `equals`."""
+        requested = list(values)
+        nulls = any(value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in requested)
+        mask = self.zones["has_null"].copy() if nulls else np.zeros(len(self), np.bool_)
+        requested = [
+            value.item() if isinstance(value, np.number) else value for value in requested if value is not None
+        ]
+        if requested:
+            hashes = self._hash_values(requested)
+            probed = np.flatnonzero(~mask)
+            mask[probed] = True if hashes is None else self.check(probed, hashes)
+        return self._make_result(mask)
 
     def is_null(self) -> pa.Table:
-        """At most these zones have nulls; see `equals`."""
-        return self._answer(self.zones["has_null"])
+        """Return the zones that may have nulls; see `equals`."""
+        return self._make_result(self.zones["has_null"])
 
-    def _hashes(self, values: list[Any]) -> NDArray[np.uint64] | None:
-        """Every hash that one of the values may have in a file; None where that cannot be said."""
+    def _hash_values(self, values: list[Any]) -> NDArray[np.uint64] | None:
+        """Return all hashes that the values may have in a file; None if they cannot be determined."""
         if not self._types:
             return None
-        found = []
+        hashes = []
         for column_type in self._types:
-            known, unknown = coerce_all(values, column_type, "UTC")
+            coerced, unknown = coerce_all(values, column_type, "UTC")
             if unknown is not None:
                 return None
-            found.append(hash_values(known, column_type)[0])
-        return np.unique(np.concatenate(found))
+            hashes.append(hash_values(coerced, column_type)[0])
+        return np.unique(np.concatenate(hashes))
 
-    def _answer(self, found: NDArray[np.bool_]) -> pa.Table:
-        answer = schema.to_answer(self.zones[found])
+    def _make_result(self, mask: NDArray[np.bool_]) -> pa.Table:
+        table = schema.to_answer(self.zones[mask])
         if not self.uncovered:
-            return answer
-        more = np.zeros(len(self.uncovered), schema.ZONE)
-        more["fragment_id"], more["zone_length"] = np.array(self.uncovered, np.uint64).T
-        return pa.concat_tables([answer, schema.to_answer(more)])
+            return table
+        uncovered = np.zeros(len(self.uncovered), schema.ZONE)
+        uncovered["fragment_id"], uncovered["zone_length"] = np.array(self.uncovered, np.uint64).T
+        return pa.concat_tables([table, schema.to_answer(uncovered)])
 
     # -------------------------------------------------------------------------------------------- over Parquet files
 
     @property
     def fragments(self) -> list[Fragment] | None:
-        """The row groups that have zones, by fragment_id; None for an index that is not over Parquet files."""
+        """Return the row groups that have zones, by fragment_id; None for an index that is not over Parquet files."""
         return None if self._manifest is None else self._manifest.fragments
 
     @property
     def files(self) -> list[ZonedFile] | None:
-        """The files that have zones; None for an index that is not over Parquet files."""
+        """Return the files that have zones; None for an index that is not over Parquet files."""
         return None if self._manifest is None else list(self._manifest.files)
 
     def file(self, number: int) -> ZonedFile:
-        """A file by its number."""
-        return self._over_files.files[number]
+        """Return a file by its number."""
+        return self._parquet_manifest.files[number]
 
     @property
-    def _over_files(self) -> Manifest:
+    def _parquet_manifest(self) -> Manifest:
         if self._manifest is None:
             raise ParquetBloomError("the zone index is not over Parquet files", path=self.path)
         return self._manifest
 
     def of_file(self, path: str | os.PathLike[str], filesystem: object | None = None) -> int | None:
-        """The number of a file, by any of its names; None if it has no zones.
+        """Return the number of a file, given by any of its names; None if it has no zones.
 
-        Whether it still is the file that it was is for the caller to find out (see `file.stamps`).
+        The caller has to check that the file is unchanged (see `file.identity`).
         """
-        return self._over_files.numbers.get(name_of(os.fspath(path), filesystem))
+        return self._parquet_manifest.numbers.get(name_of(os.fspath(path), filesystem))
 
     def zones_of(self, number: int) -> FileZones:
-        """The zones of a file, by its number."""
-        manifest = self._over_files
+        """Return the zones of a file, given by its number."""
+        manifest = self._parquet_manifest
         fragments = manifest.fragments_of(number)
         ends = np.array([fragments.start, fragments.stop], np.uint64)
         first, last = np.searchsorted(self.zones["fragment_id"], ends).tolist()
@@ -229,20 +231,20 @@ class ZoneIndex:
         )
 
     def check(self, zones: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether zones may hold one of the hashes.
+        """Return whether zones may contain one of the hashes.
 
         Parameters
         ----------
         zones : ordinals of zones.
-        hashes : as `hash_values` gives them for the column's type (of the file that the zones are of).
+        hashes : from `hash_values` for the column's type (in the file of the zones).
 
         Returns
         -------
-        bool array, an answer a zone; False where all of the hashes are certainly absent.
+        bool array, one entry per zone; False where all hashes are certainly absent.
 
         Raises
         ------
         BrokenZonesError, StorageError, TruncatedFileError, ConcurrentChangeError
-            The filters cannot be read, or are not what was written.
+            The filters cannot be read, or changed after they were written.
         """
         return self._filters.check(np.asarray(zones, np.intp), np.ascontiguousarray(hashes, np.uint64))

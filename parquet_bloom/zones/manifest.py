@@ -1,8 +1,8 @@
-"""What stands in a zone index over Parquet files beside Lance's schema: which files, which row groups, which column.
+"""The manifest of a zone index over Parquet files, in addition to Lance's schema: its files, row groups and column.
 
-It is JSON in the schema's metadata, under `parquet_bloom.zones`; under `parquet_bloom.zones.checksum` stands the XXH64
-(16 hexadecimal digits) of those bytes and of the zones behind them: fragment_id, zone_start, zone_length (uint64,
-little-endian) and has_null (a byte each), column after column.
+It is JSON in the schema metadata, under `parquet_bloom.zones`. `parquet_bloom.zones.checksum` is the XXH64 (16
+hexadecimal digits) of these bytes followed by the zones: fragment_id, zone_start, zone_length (uint64, little-endian)
+and has_null (a byte each), column after column.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .schema import NUMBERS, ZONE
 
 VERSION = 1
 PACKED_VERSION = 2
-"""Says of the zones, too, what `packed` reads, and of files what tells them unchanged as text."""
+"""Also contains the zones, see `packed`, and version tokens of files as text."""
 
 KEY, CHECKSUM_KEY = b"parquet_bloom.zones", b"parquet_bloom.zones.checksum"
 
@@ -38,9 +38,9 @@ class Manifest:
     ----------
     column : dotted name of the column.
     filter_bytes : size of each filter.
-    files : those that have zones.
-    fragment_files, fragment_row_groups, fragment_rows : of each fragment, by its id: number of its file, its row group
-        in that, and the rows of it. Those of a file follow one another, in the order of the row groups.
+    files : the files that have zones.
+    fragment_files, fragment_row_groups, fragment_rows : for each fragment, by its id: the number of its file, its row
+        group and the number of rows. Fragments of a file are consecutive, in the order of the row groups.
     """
 
     column: str
@@ -52,7 +52,7 @@ class Manifest:
 
     @cached_property
     def fragments(self) -> list[Fragment]:
-        """The same, one by one."""
+        """Return the row groups that have zones, by fragment_id."""
         columns = (self.fragment_files.tolist(), self.fragment_row_groups.tolist(), self.fragment_rows.tolist())
         return [
             Fragment(self.files[file].path, row_group, rows) for file, row_group, rows in zip(*columns, strict=True)
@@ -60,29 +60,29 @@ class Manifest:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """{path: number of the file}."""
+        """Return {path: number of the file}."""
         return {file.path: file.number for file in self.files}
 
     def fragments_of(self, number: int) -> range:
-        """The fragments of a file."""
+        """Return the ids of the fragments of a file."""
         first, last = np.searchsorted(self.fragment_files, [number, number + 1]).tolist()
         return range(first, last)
 
     # -------------------------------------------------------------------------------------------------- as metadata
 
-    def to_metadata(self, zones: NDArray[np.void], told_of_zones: Any = None) -> dict[bytes, bytes]:
-        """What stands in the schema of an index of these zones.
+    def to_metadata(self, zones: NDArray[np.void], packed_zones: Any = None) -> dict[bytes, bytes]:
+        """Return the schema metadata of an index of these zones.
 
         Parameters
         ----------
-        zones : what the checksum is of, too.
-        told_of_zones : what is said of them (see `packed`); None for a table, which has them in its columns.
+        zones : the zones, which the checksum includes.
+        packed_zones : their description (see `packed`); None for a table, which has the zones in its columns.
         """
-        text = told_of_zones is not None
+        is_packed = packed_zones is not None
         types = list(dict.fromkeys((file.column_type, file.column_type.name) for file in self.files))
-        numbers = {each: number for number, each in enumerate(types)}
-        told = {
-            "version": PACKED_VERSION if text else VERSION,
+        numbers = {item: number for number, item in enumerate(types)}
+        document = {
+            "version": PACKED_VERSION if is_packed else VERSION,
             "column": self.column,
             "hashing": HASHING,
             "filter_bytes": self.filter_bytes,
@@ -90,7 +90,7 @@ class Manifest:
             "files": {
                 "path": [file.path for file in self.files],
                 "size": [file.size for file in self.files],
-                "stamp": [file.stamp.decode("latin-1") if text else file.stamp.hex() for file in self.files],
+                "stamp": [file.stamp.decode("latin-1") if is_packed else file.stamp.hex() for file in self.files],
                 "footer": [f"{file.footer:016x}" for file in self.files],
                 "data": [f"{file.data:016x}" for file in self.files],
                 "type": [numbers[file.column_type, file.column_type.name] for file in self.files],
@@ -101,52 +101,52 @@ class Manifest:
                 "num_rows": self.fragment_rows.tolist(),
             },
         }
-        if text:
-            told["zones"] = told_of_zones
-        # Names of files may hold bytes that are no UTF-8: as escaped surrogates they come back as they were.
-        data = json.dumps(told, separators=(",", ":")).encode("ascii")
-        return {KEY: data, CHECKSUM_KEY: _checksum(data, zones)}
+        if is_packed:
+            document["zones"] = packed_zones
+        # Names of files may contain invalid UTF-8, which survives as escaped surrogates.
+        data = json.dumps(document, separators=(",", ":")).encode("ascii")
+        return {KEY: data, CHECKSUM_KEY: _compute_checksum(data, zones)}
 
     @classmethod
     def from_metadata(
         cls, metadata: Mapping[bytes, bytes] | None, zones: NDArray[np.void], path: str | None
     ) -> Manifest | None:
-        """Read it back; None where there is none, as in Lance's own.
+        """Read a manifest from schema metadata; None if there is none, as in indexes of Lance.
 
         Raises
         ------
         BrokenZonesError
-            It is not as it was written, or of a later version.
+            The manifest is damaged, or of a later version.
         """
         data = (metadata or {}).get(KEY)
         if metadata is None or data is None:
             if CHECKSUM_KEY in (metadata or {}):
-                raise BrokenZonesError("metadata: what it says of files is gone", path=path)
+                raise BrokenZonesError("metadata: the manifest is missing", path=path)
             return None
         try:
-            told = json.loads(data)
-            version = told["version"]
+            document = json.loads(data)
+            version = document["version"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise BrokenZonesError("metadata: what it says of files is no JSON", path=path) from error
+            raise BrokenZonesError("metadata: the manifest is not JSON", path=path) from error
         if version not in (VERSION, PACKED_VERSION):
             problem = f"metadata: it is of version {version!r}; this version of parquet_bloom reads {PACKED_VERSION}"
             raise BrokenZonesError(problem, path=path)
-        if metadata.get(CHECKSUM_KEY) != _checksum(data, zones):
-            raise BrokenZonesError("it does not fit its checksum", path=path)
+        if metadata.get(CHECKSUM_KEY) != _compute_checksum(data, zones):
+            raise BrokenZonesError("the zones or their manifest do not match the checksum", path=path)
         try:
-            found = cls._read(told)
+            manifest = cls._parse(document)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
-            raise BrokenZonesError("metadata: what it says of files cannot be", path=path) from error
-        found._require_fits(zones, path)
-        return found
+            raise BrokenZonesError("metadata: the manifest is invalid", path=path) from error
+        manifest._require_complete(zones, path)
+        return manifest
 
     @classmethod
-    def _read(cls, told: dict[str, Any]) -> Manifest:
-        if told["hashing"] != HASHING:
-            raise ValueError(told["hashing"])
-        types = [type_read(each) for each in told["types"]]
-        is_text = told["version"] == PACKED_VERSION
-        columns = told["files"]
+    def _parse(cls, document: dict[str, Any]) -> Manifest:
+        if document["hashing"] != HASHING:
+            raise ValueError(document["hashing"])
+        types = [type_read(item) for item in document["types"]]
+        is_text = document["version"] == PACKED_VERSION
+        columns = document["files"]
         names = ("path", "size", "stamp", "footer", "data", "type", "row_groups")
         files = [
             ZonedFile(
@@ -156,28 +156,28 @@ class Manifest:
                 stamp.encode("latin-1") if is_text else bytes.fromhex(stamp),
                 int(footer, 16),
                 int(data, 16),
-                types[kind],
+                types[type_index],
                 int(groups),
             )
-            for number, (path, size, stamp, footer, data, kind, groups) in enumerate(
+            for number, (path, size, stamp, footer, data, type_index, groups) in enumerate(
                 zip(*(columns[name] for name in names), strict=True)
             )
         ]
-        row_groups, num_rows = (np.array(told["fragments"][name], np.int64) for name in ("row_group", "num_rows"))
+        row_groups, num_rows = (np.array(document["fragments"][name], np.int64) for name in ("row_group", "num_rows"))
         counts = np.array([file.row_groups for file in files], np.int64)
         if (counts < 0).any() or counts.sum() != len(row_groups):
             raise ValueError("fragments")
-        of_file = np.repeat(np.arange(len(files)), counts)
-        within = np.arange(len(of_file)) - np.repeat(np.cumsum(counts) - counts, counts)
+        fragment_files = np.repeat(np.arange(len(files)), counts)
+        within = np.arange(len(fragment_files)) - np.repeat(np.cumsum(counts) - counts, counts)
         if len(num_rows) != len(row_groups) or (row_groups != within).any() or (num_rows < 0).any():
             raise ValueError("fragments")
-        column, filter_bytes = told["column"], told["filter_bytes"]
+        column, filter_bytes = document["column"], document["filter_bytes"]
         if not isinstance(column, str) or not isinstance(filter_bytes, int):
             raise ValueError("column")
-        return cls(column, filter_bytes, files, of_file, row_groups, num_rows)
+        return cls(column, filter_bytes, files, fragment_files, row_groups, num_rows)
 
-    def _require_fits(self, zones: NDArray[np.void], path: str | None) -> None:
-        """Raise BrokenZonesError unless every row of every row group is in a zone: else rows would be lost."""
+    def _require_complete(self, zones: NDArray[np.void], path: str | None) -> None:
+        """Raise BrokenZonesError unless every row of every row group is in a zone; otherwise rows would be lost."""
         fragments, starts, lengths = (zones[name].astype(np.int64) for name in NUMBERS[:3])
         count = len(self.fragment_rows)
         fits = not len(zones) or (fragments.min() >= 0 and fragments.max() < count)
@@ -194,9 +194,9 @@ class Manifest:
                 and (rows == self.fragment_rows).all()
             )
         if not fits:
-            raise BrokenZonesError("the zones do not divide the rows of the row groups among them", path=path)
+            raise BrokenZonesError("the zones do not divide the rows of the row groups", path=path)
 
 
-def _checksum(data: bytes, zones: NDArray[np.void]) -> bytes:
+def _compute_checksum(data: bytes, zones: NDArray[np.void]) -> bytes:
     columns = [np.ascontiguousarray(zones[name], ZONE[name]).tobytes() for name in NUMBERS]
     return b"%016x" % hash_one(b"".join([data, *columns]))

@@ -1,4 +1,4 @@
-"""From what a caller has - a file, a Lance dataset, a table - to a zone index."""
+"""Open a zone index from a file, a Lance dataset or a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..storage import Source, is_url, open_source, resolve_filesystem
 from .containers import arrow as arrow_file
 from .containers import lance as lance_index
 from .containers import parquet as parquet_file
-from .containers.arrow import Opened, held
+from .containers.arrow import OpenedContainer, open_table
 from .filters import Filters
-from .hashes import arrow_type_of, type_of
+from .hashes import find_column_type, to_arrow_type
 from .index import ZoneIndex
 from .manifest import Manifest
-from .schema import Sizes, zones_of
+from .schema import FilterSizing, read_zones
 
 _LANCE_MAGIC = b"LANC"
 _STREAM = b"\xff\xff\xff\xff"
@@ -40,47 +40,47 @@ def open(
 
     Parameters
     ----------
-    source : a file that `build` wrote, or one in Lance's schema, Parquet or Arrow (its content tells); the folder of a
+    source : a file that `build` wrote, or one in Lance's schema, Parquet or Arrow (by its content); the folder of a
         Lance dataset; an index file of one, `_indices/<uuid>/bloomfilter.lance`; a pyarrow Table or RecordBatchReader.
         Lance's containers need the extra 'lance'.
     filesystem, storage_options : as in `prune`; a Lance dataset is given by path or URL, and takes `storage_options`.
-    column, name : which Bloom filter index of a Lance dataset, where there are several: by its column, or its name.
-    value_type : Arrow type of the column, for a source that does not say it.
+    column, name : column or name of the Bloom filter index of a Lance dataset that has several.
+    value_type : Arrow type of the column, for a source that does not contain it.
 
     Raises
     ------
     BrokenZonesError
-        It is no zone index, or contradicts itself.
+        The source is not a zone index, or is inconsistent.
     ParquetBloomError
-        There is no such index, or not just one, or pylance is not installed.
+        There is no such index, or more than one, or pylance is not installed.
     StorageError
-        It cannot be read.
+        The source cannot be read.
     """
-    known = None if value_type is None else type_of(value_type)
+    column_type = None if value_type is None else find_column_type(value_type)
     if isinstance(source, pa.RecordBatchReader):
         try:
             source = source.read_all()
         except pa.ArrowException as error:
             raise BrokenZonesError(f"it cannot be read: {first_line(error)}") from error
     if isinstance(source, pa.Table):
-        return _index(held(source, None), None, known, value_type, column)
+        return _make_index(open_table(source, None), None, column_type, value_type, column)
     if not isinstance(source, str | os.PathLike):
-        raise ParquetBloomError(f"a zone index is a path or a pyarrow Table, not {type(source).__name__}")
+        raise ParquetBloomError(f"a zone index is a path or a pyarrow Table, got {type(source).__name__}")
     filesystem = resolve_filesystem(filesystem, storage_options)
     try:
-        opened = open_source(source, filesystem)
+        opened_source = open_source(source, filesystem)
     except StorageError as error:
         if filesystem is not None and storage_options is None:
             raise
         if error.errno != EISDIR and not (error.errno == ENOENT and is_url(os.fspath(source))):
             raise
-        return lance_index.of_dataset(os.fspath(source), column, name, storage_options)
-    return _of_file(opened, known, value_type, column, storage_options)
+        return lance_index.open_dataset(os.fspath(source), column, name, storage_options)
+    return _open_file(opened_source, column_type, value_type, column, storage_options)
 
 
-def _of_file(
+def _open_file(
     source: Source,
-    known: ColumnType | None,
+    column_type: ColumnType | None,
     value_type: pa.DataType | None,
     column: str | None,
     storage_options: Mapping[str, Any] | None,
@@ -89,67 +89,67 @@ def _of_file(
         if source.size < 16:
             raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
         end = source.read_at(source.size - 8, 8)
-        # The end is at hand of a distant file, whose beginning would be one more request.
+        # The end of a remote file is cached; its beginning would need one more request.
         head = (
             b""
             if source.path is None and end.endswith((parquet_file.MAGIC, arrow_file.MAGIC))
             else source.read_at(0, 8)
         )
         if (head or end[-4:]).startswith(parquet_file.MAGIC):
-            found = _parquet(source)
+            container = _read_parquet(source)
         elif head.startswith(arrow_file.MAGIC) or (not head and end.endswith(arrow_file.MAGIC)):
-            found = arrow_file.read_arrow(source)
+            container = arrow_file.read_arrow(source)
         elif head.startswith(_STREAM):
-            found = _stream(source)
+            container = _read_stream(source)
         elif source.read_at(source.size - 4, 4) == _LANCE_MAGIC:
             table = lance_index.read_file(source.path or source.name, storage_options)
-            found = held(table, source.name)
+            container = open_table(table, source.name)
         else:
             raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
         require_unchanged(source)
-        return _index(found, source.name, known, value_type, column, [source])
+        return _make_index(container, source.name, column_type, value_type, column, [source])
     except BaseException:
         source.close()
         raise
 
 
-def _parquet(source: Source) -> Opened:
+def _read_parquet(source: Source) -> OpenedContainer:
     try:
         return parquet_file.read_parquet(source)
     except (BrokenZonesError, StorageError):
         raise
     except ParquetBloomError as error:
-        place = "" if error.column is None else f"column '{error.column}': "
-        raise BrokenZonesError(f"it cannot be read as Parquet: {place}{error.problem}", path=source.name) from error
+        location = "" if error.column is None else f"column '{error.column}': "
+        raise BrokenZonesError(f"it cannot be read as Parquet: {location}{error.problem}", path=source.name) from error
 
 
-def _stream(source: Source) -> Opened:
+def _read_stream(source: Source) -> OpenedContainer:
     try:
         with source.arrow_file() as opened, pa.ipc.open_stream(opened) as reader:
             table = reader.read_all()
     except (pa.ArrowException, OSError, MemoryError) as error:
         problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=source.name) from error
-    return held(table, source.name)
+    return open_table(table, source.name)
 
 
-def _index(
-    found: Opened,
+def _make_index(
+    container: OpenedContainer,
     path: str | None,
-    known: ColumnType | None,
+    column_type: ColumnType | None,
     value_type: pa.DataType | None,
     column: str | None,
     closing: Any = (),
 ) -> ZoneIndex:
-    zones = zones_of(found.numbers, path)
-    sizes, filters = Sizes.of(found.metadata, path), Filters(found.parts)
-    manifest = Manifest.from_metadata(found.metadata, zones, path)
+    zones = read_zones(container.numbers, path)
+    sizes, filters = FilterSizing.from_metadata(container.metadata, path), Filters(container.parts)
+    manifest = Manifest.from_metadata(container.metadata, zones, path)
     if manifest is not None:
         if column is not None and column != manifest.column:
             raise ParquetBloomError(f"the zones are those of column '{manifest.column}'", path=path, column=column)
         filters.require_length(manifest.filter_bytes)
-        known = manifest.files[0].column_type if manifest.files else None
-        value_type = None if known is None else arrow_type_of(known)
+        column_type = manifest.files[0].column_type if manifest.files else None
+        value_type = None if column_type is None else to_arrow_type(column_type)
     return ZoneIndex(
         path,
         zones,
@@ -157,7 +157,7 @@ def _index(
         sizes,
         manifest=manifest,
         column=column,
-        column_type=known,
+        column_type=column_type,
         value_type=value_type,
         closing=closing,
     )

@@ -1,4 +1,4 @@
-"""What a zone index says of the files it was built over, and what building one reports."""
+"""Files and fragments of a zone index, and the report of a build."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..redaction import shown_redacted
 
 
 class Fragment(NamedTuple):
-    """A row group that has zones; its place in the list is its fragment_id.
+    """A row group that has zones; its position in the list is its fragment_id.
 
     Attributes
     ----------
-    path : of the file, as the index names it.
-    row_group : number in the file.
-    num_rows : of the row group.
+    path : path of the file in the index.
+    row_group : number of the row group in the file.
+    num_rows : number of its rows.
     """
 
     path: str
@@ -32,12 +32,12 @@ class ZonedFile:
 
     Attributes
     ----------
-    number : its place in `ZoneIndex.files`.
+    number : its position in `ZoneIndex.files`.
     path : absolute, or a URL (see `storage.names.name_of`).
-    size, stamp : what tells that it is unchanged without reading it (see `file.stamps`).
+    size, stamp : size and version token, which show without reading it that it is unchanged (see `file.identity`).
     footer, data : fingerprints of its footer without filters, and of the column's bytes.
     column_type : how the column's values are stored in it.
-    row_groups : how many it has.
+    row_groups : number of its row groups.
     """
 
     number: int
@@ -53,16 +53,16 @@ class ZonedFile:
 @shown_redacted
 @dataclass
 class ZoneBuildReport:
-    """What `build` wrote.
+    """The result of `build`.
 
     Attributes
     ----------
-    path : the index.
-    column : the column.
-    files, fragments, zones, rows : how many it covers.
-    num_bytes : size of the file.
-    filter_bytes : bytes of one filter.
-    failed : {path: error} of files that are not covered: they will be read.
+    path : path of the index.
+    column : dotted name of the column.
+    files, fragments, zones, rows : numbers of what the index covers.
+    num_bytes : size of the index file.
+    filter_bytes : size of one filter.
+    failed : {path: error} for files that are not covered, and so are never pruned.
     """
 
     path: str

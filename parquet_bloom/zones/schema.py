@@ -1,4 +1,4 @@
-"""The table of zones: Lance's schema, and what must hold for it to be believed."""
+"""The table of zones: Lance's schema and its validation."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ ZONE = np.dtype([("fragment_id", "<u8"), ("zone_start", "<u8"), ("zone_length", 
 
 ITEMS_KEY, PROBABILITY_KEY = b"bloomfilter_item", b"bloomfilter_probability"
 DEFAULT_ITEMS, DEFAULT_PROBABILITY = 8192, 0.00057
-_MOST_ROWS = 1 << 62
+_MAX_ROWS = 1 << 62
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What filters were sized for: items a zone, and a false-positive probability."""
+class FilterSizing:
+    """The parameters of filter sizes: items per zone, and false-positive probability."""
 
     items: int
     probability: float
 
     @classmethod
-    def of(cls, metadata: Mapping[bytes, bytes] | None, path: str | None) -> Sizes:
-        """As a schema's metadata says; Lance's defaults where it does not.
+    def from_metadata(cls, metadata: Mapping[bytes, bytes] | None, path: str | None) -> FilterSizing:
+        """Read the parameters from schema metadata; Lance's defaults if they are missing.
 
         Raises
         ------
         BrokenZonesError
-            It says something that cannot be.
+            They are invalid.
         """
         metadata = metadata or {}
         try:
@@ -56,36 +56,36 @@ class Sizes:
         except ValueError:
             items, probability = 0, 0.0
         if not 1 <= items < 1 << 63 or not 0 < probability < 1:
-            told = [metadata.get(key, b"")[:20].decode("utf-8", "replace") for key in (ITEMS_KEY, PROBABILITY_KEY)]
-            raise BrokenZonesError(f"metadata: filters of {told[0]} items at {told[1]} cannot be", path=path)
+            texts = [metadata.get(key, b"")[:20].decode("utf-8", "replace") for key in (ITEMS_KEY, PROBABILITY_KEY)]
+            raise BrokenZonesError(f"metadata: filters of {texts[0]} items at {texts[1]} cannot be", path=path)
         return cls(items, probability)
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """As a schema says it."""
+        """Return the schema metadata for these parameters."""
         return {ITEMS_KEY: str(self.items).encode(), PROBABILITY_KEY: repr(self.probability).encode()}
 
 
 def require_schema(schema: pa.Schema, path: str | None) -> None:
     """Raise BrokenZonesError unless the columns are those of a zone index; their order does not matter."""
     for field in SCHEMA:
-        places = schema.get_all_field_indices(field.name)
-        if len(places) != 1:
-            problem = f"it is no zone index: {len(places) or 'no'} columns of the name {field.name}"
+        indices = schema.get_all_field_indices(field.name)
+        if len(indices) != 1:
+            problem = f"it is not a zone index: {len(indices) or 'no'} columns of the name {field.name}"
             raise BrokenZonesError(problem, path=path)
-        found = schema.field(places[0]).type
-        if found != field.type and not (field.name == FILTERS and found == pa.large_binary()):
-            problem = f"it is no zone index: column {field.name} has values of {found}, not of {field.type}"
+        arrow_type = schema.field(indices[0]).type
+        if arrow_type != field.type and not (field.name == FILTERS and arrow_type == pa.large_binary()):
+            problem = f"it is not a zone index: column {field.name} has values of {arrow_type}, not of {field.type}"
             raise BrokenZonesError(problem, path=path)
 
 
-def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
-    """The zones of a table whose schema is right, without their filters; an array of ZONE.
+def read_zones(table: pa.Table, path: str | None) -> NDArray[np.void]:
+    """Read the zones of a table with a valid schema, without their filters, as an array of ZONE.
 
     Raises
     ------
     BrokenZonesError
-        One is null, empty or impossibly large, or two of a fragment have rows in common.
+        A zone is null, empty or too large, or two zones of a fragment overlap.
     """
     zones = np.empty(table.num_rows, ZONE)
     for name in NUMBERS:
@@ -94,7 +94,7 @@ def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
             raise BrokenZonesError(f"column {name} has nulls", path=path)
         zones[name] = column.combine_chunks().to_numpy(zero_copy_only=False) if len(column) else 0
     starts, lengths = zones["zone_start"], zones["zone_length"]
-    bad = (lengths < 1) | (lengths > _MOST_ROWS) | (starts > _MOST_ROWS)
+    bad = (lengths < 1) | (lengths > _MAX_ROWS) | (starts > _MAX_ROWS)
     if bad.any():
         first = int(bad.argmax())
         problem = f"zone {first}: {lengths[first]} rows from row {starts[first]} on cannot be"
@@ -109,18 +109,18 @@ def zones_of(table: pa.Table, path: str | None) -> NDArray[np.void]:
     return zones
 
 
-def numbers_of(zones: NDArray[np.void]) -> pa.Table:
-    """Zones as a table, without their filters."""
+def to_zone_table(zones: NDArray[np.void]) -> pa.Table:
+    """Return zones as a table, without their filters."""
     return pa.table({name: np.ascontiguousarray(zones[name]) for name in NUMBERS})
 
 
 def to_table(zones: NDArray[np.void], filters: pa.ChunkedArray, metadata: Mapping[bytes, bytes]) -> pa.Table:
-    """The table of zones and their filters, in Lance's schema."""
+    """Return zones and their filters as a table in Lance's schema."""
     columns = [pa.array(np.ascontiguousarray(zones[name])) for name in NUMBERS]
     return pa.Table.from_arrays([*columns, filters], schema=SCHEMA.with_metadata(metadata))
 
 
 def to_answer(zones: NDArray[np.void]) -> pa.Table:
-    """Some zones as an answer names them."""
+    """Return zones as the table of a query result."""
     columns = [pa.array(np.ascontiguousarray(zones[name])) for name in NUMBERS[:3]]
     return pa.Table.from_arrays(columns, schema=ANSWER)

@@ -1,4 +1,4 @@
-"""Zone indexes as files: the table of zones in a Parquet or an Arrow container, whole or not at all."""
+"""Write a zone index atomically: the table of zones in a Parquet or an Arrow container."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..storage import Rewrite
-from .packed import packed, seal_of
+from .packed import make_seal, pack_metadata
 from .schema import FILTERS, NUMBERS, SCHEMA
 
-_BYTES_A_BATCH = 1 << 25  # of filters, in a row group or batch
-_ZONES_A_BATCH = 1 << 14  # a page of no more rows than pyarrow makes one of
+_BYTES_PER_BATCH = 1 << 25  # of filters, in a row group or batch
+_ZONES_PER_BATCH = 1 << 14  # pyarrow's maximum number of rows of a page
 
 Reader = Callable[[int, int], NDArray[np.uint8]]
-"""Gives the filters of zones that follow one another, from the first on: their bytes."""
+"""Returns the bytes of the filters of consecutive zones, given the first one and their number."""
 
 
-def zones_a_batch(filter_bytes: int) -> int:
-    """How many zones are in a row group or batch, unless it is the last."""
-    return max(1, min(_ZONES_A_BATCH, _BYTES_A_BATCH // filter_bytes))
+def zones_per_batch(filter_bytes: int) -> int:
+    """Return the number of zones of each row group or batch except the last."""
+    return max(1, min(_ZONES_PER_BATCH, _BYTES_PER_BATCH // filter_bytes))
 
 
 class _Sink:
-    """What pyarrow writes into."""
+    """The file object that pyarrow writes into."""
 
     closed = False
 
@@ -36,7 +36,7 @@ class _Sink:
         self.error: BaseException | None = None
 
     def write(self, data: Any) -> int:
-        if self.error is not None:  # pyarrow's writers write their ends even so
+        if self.error is not None:  # pyarrow's writers write their footers even after an error
             return len(data)
         try:
             return self._new.write(data)
@@ -62,24 +62,24 @@ def write_index(
     read: Reader,
     metadata: Mapping[bytes, bytes],
 ) -> None:
-    """Write a zone index into a file that is begun.
+    """Write a zone index into a new file.
 
     Parameters
     ----------
-    new, container : the file, and whether it is "parquet" or "arrow".
-    zones, filter_bytes, read : what it holds; all filters are of one size.
-    metadata : of the schema.
+    new, container : the file, and its container, "parquet" or "arrow".
+    zones, filter_bytes, read : the zones, the size of all filters, and the function that reads them.
+    metadata : metadata of the schema.
 
     Raises
     ------
     StorageError
-        It cannot be written.
+        The file cannot be written.
     """
-    seal = seal_of(metadata)
-    schema = SCHEMA.with_metadata(packed(metadata, seal))
-    batch = zones_a_batch(filter_bytes)
+    seal = make_seal(metadata)
+    schema = SCHEMA.with_metadata(pack_metadata(metadata, seal))
+    batch = zones_per_batch(filter_bytes)
     write = _write_parquet if container == "parquet" else _write_arrow
-    batches = _batches(schema, zones, filter_bytes, read, batch)
+    batches = _make_batches(schema, zones, filter_bytes, read, batch)
     sink = _Sink(new)
     try:
         with pa.PythonFile(sink, mode="w") as opened:
@@ -90,7 +90,7 @@ def write_index(
         raise
 
 
-def _batches(
+def _make_batches(
     schema: pa.Schema,
     zones: NDArray[np.void],
     filter_bytes: int,
@@ -98,11 +98,11 @@ def _batches(
     most: int,
 ) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(zones), most):
-        some = zones[start : start + most]
-        offsets = np.arange(len(some) + 1, dtype=np.int32) * np.int32(filter_bytes)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(read(start, len(some)))]
-        filters = pa.Array.from_buffers(pa.binary(), len(some), buffers)
-        numbers = [pa.array(np.ascontiguousarray(some[name])) for name in NUMBERS]
+        part = zones[start : start + most]
+        offsets = np.arange(len(part) + 1, dtype=np.int32) * np.int32(filter_bytes)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(read(start, len(part)))]
+        filters = pa.Array.from_buffers(pa.binary(), len(part), buffers)
+        numbers = [pa.array(np.ascontiguousarray(part[name])) for name in NUMBERS]
         yield pa.RecordBatch.from_arrays([*numbers, filters], schema=schema)
 
 
@@ -112,26 +112,26 @@ def _write_parquet(
     options: dict[str, Any] = {
         "compression": {**dict.fromkeys(NUMBERS, "zstd"), FILTERS: "none"},
         "use_dictionary": False,
-        "write_statistics": list(NUMBERS),  # bounds of filters mean nothing, and are long
-        "store_schema": False,  # Parquet's own types say all of it, and the metadata would be there twice
+        "write_statistics": list(NUMBERS),  # bounds of filters are meaningless and long
+        "store_schema": False,  # Parquet's types suffice, and the metadata would be stored twice
         "data_page_version": "1.0",
-        "data_page_size": (1 << 31) - 1,  # a row group's filters are one page: readers go by that
-        "write_batch_size": _ZONES_A_BATCH,
+        "data_page_size": (1 << 31) - 1,  # one page of filters per row group: readers rely on that
+        "write_batch_size": _ZONES_PER_BATCH,
     }
     with pq.ParquetWriter(sink, schema, **options) as writer:
         for batch in batches:
             writer.write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)  # written when it returns
         before_end()
-        writer.add_key_value_metadata(schema.metadata)  # without the stored schema pyarrow leaves it out
+        writer.add_key_value_metadata(schema.metadata)  # pyarrow omits it without the stored schema
 
 
 def _write_arrow(
     sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch], before_end: Callable[[], object]
 ) -> None:
     with pa.ipc.new_file(sink, schema) as writer:
-        begun = False
+        has_batches = False
         for batch in batches:
             writer.write_batch(batch)
-            begun = True
-        if begun:  # else not even the file's first bytes are written yet
+            has_batches = True
+        if has_batches:  # otherwise not even the first bytes of the file are written yet
             before_end()

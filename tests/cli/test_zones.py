@@ -30,13 +30,13 @@ def test_the_index_is_the_one_that_the_library_builds(lake, run):
         (["lake", "-o", "z.arrow"], "missing option '--column'"),
         (["lake", "--column", "id"], "missing option '-o'"),
         (["--column", "id", "-o", "z.arrow"], "missing argument 'PATH...'"),
-        (["lake", "--column", "id", "-o", "z.index"], "z.index: its ending does not tell the container"),
+        (["lake", "--column", "id", "-o", "z.index"], "z.index: the container is unknown"),
         (["lake", "--column", "id", "-o", "lake/z.arrow"], "lake/z.arrow: it lies in lake"),
         (["lake", "--column", "id", "-o", "no/z.arrow"], "no/z.arrow: there is no folder"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "0"], "items are a whole number from 1 on"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "0"], "items must be an integer of at least 1"),
         (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "1.5"], "'1.5' is no whole number"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "1"], "the probability must lie between 0 and 1"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "nan"], "the probability must lie between 0 and 1"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "1"], "the probability must be between 0 and 1"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "nan"], "the probability must be between 0 and 1"),
         (["lake", "--column", "id", "-o", "z.arrow", "--container", "orc"], "'orc' is not one of"),
         (["lake", "--column", "nothing", "-o", "z.arrow"], "column 'nothing': no such column"),
         (["nowhere", "--column", "id", "-o", "z.arrow"], "nowhere: there is no such file or folder"),
@@ -77,8 +77,8 @@ def test_states_of_files_are_shown(lake, run):
     ("path", "problem"),
     [
         ("nowhere", "nowhere: cannot open: No such file"),
-        ("lake", "lake: the folder is no Lance dataset"),
-        ("broken.parquet", "broken.parquet: it is no zone index: no columns of the name fragment_id"),
+        ("lake", "lake: the folder is not a Lance dataset"),
+        ("broken.parquet", "broken.parquet: it is not a zone index: no columns of the name fragment_id"),
     ],
 )
 def test_what_is_no_index_is_said_in_a_line(path, problem, lake, run):

@@ -33,6 +33,6 @@ def test_texts_that_cannot_be(codec: str, length: int) -> None:
             rows = parquet_bloom.read_table(path, "s >= ''").to_pylist()
             assert rows == small_orc.table().to_pylist()
             return
-        problem = r"in stripe 0 the lengths in column 2 cannot be: they are \d+ bytes, the texts 192$"
+        problem = r"in stripe 0 the lengths in column 2 are invalid: they add up to \d+ bytes, the texts have 192$"
         with pytest.raises(MalformedOrcError, match=problem):
             parquet_bloom.read_table(path, "s >= ''")

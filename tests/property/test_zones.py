@@ -138,7 +138,7 @@ def check(lake: Lake, node: Node, made: list[Any], told: Counter[str], damaged: 
     rng = lake.rng
     ignore_case = rng.random() < 0.4
     if ignore_case and rng.random() < 0.5:
-        node = tree.renamed(node, {name: rng.choice([name, name.upper()]) for name in tree.columns(node)})
+        node = tree.rename_columns(node, {name: rng.choice([name, name.upper()]) for name in tree.columns(node)})
     try:
         expected, plain = rows_of(lake.root, node, ignore_case)
     except (PredicateError, UnknownColumnError):

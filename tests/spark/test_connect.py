@@ -276,7 +276,7 @@ def test_errors_are_one_line(lake: str, connect: Any) -> None:
         "F.col('nope') == 3": "PredicateError: Spark does not understand Column<'==(nope, 3)'>: [UNRESOLVED_COLUMN",
         "spark.range(1).id == 3": "PredicateError: Spark does not understand Column",
         "[('nope', '=', 3)]": "UnknownColumnError: column 'nope': no such column",
-        "5": "PredicateError: a condition is",
+        "5": "PredicateError: a condition must be",
     }.items():
         with pytest.raises(RuntimeError) as caught:
             connect.run(f"parquet_bloom.spark.read_parquet(spark, path, {where})", path=lake)

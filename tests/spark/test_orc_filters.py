@@ -15,7 +15,7 @@ from support.oracle import orc_oracle
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash import orc_murmur3 as orc_hash
-from parquet_bloom.orc.filters.hashes import probes_of
+from parquet_bloom.orc.filters.hashes import make_probes
 
 pytestmark = pytest.mark.spark
 
@@ -163,7 +163,7 @@ def test_wall_clocks_of_filters_of_the_first_kind(spark: Any, in_zone: Callable[
         chosen = file.filters_of(leaf, 0)[0]
         assert chosen is not None
         assert chosen.kind == "BLOOM_FILTER_UTF8"
-    found = probes_of(rows[:STRIDE], leaf)
+    found = make_probes(rows[:STRIDE], leaf)
     assert not found.answer(first["BLOOM_FILTER"].check_hashes).all()
     assert found.answer(first["BLOOM_FILTER_UTF8"].check_hashes).all()
     assert not first["BLOOM_FILTER"].trusted

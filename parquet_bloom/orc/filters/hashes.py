@@ -1,4 +1,4 @@
-"""Values as ORC's filters take them: the hashes to probe."""
+"""Hashes of values in ORC's filters."""
 
 from __future__ import annotations
 
@@ -17,66 +17,68 @@ from ...hashing.arrow import plain
 from ...hashing.column_type import UNITS_PER_SECOND, ColumnType, Domain, Kind
 from ...predicate.statistics import KeyHasher
 from ..metadata.schema import OrcLeaf
-from . import encodings as forms
+from . import encodings
 
-Hashed = tuple[NDArray[np.uint64], NDArray[np.intp]]
+HashedForms = tuple[NDArray[np.uint64], NDArray[np.intp]]
 
 
-def hash_values(values: Sequence[Domain], column_type: ColumnType) -> Hashed:
-    """The hashes of all forms under which some values may stand in a filter (see `literal_lists.hash_all`)."""
-    return _first_hashes(_hashed(values, column_type), len(values))
+def hash_values(values: Sequence[Domain], column_type: ColumnType) -> HashedForms:
+    """Return the hashes of all encodings of values that a filter may contain (see `coerce_many.hash_all`)."""
+    return _group_by_value(_hash_forms(values, column_type), len(values))
 
 
 @dataclass(frozen=True)
-class CharKeying:
-    """The same of a CHAR column, which pads its texts to its length in code points."""
+class CharKeyHasher:
+    """`hash_values` for a CHAR column, which pads its strings to its length in code points."""
 
     length: int | None
 
-    def __call__(self, values: Sequence[Domain], column_type: ColumnType) -> Hashed:
+    def __call__(self, values: Sequence[Domain], column_type: ColumnType) -> HashedForms:
         texts = [value if isinstance(value, bytes) else b"" for value in values]
-        return _first_hashes(forms.hashed_sets([forms.of_char(text, self.length) for text in texts]), len(values))
+        return _group_by_value(
+            encodings.hash_byte_sets([encodings.encode_char(text, self.length) for text in texts]), len(values)
+        )
 
 
-_char_keying = lru_cache(maxsize=256)(CharKeying)
+_make_char_hasher = lru_cache(maxsize=256)(CharKeyHasher)
 
 
 def keying_of(leaf: OrcLeaf) -> KeyHasher:
-    """How filters of a column take values as keys: `hash_values`, or another function where the column needs more."""
-    return _char_keying(leaf.length) if leaf.kind == "CHAR" else hash_values
+    """Return the function that hashes values for filters of a column: `hash_values`, unless it is a CHAR column."""
+    return _make_char_hasher(leaf.length) if leaf.kind == "CHAR" else hash_values
 
 
-def _hashed(values: Sequence[Any], column_type: ColumnType) -> Hashed:
+def _hash_forms(values: Sequence[Any], column_type: ColumnType) -> HashedForms:
     kind = column_type.kind
     if kind is Kind.FLOAT:
-        return forms.hashed_numbers(forms.of_floats(np.array(values, np.float64)))
+        return encodings.hash_numbers(encodings.encode_floats(np.array(values, np.float64)))
     if kind is Kind.DATE:
-        return forms.hashed_numbers(forms.of_dates(np.array(values, np.int64)))
+        return encodings.hash_numbers(encodings.encode_dates(np.array(values, np.int64)))
     if kind is Kind.TIMESTAMP and column_type.physical == "INT96":
         milliseconds = np.array([value // 1_000_000 for value in values], np.int64)
         fractions = np.array([value % 1_000_000_000 != 0 for value in values], np.bool_)
-        return forms.hashed_numbers(forms.of_timestamps(milliseconds, fractions))
+        return encodings.hash_numbers(encodings.encode_timestamps(milliseconds, fractions))
     if kind is Kind.DECIMAL:
-        return forms.hashed_sets([forms.of_decimal(value, column_type.scale) for value in values])
+        return encodings.hash_byte_sets([encodings.encode_decimal(value, column_type.scale) for value in values])
     if column_type.physical == "BYTE_ARRAY":
-        return forms.hashed_texts(pa.array(values, pa.large_binary())), np.arange(len(values))
-    return forms.hashed_numbers([(np.arange(len(values)), np.array(values, np.int64))])
+        return encodings.hash_texts(pa.array(values, pa.large_binary())), np.arange(len(values))
+    return encodings.hash_numbers([(np.arange(len(values)), np.array(values, np.int64))])
 
 
-def _first_hashes(hashed: Hashed, count: int) -> Hashed:
+def _group_by_value(hashed: HashedForms, count: int) -> HashedForms:
     hashes, owners = hashed
     return hashes, np.searchsorted(owners, np.arange(count + 1)).astype(np.intp)
 
 
 @dataclass(frozen=True)
 class Probes:
-    """What is asked of a filter for an array of values.
+    """The hashes to look up in a filter for an array of values.
 
     Attributes
     ----------
-    count : how many values there are.
-    hashes, owners : each form's hash, and which value it is one of.
-    hidden : bool, values that filters do not tell of, NULL and NaN: they may be there whatever the bits say.
+    count : number of values.
+    hashes, owners : hash of each encoding, and the index of its value.
+    hidden : bool; values that filters do not contain, NULL and NaN, which may always be present.
     """
 
     count: int
@@ -85,31 +87,31 @@ class Probes:
     hidden: NDArray[np.bool_]
 
     def answer(self, check: Callable[[NDArray[np.uint64]], NDArray[np.bool_]]) -> NDArray[np.bool_]:
-        """Which values may be there."""
-        found = self.hidden.copy()
-        found[self.owners[check(self.hashes)]] = True
-        return found
+        """Return which values may be present."""
+        present = self.hidden.copy()
+        present[self.owners[check(self.hashes)]] = True
+        return present
 
 
-def probes_of(array: pa.Array, leaf: OrcLeaf) -> Probes:
-    """What to ask the filters of a column for Arrow values, as pyarrow reads them from ORC files or as close as may be.
+def make_probes(array: pa.Array, leaf: OrcLeaf) -> Probes:
+    """Make the probes of a column's filters for Arrow values, of the types that pyarrow reads from ORC or similar ones.
 
     Raises
     ------
     FilterTypeError
-        The values are of another kind.
+        The values are of another kind than those of the column.
     """
     array = plain(array)
     hidden = np.asarray(array.is_null(), np.bool_)
     try:
-        hashes, owners = _hashes_of(array, leaf, hidden)
+        hashes, owners = _hash_array(array, leaf, hidden)
     except (pa.ArrowException, OverflowError, ValueError) as error:
         problem = f"values of {array.type} do not fit a column of {leaf.column_type.name}: {first_line(error)}"
         raise FilterTypeError(problem) from error
     return Probes(len(array), hashes, owners, hidden)
 
 
-def _hashes_of(array: pa.Array, leaf: OrcLeaf, hidden: NDArray[np.bool_]) -> Hashed:
+def _hash_array(array: pa.Array, leaf: OrcLeaf, hidden: NDArray[np.bool_]) -> HashedForms:
     column_type, given = leaf.column_type, array.type
     types, kind = pa.types, leaf.column_type.kind
     texts = types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
@@ -118,68 +120,72 @@ def _hashes_of(array: pa.Array, leaf: OrcLeaf, hidden: NDArray[np.bool_]) -> Has
         return np.empty(0, np.uint64), np.empty(0, np.intp)
     if column_type.physical == "BYTE_ARRAY" and kind in (Kind.STRING, Kind.BYTES) and (texts or blobs):
         if leaf.kind == "CHAR":
-            return forms.hashed_sets([forms.of_char(text or b"", leaf.length) for text in _as_bytes(array)])
-        return forms.hashed_texts(array), np.arange(len(array))
+            return encodings.hash_byte_sets(
+                [encodings.encode_char(text or b"", leaf.length) for text in _to_bytes(array)]
+            )
+        return encodings.hash_texts(array), np.arange(len(array))
     if kind is Kind.FLOAT and (types.is_integer(given) or types.is_floating(given)):
-        doubles = _numbers(array, pa.float64()).astype(np.float32 if leaf.kind == "FLOAT" else np.float64)
+        doubles = _to_numbers(array, pa.float64()).astype(np.float32 if leaf.kind == "FLOAT" else np.float64)
         hidden |= np.isnan(doubles)
-        return forms.hashed_numbers(forms.of_floats(doubles.astype(np.float64)))
+        return encodings.hash_numbers(encodings.encode_floats(doubles.astype(np.float64)))
     if kind is Kind.DECIMAL and (types.is_decimal(given) or types.is_integer(given)):
-        return forms.hashed_sets([_decimal_forms(value, column_type.scale) for value in array.to_pylist()])
+        return encodings.hash_byte_sets([_encode_decimal(value, column_type.scale) for value in array.to_pylist()])
     if types.is_integer(given) and column_type.physical in ("INT32", "INT64") and kind is not Kind.DATE:
-        return forms.hashed_numbers([(np.arange(len(array)), _numbers(array, pa.int64()))])
+        return encodings.hash_numbers([(np.arange(len(array)), _to_numbers(array, pa.int64()))])
     if kind is Kind.DATE and types.is_date(given):
-        return forms.hashed_numbers(forms.of_dates(_numbers(array.cast(pa.date32()).view(pa.int32()), pa.int64())))
+        return encodings.hash_numbers(
+            encodings.encode_dates(_to_numbers(array.cast(pa.date32()).view(pa.int32()), pa.int64()))
+        )
     if kind is Kind.TIMESTAMP and types.is_date(given) and column_type.utc is False:
         array, given = array.cast(pa.timestamp("ms")), pa.timestamp("ms")
     if kind is Kind.TIMESTAMP and types.is_timestamp(given) and (given.tz is None) == (column_type.utc is False):
-        return _moments(_numbers(array.view(pa.int64()), pa.int64()), given.unit, column_type)
+        return _hash_timestamps(_to_numbers(array.view(pa.int64()), pa.int64()), given.unit, column_type)
     raise ValueError("they are of another kind")
 
 
-def _as_bytes(array: pa.Array) -> list[bytes | None]:
-    found: list[bytes | None] = array.cast(pa.large_binary()).to_pylist()
-    return found
+def _to_bytes(array: pa.Array) -> list[bytes | None]:
+    values: list[bytes | None] = array.cast(pa.large_binary()).to_pylist()
+    return values
 
 
-def _numbers(array: pa.Array, arrow_type: pa.DataType) -> NDArray[Any]:
-    """The values without loss (ArrowInvalid otherwise), 0 for nulls."""
+def _to_numbers(array: pa.Array, arrow_type: pa.DataType) -> NDArray[Any]:
+    """Cast without loss (ArrowInvalid otherwise), with 0 for nulls."""
     wide = array.cast(arrow_type)
     return np.ascontiguousarray(pc.fill_null(wide, 0).to_numpy(zero_copy_only=False))
 
 
-def _decimal_forms(value: Any, scale: int) -> set[bytes]:
+def _encode_decimal(value: Any, scale: int) -> set[bytes]:
     if value is None:
         return set()
-    sign, digits, exponent = _parts(value)
+    sign, digits, exponent = _split_decimal(value)
     unscaled = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
-    found = forms.of_decimal(unscaled * 10 ** max(0, exponent), max(0, -exponent))
+    encoded = encodings.encode_decimal(unscaled * 10 ** max(0, exponent), max(0, -exponent))
     if -exponent <= scale:
-        found |= forms.of_decimal(unscaled * 10 ** (scale + exponent), scale)
-    return found
+        encoded |= encodings.encode_decimal(unscaled * 10 ** (scale + exponent), scale)
+    return encoded
 
 
-def _parts(value: Any) -> tuple[int, Sequence[int], int]:
+def _split_decimal(value: Any) -> tuple[int, Sequence[int], int]:
     if isinstance(value, int):
         return int(value < 0), [int(digit) for digit in str(abs(value))], 0
     sign, digits, exponent = value.as_tuple()
     return sign, digits, int(exponent)
 
 
-def _moments(counts: NDArray[np.int64], unit: str, column_type: ColumnType) -> Hashed:
+def _hash_timestamps(counts: NDArray[np.int64], unit: str, column_type: ColumnType) -> HashedForms:
     per_second = UNITS_PER_SECOND[unit]
-    if column_type.physical == "INT64":  # kept as microseconds
+    if column_type.physical == "INT64":  # stored as microseconds
         if per_second > 1_000_000:
-            counts, rest = np.divmod(counts, per_second // 1_000_000)
-            counts = np.where(rest == 0, counts, np.iinfo(np.int64).max)  # no such value can be kept
+            counts, remainder = np.divmod(counts, per_second // 1_000_000)
+            counts = np.where(remainder == 0, counts, np.iinfo(np.int64).max)  # the column cannot store such a value
         else:
-            counts = _times(counts, 1_000_000 // per_second)
-        return forms.hashed_numbers([(np.arange(len(counts)), counts)])
-    milliseconds = counts // (per_second // 1_000) if per_second >= 1_000 else _times(counts, 1_000)
-    return forms.hashed_numbers(forms.of_timestamps(milliseconds, counts % per_second != 0))
+            counts = _multiply(counts, 1_000_000 // per_second)
+        return encodings.hash_numbers([(np.arange(len(counts)), counts)])
+    milliseconds = counts // (per_second // 1_000) if per_second >= 1_000 else _multiply(counts, 1_000)
+    return encodings.hash_numbers(encodings.encode_timestamps(milliseconds, counts % per_second != 0))
 
 
-def _times(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+def _multiply(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
     if len(counts) and int(np.abs(counts).max()) > np.iinfo(np.int64).max // factor - (1 << 40):
-        raise OverflowError("a timestamp lies too far away")
+        raise OverflowError("a timestamp is out of range")
     return counts * factor

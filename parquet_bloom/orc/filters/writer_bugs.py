@@ -1,7 +1,6 @@
-"""Which filters must answer "maybe" to everything, by who wrote them.
+"""Filters that must answer "maybe" to everything, because of known bugs of their writers.
 
-Each fault was seen in files of that writer, or read in its source; filters of a writer that is not known are not
-trusted.
+Each bug was observed in files of that writer, or found in its source; filters of unknown writers are not trusted.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from ..metadata.statistics import SETTLED_MS, ZONED_MS
 from ..metadata.stripes import BLOOM_FILTER
 from ..metadata.tail import Tail
 
-_TRUSTED = ("java", "c++", "presto", "trino")
-_HASHED = (
+_TRUSTED_WRITERS = ("java", "c++", "presto", "trino")
+_HASHED_KINDS = (
     *("BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "VARCHAR", "CHAR", "BINARY", "DATE"),
     *("TIMESTAMP", "TIMESTAMP_INSTANT", "DECIMAL"),
 )
@@ -23,27 +22,27 @@ UTC_ZONES = ("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
 
 
-def fault_of(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str | None:
-    """What is known to be wrong with the filters of a column, or cannot be known to be right; None if they are good.
+def find_fault(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str | None:
+    """Return why the filters of a column are wrong, or cannot be known to be right; None if they can be trusted.
 
     Parameters
     ----------
-    kind : of their stream.
-    bloom_encoding : as the stripe's footer says.
+    kind : kind of their stream.
+    bloom_encoding : encoding of the filters in the stripe's footer.
     """
-    if tail.writer not in _TRUSTED:
+    if tail.writer not in _TRUSTED_WRITERS:
         return f"what the writer '{tail.writer}' hashes is not known"
     if leaf.kind == "BOOLEAN":
         return "filters of booleans hold nothing, or something else"
-    if leaf.kind not in _HASHED:
+    if leaf.kind not in _HASHED_KINDS:
         return f"what is hashed of {leaf.column_type.name} is not known"
     if tail.writer == "c++":
         if leaf.kind == "BYTE":
             return "ORC's C++ library hashes other numbers than the tinyint column holds"
         if leaf.kind == "CHAR":
-            return "ORC's C++ library reads behind the texts of char columns, and hashes that"
-        if not _sound_cpp(tail.software_version):
-            return f"ORC's C++ library {tail.software_version or 'before 1.6.12'} hashes in a way of its own"
+            return "ORC's C++ library hashes bytes beyond the end of the texts of char columns"
+        if not _is_correct_cpp(tail.software_version):
+            return f"ORC's C++ library {tail.software_version or 'before 1.6.12'} hashes in a non-standard way"
     if leaf.kind == "TIMESTAMP" or leaf.kind == "TIMESTAMP_INSTANT":
         if kind == BLOOM_FILTER:
             return "filters of this kind hold timestamps of an unknown zone"
@@ -57,32 +56,32 @@ def fault_of(tail: Tail, leaf: OrcLeaf, kind: int, bloom_encoding: int) -> str |
     return None
 
 
-def _sound_cpp(version: str | None) -> bool:
-    """Whether a release of the C++ library hashes as the format says: from 1.6.12 on, but for 1.7.0."""
-    found = _VERSION.match(version or "")
-    if not found:
+def _is_correct_cpp(version: str | None) -> bool:
+    """Return whether a release of the C++ library hashes as specified: from 1.6.12 on, except 1.7.0."""
+    match = _VERSION.match(version or "")
+    if not match:
         return False
-    number = tuple(map(int, found.groups()))
-    final = found.end() == len(version or "")
+    number = tuple(map(int, match.groups()))
+    final = match.end() == len(version or "")
     if number[:2] == (1, 6):
         return number > (1, 6, 12) or (number == (1, 6, 12) and final)
     return number > (1, 7, 1) or (number == (1, 7, 1) and final)
 
 
-def old_clock(tail: Tail, leaf: OrcLeaf, timezone: str, known: PruningStatistics) -> str | None:
-    """Why a row group's filter cannot be asked for timestamps; None if it can.
+def find_timezone_fault(tail: Tail, leaf: OrcLeaf, timezone: str, statistics: PruningStatistics) -> str | None:
+    """Return why a row group's filter cannot be probed for timestamps; None if it can.
 
-    Wall clocks before 1900 are read by other rules than they were written, but in UTC; those of Java's writers also
-    where programs do not agree on zones.
+    Wall clock times before 1900 are read by other rules than they were written, except in UTC; those of Java's writers
+    also where programs disagree about time zones.
     """
-    if leaf.kind != "TIMESTAMP" or timezone in UTC_ZONES or known.has_values is False:
+    if leaf.kind != "TIMESTAMP" or timezone in UTC_ZONES or statistics.has_values is False:
         return None
     if tail.writer != "c++":
         first, last = (edge * 1_000_000 for edge in SETTLED_MS)
-        bounds = known.low, known.high
+        bounds = statistics.low, statistics.high
         if all(isinstance(bound, int) and first <= bound <= last for bound in bounds):
             return None
         return f"it may hold timestamps before 2000 or after 2037, written in the zone '{timezone or 'unknown'}'"
-    if isinstance(known.low, int) and known.low >= ZONED_MS * 1_000_000:
+    if isinstance(statistics.low, int) and statistics.low >= ZONED_MS * 1_000_000:
         return None
     return f"it may hold timestamps before 1900, written in the zone '{timezone or 'unknown'}'"

@@ -1,1 +1,1 @@
-"""ORC's metadata: tail, stripes, schema, statistics, and the compression around them."""
+"""ORC metadata: tail, stripes, schema, statistics, and their compression."""

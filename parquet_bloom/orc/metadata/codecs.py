@@ -1,6 +1,6 @@
-"""Compressed bytes of an ORC file, one chunk at a time, never to more than they may become.
+"""Decompress chunks of an ORC file, with limits on their decompressed size.
 
-Codecs that neither Python nor pyarrow lends come from the extra `orc`.
+Codecs that neither Python nor pyarrow provides come from the extra `orc`.
 """
 
 from __future__ import annotations
@@ -13,127 +13,127 @@ import pyarrow as pa
 from ...errors import MalformedOrcError, ParquetBloomError, first_line
 
 NAMES = ("none", "zlib", "snappy", "lzo", "lz4", "zstd")
-"""By their number in the postscript."""
+"""Codecs in the order of their numbers in the postscript."""
 
-_LONGEST_LZO = 1 << 20  # each of its bytes becomes 255 at most
-_WIDEST_WINDOW = 24  # as a power of two; chunks of more than 2^23 bytes are not read
+_MAX_LZO_BYTES = 1 << 20  # each byte expands to 255 bytes at most
+_MAX_WINDOW_BITS = 24  # chunks have at most 2^23 bytes
 
-Unpack = Callable[[bytes, int], bytes]
-"""Takes a chunk and what it may become at most; raises ValueError, or an error of its library, for anything else."""
+Decompressor = Callable[[bytes, int], bytes]
+"""Decompresses a chunk, given its maximum size; raises ValueError or an error of its library for invalid chunks."""
 
 
-def unpacker(name: str) -> Unpack:
-    """What unpacks the chunks of a codec.
+def find_decompressor(name: str) -> Decompressor:
+    """Return the decompressor of a codec.
 
     Raises
     ------
     ParquetBloomError
         Its library is not installed.
     """
-    found = {"zlib": _zlib, "snappy": _snappy, "zstd": _zstd}.get(name)
-    return found or (_lz4() if name == "lz4" else _lzo())
+    decompressor = {"zlib": _decompress_zlib, "snappy": _decompress_snappy, "zstd": _decompress_zstd}.get(name)
+    return decompressor or (_find_lz4() if name == "lz4" else _find_lzo())
 
 
-def unpack(chunk: bytes, limit: int, how: Unpack) -> bytes:
-    """A chunk, unpacked to at most `limit` bytes.
+def decompress(chunk: bytes, limit: int, decompressor: Decompressor) -> bytes:
+    """Decompress a chunk to at most `limit` bytes.
 
     Raises
     ------
     MalformedOrcError
-        It is no such chunk, or would become more.
+        The chunk is invalid, or would become larger.
     """
     try:
-        found = how(chunk, limit)
+        data = decompressor(chunk, limit)
     except (ParquetBloomError, MemoryError):
         raise
-    except Exception as error:  # each library has errors of its own
-        problem = f"a chunk of {len(chunk)} bytes cannot be unpacked: {first_line(error)}"
+    except Exception as error:  # each library raises different errors
+        problem = f"a chunk of {len(chunk)} bytes cannot be decompressed: {first_line(error)}"
         raise MalformedOrcError(problem) from error
-    if len(found) > limit:
-        raise MalformedOrcError(f"a chunk becomes {len(found)} bytes; {limit} are the most")
-    return found
+    if len(data) > limit:
+        raise MalformedOrcError(f"a chunk decompresses to {len(data)} bytes, more than the maximum of {limit}")
+    return data
 
 
-def _zlib(chunk: bytes, limit: int) -> bytes:
+def _decompress_zlib(chunk: bytes, limit: int) -> bytes:
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    found = stream.decompress(chunk, limit + 1)
-    if len(found) <= limit and not stream.eof:
+    data = stream.decompress(chunk, limit + 1)
+    if len(data) <= limit and not stream.eof:
         raise ValueError("it is cut off")
-    return found
+    return data
 
 
-def _snappy(chunk: bytes, limit: int) -> bytes:
+def _decompress_snappy(chunk: bytes, limit: int) -> bytes:
     size = shift = 0
-    for byte in chunk[:5]:  # snappy says in front how much comes out
+    for byte in chunk[:5]:  # the decompressed size comes first
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
     else:
         raise ValueError("it has no length")
-    return _arrow("snappy", chunk, _at_most(size, limit))
+    return _decompress_with_arrow("snappy", chunk, _require_at_most(size, limit))
 
 
-def _zstd(chunk: bytes, limit: int) -> bytes:
-    size = zstd_size(chunk)
+def _decompress_zstd(chunk: bytes, limit: int) -> bytes:
+    size = read_zstd_size(chunk)
     if size is not None:
-        return _arrow("zstd", chunk, _at_most(size, limit))
-    if len(chunk) > 5 and chunk[5] >> 3 > _WIDEST_WINDOW - 10:  # room is made for all of it
+        return _decompress_with_arrow("zstd", chunk, _require_at_most(size, limit))
+    if len(chunk) > 5 and chunk[5] >> 3 > _MAX_WINDOW_BITS - 10:  # the window is allocated in full
         raise ValueError("its window is too wide")
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
         return bytes(stream.read(limit + 1))
 
 
-def zstd_size(frame: bytes) -> int | None:
-    """What a zstd frame says that it becomes; None if it does not say. Source: RFC 8878, section 3.1.1."""
+def read_zstd_size(frame: bytes) -> int | None:
+    """Return the decompressed size in the header of a zstd frame, or None. Source: RFC 8878, section 3.1.1."""
     if frame[:4] != b"\x28\xb5\x2f\xfd" or len(frame) < 5:
-        raise ValueError("it is no zstd frame")
-    described = frame[4]
-    single, width = described >> 5 & 1, (0, 2, 4, 8)[described >> 6]
+        raise ValueError("it is not a zstd frame")
+    descriptor = frame[4]
+    single, width = descriptor >> 5 & 1, (0, 2, 4, 8)[descriptor >> 6]
     width = width or single
     if not width:
         return None
-    start = 5 + (not single) + (0, 1, 2, 4)[described & 3]
+    start = 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
     if len(frame) < start + width:
         raise ValueError("it is cut off")
     size = int.from_bytes(frame[start : start + width], "little")
     return size + 256 if width == 2 else size
 
 
-def _at_most(size: int, limit: int) -> int:
+def _require_at_most(size: int, limit: int) -> int:
     if size > limit:
-        raise MalformedOrcError(f"a chunk is said to become {size} bytes; {limit} are the most")
+        raise MalformedOrcError(f"a chunk has a stated size of {size} bytes, more than the maximum of {limit}")
     return size
 
 
-def _arrow(codec: str, chunk: bytes, size: int) -> bytes:
+def _decompress_with_arrow(codec: str, chunk: bytes, size: int) -> bytes:
     if not size:
         return b""
     return bytes(pa.Codec(codec).decompress(chunk, size, asbytes=True))
 
 
-def _missing(codec: str) -> ParquetBloomError:
-    return ParquetBloomError(f"to read {codec} takes another library: pip install 'parquet-bloom[orc]'")
+def _missing_library(codec: str) -> ParquetBloomError:
+    return ParquetBloomError(f"reading {codec} needs another library: pip install 'parquet-bloom[orc]'")
 
 
-def _lz4() -> Unpack:
+def _find_lz4() -> Decompressor:
     try:
         import lz4.block
     except ImportError:
-        raise _missing("lz4") from None
-    # Its own call makes room for all that is allowed; a block of LZ4 holds at most 255 bytes for each of its own.
+        raise _missing_library("lz4") from None
+    # The library allocates the maximum size; a byte of an LZ4 block expands to 255 bytes at most.
     return lambda chunk, limit: lz4.block.decompress(chunk, uncompressed_size=min(limit, 255 * len(chunk) + 64))
 
 
-def _lzo() -> Unpack:
+def _find_lzo() -> Decompressor:
     try:
         from lzallright import LZOCompressor
     except ImportError:
-        raise _missing("lzo") from None
+        raise _missing_library("lzo") from None
 
     def unpack_lzo(chunk: bytes, limit: int) -> bytes:
-        if len(chunk) > _LONGEST_LZO:  # the library takes no limit: room grows with what comes out
-            raise ValueError(f"more than {_LONGEST_LZO} bytes of LZO are not read")
+        if len(chunk) > _MAX_LZO_BYTES:  # the library has no limit: its buffer grows with the output
+            raise ValueError(f"more than {_MAX_LZO_BYTES} bytes of LZO are not read")
         return bytes(LZOCompressor.decompress(chunk, limit))
 
     return unpack_lzo

@@ -1,78 +1,78 @@
-"""Streams of an ORC file: chunks with a header of three bytes each, compressed or as they were."""
+"""Streams of an ORC file: chunks with a header of three bytes, compressed or original."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ...errors import MalformedOrcError
-from .codecs import Unpack, unpack, unpacker
+from .codecs import Decompressor, decompress, find_decompressor
 
-_HEADER = 3
+_HEADER_BYTES = 3
 
-LONGEST_STREAM = 1 << 28
-"""Bytes of unpacked metadata that are held at most."""
+MAX_STREAM_BYTES = 1 << 28
+"""Maximum number of decompressed bytes of a metadata stream."""
 
-LONGEST_FOOTER = 1 << 26
-"""The same of a footer, of the file or of a stripe: as objects it takes several times as much."""
+MAX_FOOTER_BYTES = 1 << 26
+"""Maximum number of decompressed bytes of a footer of a file or stripe, whose objects need several times as much."""
 
 
 class Compression:
-    """How the streams of one file are packed.
+    """The compression of one file.
 
     Parameters
     ----------
     name : the codec.
-    block_size : bytes that a chunk becomes at most.
+    block_size : maximum number of decompressed bytes of a chunk.
     """
 
     def __init__(self, name: str, block_size: int):
         self.name = name
         self.block_size = block_size
-        self._unpack: Unpack | None = None
+        self._decompressor: Decompressor | None = None
 
-    def plain(self, stream: bytes, limit: int = LONGEST_STREAM) -> bytes:
-        """A stream as it was before.
+    def plain(self, stream: bytes, limit: int = MAX_STREAM_BYTES) -> bytes:
+        """Decompress a stream.
 
         Parameters
         ----------
-        limit : what it may become at most, in bytes.
+        limit : maximum number of decompressed bytes.
 
         Raises
         ------
         MalformedOrcError
-            It is no such stream.
+            The stream is invalid.
         ParquetBloomError
-            Its codec's library is not installed.
+            The library of the codec is not installed.
         """
         if self.name == "none":
             return stream
         parts: list[bytes] = []
         total = 0
-        for chunk in self._chunks(stream):
+        for chunk in self._decompress_chunks(stream):
             parts.append(chunk)
             total += len(chunk)
             if total > limit:
-                raise MalformedOrcError(f"a stream becomes more than {limit} bytes")
+                raise MalformedOrcError(f"a stream decompresses to more than {limit} bytes")
         return b"".join(parts)
 
     def num_bytes(self, stream: bytes) -> int:
-        """How long a stream was before; as `plain`, but holds no more than a chunk."""
-        return len(stream) if self.name == "none" else sum(map(len, self._chunks(stream)))
+        """Return the decompressed size of a stream, with only one chunk in memory; raises as `plain` does."""
+        return len(stream) if self.name == "none" else sum(map(len, self._decompress_chunks(stream)))
 
-    def _chunks(self, stream: bytes) -> Iterator[bytes]:
+    def _decompress_chunks(self, stream: bytes) -> Iterator[bytes]:
         start = 0
         while start < len(stream):
-            header = int.from_bytes(stream[start : start + _HEADER], "little")
-            start += _HEADER
+            header = int.from_bytes(stream[start : start + _HEADER_BYTES], "little")
+            start += _HEADER_BYTES
             length, original = header >> 1, header & 1
             if len(stream) < start + length:
-                left = max(0, len(stream) - start)
-                raise MalformedOrcError(f"a chunk is said to have {length} bytes, {left} are left")
+                remaining = max(0, len(stream) - start)
+                raise MalformedOrcError(f"a chunk has a stated length of {length} bytes, but {remaining} remain")
             chunk = stream[start : start + length]
-            if length > self.block_size:  # what would not become smaller is kept as it was
-                raise MalformedOrcError(f"a chunk has {length} bytes; {self.block_size} are the most")
+            if length > self.block_size:  # incompressible chunks are stored as they are
+                raise MalformedOrcError(f"a chunk has {length} bytes, more than the maximum of {self.block_size}")
             if not original:
-                self._unpack = self._unpack or unpacker(self.name)
-                chunk = unpack(chunk, self.block_size, self._unpack)
+                self._decompressor = self._decompressor or find_decompressor(self.name)
+                chunk = decompress(chunk, self.block_size, self._decompressor)
             yield chunk
             start += length

@@ -1,4 +1,4 @@
-"""The types of an ORC file: its leaf columns.
+"""The schema of an ORC file: its leaf columns.
 
 Source: ORC specification v1, "Type Information".
 """
@@ -16,25 +16,25 @@ KINDS = (
     *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "BINARY", "TIMESTAMP"),
     *("LIST", "MAP", "STRUCT", "UNION", "DECIMAL", "DATE", "VARCHAR", "CHAR", "TIMESTAMP_INSTANT"),
 )
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _CATALYST = "spark.sql.catalyst.type"
 
 
 @dataclass(frozen=True)
 class OrcLeaf:
-    """A column without columns below it.
+    """A column without child columns.
 
     Attributes
     ----------
     name : dotted path; "item" is a list's element, "key" and "value" are a map's, a number is a union's variant.
-    path : the same, name by name.
+    path : the parts of the name.
     column_id : ORC's number of the column; 0 is the row itself.
     kind : the name of its ORC type, such as "LONG" or "TIMESTAMP_INSTANT".
-    repeated : whether it is inside of a list, map or union: it has any number of values a row.
+    repeated : whether it is inside a list, map or union, and so has any number of values per row.
     column_type : how its values are compared.
     length : of CHAR and VARCHAR, in code points; None for others.
-    attributes : what a writer noted on the type, such as "spark.sql.catalyst.type".
-    index : its place among the leaves.
+    attributes : key-value pairs of the type, such as "spark.sql.catalyst.type".
+    index : its position among the leaves.
     """
 
     name: str
@@ -48,68 +48,72 @@ class OrcLeaf:
     index: int = 0
 
 
-def leaves_of(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
-    """The leaf columns of a file's types, in schema order.
+def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
+    """Return the leaf columns of a file's types, in schema order.
 
     Raises
     ------
     MalformedOrcError
-        The types are no tree.
+        The types do not form a tree.
     """
     leaves: list[OrcLeaf] = []
     if not types:
         return leaves
     seen = bytearray(len(types))
-    waiting: list[tuple[int, tuple[str, ...], bool]] = [(0, (), False)]
-    while waiting:
-        number, path, repeated = waiting.pop()
-        if number >= len(types) or seen[number] or len(path) > _DEEPEST:
-            raise MalformedOrcError(f"the types are no tree: type {number} of {len(types)}")
+    pending: list[tuple[int, tuple[str, ...], bool]] = [(0, (), False)]
+    while pending:
+        number, path, repeated = pending.pop()
+        if number >= len(types) or seen[number] or len(path) > _MAX_DEPTH:
+            raise MalformedOrcError(f"the types do not form a tree: type {number} of {len(types)}")
         seen[number] = 1
-        described = types[number]
-        kind = described.get("kind", 0)
+        description = types[number]
+        kind = description.get("kind", 0)
         name = KINDS[kind] if kind < len(KINDS) else f"UNKNOWN {kind}"
-        children = described.get("children", [])
+        children = description.get("children", [])
         if name in ("STRUCT", "LIST", "MAP", "UNION"):
-            names = _names_below(name, described, children)
-            within = repeated or name != "STRUCT"
-            below = [(child, (*path, of_child), within) for child, of_child in zip(children, names, strict=True)]
-            waiting += reversed(below)
+            names = _read_child_names(name, description, children)
+            child_repeated = repeated or name != "STRUCT"
+            child_columns = [
+                (child, (*path, child_name), child_repeated) for child, child_name in zip(children, names, strict=True)
+            ]
+            pending += reversed(child_columns)
         elif children:
-            raise MalformedOrcError(f"type {number} is {name}, and has types below it")
+            raise MalformedOrcError(f"type {number} is {name}, and has child types")
         else:
-            leaves.append(_leaf(described, name, number, path, repeated, len(leaves)))
+            leaves.append(_make_leaf(description, name, number, path, repeated, len(leaves)))
     return leaves
 
 
-def _names_below(kind: str, described: Mapping[str, Any], children: Sequence[int]) -> list[str]:
+def _read_child_names(kind: str, description: Mapping[str, Any], children: Sequence[int]) -> list[str]:
     if kind == "STRUCT":
-        names = [name.decode("utf-8", "replace") for name in described.get("names", [])]
+        names = [name.decode("utf-8", "replace") for name in description.get("names", [])]
     else:
         names = {"LIST": ["item"], "MAP": ["key", "value"]}.get(kind) or [str(i) for i in range(len(children))]
     if len(names) != len(children):
-        raise MalformedOrcError(f"a type {kind} has {len(children)} types below it, and {len(names)} names")
+        raise MalformedOrcError(f"a type {kind} has {len(children)} child types, and {len(names)} names")
     return names
 
 
-def _leaf(
-    described: Mapping[str, Any], kind: str, number: int, path: tuple[str, ...], repeated: bool, index: int
+def _make_leaf(
+    description: Mapping[str, Any], kind: str, number: int, path: tuple[str, ...], repeated: bool, index: int
 ) -> OrcLeaf:
     attributes = tuple(
-        (one.get("key", b"").decode("utf-8", "replace"), one.get("value", b"").decode("utf-8", "replace"))
-        for one in described.get("attributes", [])
+        (pair.get("key", b"").decode("utf-8", "replace"), pair.get("value", b"").decode("utf-8", "replace"))
+        for pair in description.get("attributes", [])
     )
-    length = described.get("length") if kind in ("CHAR", "VARCHAR") else None
-    column_type = _type_of(described, kind, dict(attributes).get(_CATALYST), length)
+    length = description.get("length") if kind in ("CHAR", "VARCHAR") else None
+    column_type = _make_column_type(description, kind, dict(attributes).get(_CATALYST), length)
     return OrcLeaf(".".join(path), path, number, kind, repeated, column_type, length, attributes, index)
 
 
-_WHOLE = {"BYTE": ("tinyint", 8), "SHORT": ("smallint", 16), "INT": ("int", 32)}
+_INTEGERS = {"BYTE": ("tinyint", 8), "SHORT": ("smallint", 16), "INT": ("int", 32)}
 
 
-def _type_of(described: Mapping[str, Any], kind: str, catalyst: str | None, length: int | None) -> ColumnType:
-    if kind in _WHOLE:
-        name, bits = _WHOLE[kind]
+def _make_column_type(
+    description: Mapping[str, Any], kind: str, catalyst: str | None, length: int | None
+) -> ColumnType:
+    if kind in _INTEGERS:
+        name, bits = _INTEGERS[kind]
         return ColumnType("INT32", Kind.INTEGER, 4, bits=bits, name=name)
     if kind == "LONG":
         if catalyst == "timestamp_ntz":
@@ -129,9 +133,9 @@ def _type_of(described: Mapping[str, Any], kind: str, catalyst: str | None, leng
         return ColumnType("INT96", Kind.TIMESTAMP, 12, unit="ns", utc=kind == "TIMESTAMP_INSTANT", name=name)
     if kind == "BOOLEAN":
         return ColumnType("BOOLEAN", Kind.BOOLEAN, name="boolean")
-    precision, scale = described.get("precision", 0), described.get("scale", 0)
+    precision, scale = description.get("precision", 0), description.get("scale", 0)
     if kind == "DECIMAL" and 0 <= scale <= precision and 1 <= precision <= 38:
         name = f"decimal({precision},{scale})"
         return ColumnType("BYTE_ARRAY", Kind.DECIMAL, precision=precision, scale=scale, name=name)
-    # Decimals of Hive before 0.13 have each a scale of their own; of other types nothing is known.
+    # Decimals of Hive before 0.13 store a scale with each value; other types are unknown.
     return ColumnType("BYTE_ARRAY", Kind.UNKNOWN, name=kind.lower())

@@ -10,13 +10,13 @@ from ...errors import EncryptedFileError, MalformedOrcError, NotOrcError, Parque
 from ...metadata.protobuf import read_message
 from ...storage import Source
 from .codecs import NAMES
-from .compression import LONGEST_FOOTER, Compression
+from .compression import MAX_FOOTER_BYTES, Compression
 from .messages import FOOTER, POSTSCRIPT
 
 MAGIC = b"ORC"
 
-LARGEST_BLOCK = 1 << 23
-"""A chunk's header has 23 bits for its length, so nothing is gained by larger ones."""
+MAX_BLOCK_BYTES = 1 << 23
+"""A chunk's header has 23 bits for its length, so that larger blocks have no use."""
 
 WRITERS = {0: "java", 1: "c++", 2: "presto", 3: "go", 4: "trino", 5: "cudf"}
 CALENDARS = {1: "hybrid", 2: "proleptic"}
@@ -24,14 +24,14 @@ CALENDARS = {1: "hybrid", 2: "proleptic"}
 
 @dataclass(frozen=True)
 class Tail:
-    """What stands at the end of an ORC file.
+    """The tail of an ORC file.
 
     Attributes
     ----------
     footer : the footer's fields, by the names of `messages.FOOTER`.
-    compression : how everything but the postscript is packed.
-    metadata_start, metadata_length : where the statistics of the stripes are.
-    writer, software_version, writer_version, calendar : as of `OrcFile`.
+    compression : compression of everything but the postscript.
+    metadata_start, metadata_length : location of the statistics of the stripes.
+    writer, software_version, writer_version, calendar : see `OrcFile`.
     """
 
     footer: dict[str, Any]
@@ -45,56 +45,56 @@ class Tail:
 
 
 def is_orc(source: Source) -> bool:
-    """Whether a file ends as an ORC file does. One small read; no error whatever the file is."""
+    """Return whether a file ends like an ORC file. Takes one small read, and never raises for invalid files."""
     try:
         length = min(source.size, 256)
-        _postscript(source.read_at(source.size - length, length))
+        _read_postscript(source.read_at(source.size - length, length))
     except ParquetBloomError:
         return False
     return True
 
 
-def _postscript(end: bytes) -> dict[str, Any]:
+def _read_postscript(end: bytes) -> dict[str, Any]:
     if len(end) < 1 + len(MAGIC):
         raise NotOrcError(f"not an ORC file: {len(end)} bytes are too few")
-    length, found = end[-1], None
+    length, postscript = end[-1], None
     if length < len(end):
         with suppress(MalformedOrcError):
-            found = read_message(end, POSTSCRIPT, len(end) - 1 - length, len(end) - 1)
-    if found is None or found.get("magic") != MAGIC:
+            postscript = read_message(end, POSTSCRIPT, len(end) - 1 - length, len(end) - 1)
+    if postscript is None or postscript.get("magic") != MAGIC:
         raise NotOrcError("not an ORC file, or one cut off: it does not end in ORC's postscript")
-    return found
+    return postscript
 
 
 def read_tail(source: Source) -> Tail:
-    """The end of an opened file.
+    """Read the tail of an opened file.
 
     Raises
     ------
     NotOrcError, EncryptedFileError, TruncatedFileError, MalformedOrcError
     ParquetBloomError
-        The footer's codec takes a library that is not installed.
+        The codec of the footer needs a library that is not installed.
     """
     length = min(source.size, max(256, source.first_read))
     tail = source.read_at(source.size - length, length)
-    postscript = _postscript(tail[-256:])
+    postscript = _read_postscript(tail[-256:])
     size = source.size - tail[-1] - 1
     footer_length, metadata_length = postscript.get("footer_length", 0), postscript.get("metadata_length", 0)
     if footer_length + metadata_length > size:
         raise MalformedOrcError(
-            f"the postscript speaks of {footer_length + metadata_length} bytes of metadata, {size} are before it"
+            f"the postscript states {footer_length + metadata_length} bytes of metadata, but {size} are before it"
         )
     number, block_size = postscript.get("compression", 0), postscript.get("block_size", 1 << 18)
     if number >= len(NAMES):
-        raise MalformedOrcError(f"there is no compression {number}")
-    if number and not 0 < block_size <= LARGEST_BLOCK:
-        raise MalformedOrcError(f"chunks of {block_size} bytes are not read")
+        raise MalformedOrcError(f"unknown compression {number}")
+    if number and not 0 < block_size <= MAX_BLOCK_BYTES:
+        raise MalformedOrcError(f"chunks of {block_size} bytes are not supported")
     compression = Compression(NAMES[number], block_size)
     start = size - footer_length
     inside = start - (source.size - length)
     missing = b"" if inside >= 0 else source.read_at(start, -inside)
     packed = missing + tail[max(0, inside) : len(tail) - tail[-1] - 1]
-    footer = read_message(compression.plain(packed, LONGEST_FOOTER), FOOTER)
+    footer = read_message(compression.plain(packed, MAX_FOOTER_BYTES), FOOTER)
     if "encryption" in footer:
         raise EncryptedFileError("columns of the file are encrypted, which is not read")
     writer = footer.get("writer", 0)

@@ -1,16 +1,16 @@
-"""`pyarrow.compute.Expression` -> the predicate tree.
+"""Convert a `pyarrow.compute.Expression` to the predicate tree.
 
-pyarrow shows an expression as text, which is not exact (a name may hold any signs), and gives it out in no other form
-but the one it is pickled in: an Arrow IPC file with one batch, whose schema's metadata are the calls in prefix order
-(`call`, its arguments, `end`), and whose columns are the literals and options that those point to. That form is read
-here, and whatever in it is not known is refused.
+pyarrow offers an expression only as text, which is ambiguous (a name may contain any character), and in pickled form:
+an Arrow IPC file with one batch, whose schema metadata are the calls in prefix order (`call`, its arguments, `end`),
+and whose columns are the literals and options that these refer to. This module reads the pickled form, and rejects
+whatever it does not recognize.
 
-Which rows match is decided as everywhere here, by SQL's rules; where they are not Arrow's own:
+Rows match by the rules of SQL, as everywhere in this package. Where these differ from Arrow's:
 
-- A field stands beside a literal as it does in SQL text, which need not be of the field's type: -0.0 equals 0.0 in an
-  `isin` too, NaN equals NaN, and in a column of 32-bit floats 0.1 means the float nearest to it.
-- A comparison with null is null in both. `isin` is never null in Arrow, and takes a null in its values for one that a
-  null row equals; both are kept.
+- A literal need not have the type of the field, as in SQL text: -0.0 equals 0.0 in an `isin` too, NaN equals NaN, and
+  in a column of 32-bit floats 0.1 means the nearest float.
+- A comparison with null is null in both. `isin` is never null in Arrow, and a null among its values matches null rows;
+  this module keeps both.
 """
 
 from __future__ import annotations
@@ -77,26 +77,26 @@ def parse_expression(expression: pc.Expression) -> Node:
     Raises
     ------
     ExpressionError
-        Something else is in it, such as a cast of a field or another function; the message names it.
+        It contains something else, such as a cast of a field or another function; the message names it.
     """
     try:
         (encoded,) = expression.__reduce__()[1]
         with pa.ipc.open_file(encoded) as file:
             batch = file.get_batch(0)
     except pa.ArrowException as error:
-        raise ExpressionError(f"an expression cannot be taken apart: {first_line(error)}") from None
+        raise ExpressionError(f"the expression cannot be decoded: {first_line(error)}") from None
     try:
-        return _simplified(_condition(_decode(iter(_metadata(batch.schema)), batch)))
+        return _simplify(_to_condition(_decode(iter(_read_metadata(batch.schema)), batch)))
     except PredicateError as error:
         raise ExpressionError(error.problem, column=error.column) from None
 
 
 def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand:
-    """The expression that the parts describe, in prefix order, without recursion."""
+    """Build the expression from its parts in prefix order, without recursion."""
     open_calls: list[tuple[str, list[_Operand], list[pa.Scalar]]] = []
     while True:
         kind, text = next(parts, ("", ""))
-        found: _Operand
+        operand: _Operand
         if kind == "call":
             open_calls.append((text, [], []))
             continue
@@ -104,54 +104,52 @@ def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand
             open_calls[-1][2].append(batch.column(int(text))[0])
             continue
         if kind == "literal":
-            found = batch.column(int(text))[0]
+            operand = batch.column(int(text))[0]
         elif kind == "field_ref":
-            found = _Field(text)
+            operand = _Field(text)
         elif kind == "nested_field_ref":
             names = [next(parts, ("", "")) for _ in range(int(text))]
             if any(name[0] != "field_ref" for name in names):
                 raise ExpressionError(f"a field that is not given by name is not supported; {SUPPORTED}")
-            found = _Field(".".join(name for _, name in names))
+            operand = _Field(".".join(name for _, name in names))
         elif kind == "end" and open_calls and open_calls[-1][0] == text:
-            found = _call(*open_calls.pop())
+            operand = _make_call(*open_calls.pop())
         else:
-            raise ExpressionError(
-                f"this version of pyarrow describes expressions in a way that is not known ({kind!r})"
-            )
+            raise ExpressionError(f"this version of pyarrow encodes expressions in an unknown way ({kind!r})")
         if not open_calls:
-            return found
-        open_calls[-1][1].append(found)
+            return operand
+        open_calls[-1][1].append(operand)
 
 
 # ---------------------------------------------------------------------------------------------------------- the calls
 
 
-def _call(name: str, operands: list[_Operand], options: list[pa.Scalar]) -> _Operand:
+def _make_call(name: str, operands: list[_Operand], options: list[pa.Scalar]) -> _Operand:
     if name in _CONNECTIVES:
-        return _joined(_CONNECTIVES[name], operands)
+        return _make_connective(_CONNECTIVES[name], operands)
     if name == "invert" and len(operands) == 1:
-        return negation(_condition(operands[0]))
+        return negation(_to_condition(operands[0]))
     if name in _COMPARISONS and len(operands) == 2 and not options:
-        return _comparison(_COMPARISONS[name], *operands)
+        return _make_comparison(_COMPARISONS[name], *operands)
     handler = _HANDLERS.get(name)
     if handler is None or len(operands) != 1 or len(options) > 1:
         raise ExpressionError(f"the function {name!r} is not supported; {SUPPORTED}")
     return handler(operands[0], dict(options[0].items()) if options else {})
 
 
-def _joined(kind: type[Connective], operands: list[_Operand]) -> _Operand:
-    """AND or OR; a literal that changes nothing, which programs begin their chains with, is left out."""
-    left = [operand for operand in operands if not _is_truth(operand, kind is And)]
-    return kind(tuple(map(_condition, left))) if left else operands[0]
+def _make_connective(kind: type[Connective], operands: list[_Operand]) -> _Operand:
+    """Make an AND or OR, without neutral literals, with which programs often begin their chains."""
+    terms = [operand for operand in operands if not _is_truth(operand, kind is And)]
+    return kind(tuple(map(_to_condition, terms))) if terms else operands[0]
 
 
 def _is_truth(operand: Any, value: bool) -> bool:
-    """Whether an operand is the literal TRUE, or FALSE."""
+    """Return whether an operand is the literal TRUE, or FALSE."""
     return isinstance(operand, pa.Scalar) and pa.types.is_boolean(operand.type) and operand.as_py() is value
 
 
-def _condition(operand: _Operand) -> Node:
-    """What an operand says where a truth value is expected."""
+def _to_condition(operand: _Operand) -> Node:
+    """Convert an operand in the position of a condition; a boolean field means `field = TRUE`."""
     if isinstance(operand, _Field):
         return Equal(operand.name, True)
     if isinstance(operand, pa.Scalar):
@@ -159,7 +157,7 @@ def _condition(operand: _Operand) -> Node:
     return operand
 
 
-def _comparison(operator: str, left: _Operand, right: _Operand) -> Node:
+def _make_comparison(operator: str, left: _Operand, right: _Operand) -> Node:
     if isinstance(right, _Field):
         left, right, operator = right, left, _SWAPPED.get(operator, operator)
     if not isinstance(left, _Field) or not isinstance(right, pa.Scalar):
@@ -170,26 +168,26 @@ def _comparison(operator: str, left: _Operand, right: _Operand) -> Node:
     return NotEqual(left.name, value) if operator == "<>" else Compare(left.name, operator, value)
 
 
-def _field(operand: _Operand, what: str) -> str:
+def _require_field(operand: _Operand, function: str) -> str:
     if not isinstance(operand, _Field):
-        raise ExpressionError(f"{what} of anything but a field is not supported; {SUPPORTED}")
+        raise ExpressionError(f"{function} of anything but a field is not supported; {SUPPORTED}")
     return operand.name
 
 
 def _is_null(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
-    column = _field(operand, "is_null")
-    nan_is_null = _plain(options, "nan_is_null", False)
+    column = _require_field(operand, "is_null")
+    nan_is_null = _get_option(options, "nan_is_null", False)
     return any_of((IsNull(column), Equal(column, math.nan))) if nan_is_null else IsNull(column)
 
 
 def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
-    column = _field(operand, "isin")
-    nulls = _plain(options, "null_matching_behavior", None)
+    column = _require_field(operand, "isin")
+    nulls = _get_option(options, "null_matching_behavior", None)
     if nulls not in (_MATCH, _SKIP) or "value_set" not in options:
-        raise ExpressionError(f"such an is_in is not supported; {SUPPORTED}", column=column)
+        raise ExpressionError(f"these options of is_in are not supported; {SUPPORTED}", column=column)
     values = options["value_set"].values
     member = In(column, literal.from_collection(values.drop_null()))
-    # Never null: else its negation would not find the null rows that Arrow's finds.
+    # Never null, so that the negation matches null rows, as in Arrow.
     return Or((IsNull(column), member)) if values.null_count and nulls == _MATCH else And((IsNotNull(column), member))
 
 
@@ -197,7 +195,7 @@ _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
 
 
 def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
-    """A literal that is cast; a field's values would be others than those that filters hold."""
+    """Cast a literal. A cast of a field is rejected: filters hold its values before the cast."""
     if not isinstance(operand, pa.Scalar) or "to_type" not in options:
         raise ExpressionError(f"a cast of a field is not supported; {SUPPORTED}")
     if any(value.as_py() for name, value in options.items() if name.startswith("allow_")):
@@ -208,21 +206,21 @@ def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
         raise ExpressionError(f"a literal cannot be cast: {first_line(error)}") from None
 
 
-def _plain(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:
+def _get_option(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:
     return options[name].as_py() if name in options else default
 
 
 _HANDLERS: dict[str, Callable[[_Operand, dict[str, pa.Scalar]], _Operand]] = {
     "is_null": _is_null,
-    "is_valid": lambda operand, _: IsNotNull(_field(operand, "is_valid")),
-    "is_nan": lambda operand, _: Equal(_field(operand, "is_nan"), math.nan),
+    "is_valid": lambda operand, _: IsNotNull(_require_field(operand, "is_valid")),
+    "is_nan": lambda operand, _: Equal(_require_field(operand, "is_nan"), math.nan),
     "is_in": _is_in,
     "cast": _cast,
 }
 
 
-def _simplified(node: Node) -> Node:
-    """The same rows by fewer leaves, now that nothing is negated any more: only what is true counts."""
+def _simplify(node: Node) -> Node:
+    """Simplify a predicate whose negations are resolved: from here on, null counts as false."""
 
     def join(connective: Connective, children: list[Node]) -> Node:
         if isinstance(connective, Or):
@@ -240,7 +238,7 @@ def _simplified(node: Node) -> Node:
 
 
 class _ArrowSchema(ctypes.Structure):
-    """The beginning of the struct of that name in Arrow's C data interface."""
+    """The first fields of the struct `ArrowSchema` of Arrow's C data interface."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
 
@@ -250,10 +248,10 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
-    """A schema's metadata in order, repeated keys included: pyarrow's own dict has but one of each.
+def _read_metadata(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Read the metadata of a schema in order, with repeated keys, which the dict of pyarrow drops.
 
-    Arrow's C data interface lays them out as a count, and for each key and value a length and the bytes (int32s).
+    Arrow's C data interface stores a count, and for each key and value its length and bytes (numbers are int32).
     """
     capsule = schema.__arrow_c_schema__()  # owns the memory
     address = _ArrowSchema.from_address(_get_pointer(capsule, b"arrow_schema")).metadata

@@ -59,5 +59,5 @@ class FileResidualEvaluator:
         names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
         key = id(residual), tuple(names.items())
         if key not in self._predicates:
-            self._predicates[key] = PruningPredicate(tree.renamed(residual, names), self._timezone)
+            self._predicates[key] = PruningPredicate(tree.rename_columns(residual, names), self._timezone)
         return self._predicates[key]

@@ -194,7 +194,7 @@ class PartitionResiduals:
         truths = {key: truth[i] for key, truth in self._truths.items()}
         state = tuple(truths.values())
         if state not in self._residuals:  # concurrent threads all continue with the same object
-            residual = tree.left_of(self._node, lambda leaf: truths.get(id(leaf), leaf))
+            residual = tree.find_residual(self._node, lambda leaf: truths.get(id(leaf), leaf))
             self._residuals.setdefault(state, residual)
         return self._residuals[state]
 

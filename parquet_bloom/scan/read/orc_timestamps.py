@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from ...hashing.column_type import Kind
-from ...orc.values import in_nanoseconds
+from ...orc.values import fits_nanoseconds
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
@@ -35,4 +35,4 @@ def may_overflow(file: OrcFile, leaf: OrcLeaf, stripe: int) -> bool:
     """Return whether a stripe may contain a timestamp that nanoseconds of 64 bits cannot count."""
     if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.column_type.physical != "INT96":
         return False
-    return not in_nanoseconds(file.stripe_statistics(leaf)[stripe])
+    return not fits_nanoseconds(file.stripe_statistics(leaf)[stripe])

@@ -63,7 +63,7 @@ class PushedPredicate:
         """Return the part of the predicate that concerns some columns."""
         if self.node is None:
             return self
-        residual = tree.left_of(self.node, lambda leaf: leaf if leaf.column in columns else True)
+        residual = tree.find_residual(self.node, lambda leaf: leaf if leaf.column in columns else True)
         node = residual if isinstance(residual, Node) else None
         names = tree.columns(node) if node is not None else set()
         return PushedPredicate(node, {name: self.fields[name] for name in names}, self.unknown)

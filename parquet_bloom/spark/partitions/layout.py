@@ -92,7 +92,7 @@ class FolderResiduals:
                     else PruningPredicate(item).decide({item.column: statistics.get(column)}).possible
                 )
 
-            residual = tree.left_of(self._node, leaf)
+            residual = tree.find_residual(self._node, leaf)
             # Equal residuals are one object: their files are then evaluated together.
             self._residuals[values] = self._interned.setdefault(residual, residual)
         return self._residuals[values]

@@ -1,4 +1,4 @@
-"""Lance's own containers, by way of pylance."""
+"""Read zone indexes of Lance with pylance."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ...errors import BrokenZonesError, ParquetBloomError, StorageError, first_l
 from ...storage import is_url
 from ...storage.paths import local
 from ..filters import Filters
-from ..hashes import type_of
+from ..hashes import find_column_type
 from ..index import ZoneIndex
-from ..schema import Sizes, zones_of
-from .arrow import held
+from ..schema import FilterSizing, read_zones
+from .arrow import open_table
 
 FILE_NAME = "bloomfilter.lance"
 _BATCH_ROWS = 1024
@@ -27,8 +27,8 @@ _VERSION = 0  # of the index, as Lance numbers its formats
 _STEP = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")  # of a column's path
 
 
-class _Part(NamedTuple):
-    """A part of an index: a file of its own, of some fragments."""
+class _IndexSegment(NamedTuple):
+    """A segment of an index: one file, for some fragments."""
 
     name: str
     column: str
@@ -38,7 +38,7 @@ class _Part(NamedTuple):
     elsewhere: bool = False
 
 
-def _module(name: str, path: str) -> Any:
+def _import_module(name: str, path: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
@@ -49,7 +49,7 @@ def _module(name: str, path: str) -> Any:
 
 
 def read_file(path: str, storage_options: Mapping[str, Any] | None = None) -> pa.Table:
-    """The table in an index file, with its schema's metadata.
+    """Read the table in an index file, with the metadata of its schema.
 
     Raises
     ------
@@ -58,15 +58,15 @@ def read_file(path: str, storage_options: Mapping[str, Any] | None = None) -> pa
     ParquetBloomError
         pylance is not installed.
     """
-    module = _module("lance.file", path)
+    module = _import_module("lance.file", path)
     options = {} if not storage_options else {"storage_options": dict(storage_options)}
-    with _pylance(BrokenZonesError, "pylance cannot read it", path):
+    with _convert_errors(BrokenZonesError, "pylance cannot read it", path):
         return module.LanceFileReader(path, **options).read_all(batch_size=_BATCH_ROWS).to_table()
 
 
 @contextmanager
-def _pylance(kind: type[ParquetBloomError], problem: str, path: str) -> Iterator[None]:
-    """What pylance makes of damage: errors, and panics in Rust, which are no Exceptions."""
+def _convert_errors(kind: type[ParquetBloomError], problem: str, path: str) -> Iterator[None]:
+    """Convert what pylance raises for damaged files: errors, and Rust panics, which are not Exceptions."""
     try:
         yield
     except BaseException as error:
@@ -76,72 +76,74 @@ def _pylance(kind: type[ParquetBloomError], problem: str, path: str) -> Iterator
         raise kind(f"{problem}: {reason}", path=path) from error
 
 
-def of_dataset(
+def open_dataset(
     path: str, column: str | None, name: str | None, storage_options: Mapping[str, Any] | None = None
 ) -> ZoneIndex:
-    """The Bloom filter index of a Lance dataset, all its parts together.
+    """Open the Bloom filter index of a Lance dataset with all its segments.
 
-    Fragments that it does not cover any more, or not yet, are named in every answer.
+    Results include all fragments that it does not cover.
 
     Raises
     ------
     ParquetBloomError
-        There is none, or not just one; or pylance is not installed.
+        There is no such index, or more than one; or pylance is not installed.
     StorageError
         pylance cannot open the dataset.
     """
     if not is_url(path) and not os.path.isdir(os.path.join(local(path), "_versions")):
-        raise BrokenZonesError("the folder is no Lance dataset", path=path)
-    lance = _module("lance", path)
+        raise BrokenZonesError("the folder is not a Lance dataset", path=path)
+    lance = _import_module("lance", path)
     options = {} if not storage_options else {"storage_options": dict(storage_options)}
-    with _pylance(StorageError, "pylance cannot open it as a dataset", path):
+    with _convert_errors(StorageError, "pylance cannot open it as a dataset", path):
         dataset = lance.dataset(path, **options)
-        parts = _parts(dataset)
+        segments = _list_segments(dataset)
         fragments = {fragment.fragment_id: int(fragment.physical_rows) for fragment in dataset.get_fragments()}
-    chosen = [part for part in parts if name in (None, part.name) and column in (None, part.column)]
-    if len({part.name for part in chosen}) != 1:
-        there = ", ".join(sorted({f"{part.name} of {part.column}" for part in parts}))
-        wanted = "" if name is None and column is None else " of that name or column"
-        problem = f"it has {len({part.name for part in chosen}) or 'no'} Bloom filter indexes{wanted}"
-        raise ParquetBloomError(problem + (f"; there are: {there}" if there else ""), path=path, column=column)
+    selected = [segment for segment in segments if name in (None, segment.name) and column in (None, segment.column)]
+    if len({segment.name for segment in selected}) != 1:
+        available = ", ".join(sorted({f"{segment.name} of {segment.column}" for segment in segments}))
+        criteria = "" if name is None and column is None else " of that name or column"
+        problem = f"it has {len({segment.name for segment in selected}) or 'no'} Bloom filter indexes{criteria}"
+        raise ParquetBloomError(problem + (f"; there are: {available}" if available else ""), path=path, column=column)
     tables = []
-    for part in chosen:
-        if part.version > _VERSION or part.elsewhere:
-            what = "in another dataset" if part.elsewhere else f"of version {part.version}"
-            raise ParquetBloomError(f"index {part.name} is {what}, which is not read", path=path, column=column)
-        table = read_file(f"{path.rstrip('/')}/_indices/{part.uuid}/{FILE_NAME}", storage_options)
-        held(table, path)  # before its numbers are looked at
-        covers = pa.array(sorted(part.fragments & fragments.keys()), pa.uint64())
-        tables.append(table.filter(pa.compute.is_in(table["fragment_id"], covers)))
-    whole = pa.concat_tables(tables, promote_options="none")
-    found = held(whole.replace_schema_metadata(tables[0].schema.metadata), path)
-    zones = zones_of(found.numbers, path)
-    field = chosen[0].column
-    value_type = _type_of_column(dataset.schema, field, path)
+    for segment in selected:
+        if segment.version > _VERSION or segment.elsewhere:
+            what = "in another dataset" if segment.elsewhere else f"of version {segment.version}"
+            raise ParquetBloomError(f"index {segment.name} is {what}, which is not supported", path=path, column=column)
+        table = read_file(f"{path.rstrip('/')}/_indices/{segment.uuid}/{FILE_NAME}", storage_options)
+        open_table(table, path)  # validates the table
+        fragment_ids = pa.array(sorted(segment.fragments & fragments.keys()), pa.uint64())
+        tables.append(table.filter(pa.compute.is_in(table["fragment_id"], fragment_ids)))
+    table = pa.concat_tables(tables, promote_options="none")
+    container = open_table(table.replace_schema_metadata(tables[0].schema.metadata), path)
+    zones = read_zones(container.numbers, path)
+    field = selected[0].column
+    value_type = _find_arrow_type(dataset.schema, field, path)
     covered = {*zones["fragment_id"].tolist()}
     uncovered = [(number, rows) for number, rows in sorted(fragments.items()) if rows and number not in covered]
     return ZoneIndex(
         path,
         zones,
-        Filters(found.parts),
-        Sizes.of(found.metadata, path),
+        Filters(container.parts),
+        FilterSizing.from_metadata(container.metadata, path),
         column=field,
-        column_type=type_of(value_type),
+        column_type=find_column_type(value_type),
         value_type=value_type,
         uncovered=uncovered,
     )
 
 
-def _parts(dataset: Any) -> list[_Part]:
-    """The parts of a dataset's Bloom filter indexes."""
-    if not hasattr(dataset, "describe_indices"):  # pylance was older
+def _list_segments(dataset: Any) -> list[_IndexSegment]:
+    """Return the segments of a dataset's Bloom filter indexes."""
+    if not hasattr(dataset, "describe_indices"):  # older versions of pylance
         return [
-            _Part(each["name"], ".".join(each["fields"]), str(each["uuid"]), frozenset(each["fragment_ids"]))
-            for each in dataset.list_indices()
-            if str(each["type"]).lower() == _TYPE
+            _IndexSegment(
+                index["name"], ".".join(index["fields"]), str(index["uuid"]), frozenset(index["fragment_ids"])
+            )
+            for index in dataset.list_indices()
+            if str(index["type"]).lower() == _TYPE
         ]
     return [
-        _Part(
+        _IndexSegment(
             index.name,
             ".".join(index.field_names),
             str(part.uuid),
@@ -155,12 +157,12 @@ def _parts(dataset: Any) -> list[_Part]:
     ]
 
 
-def _type_of_column(schema: pa.Schema, column: str, path: str) -> pa.DataType:
+def _find_arrow_type(schema: pa.Schema, column: str, path: str) -> pa.DataType:
     try:
         first, *more = (quoted.replace("``", "`") or plain for quoted, plain in _STEP.findall(column))
         field = schema.field(first)
         for step in more:
             field = field.type.field(step)
     except (KeyError, ValueError, pa.ArrowException, AttributeError) as error:
-        raise ParquetBloomError("the dataset has no such column any more", path=path, column=column) from error
+        raise ParquetBloomError("the dataset no longer has this column", path=path, column=column) from error
     return field.type

@@ -1,4 +1,4 @@
-"""Filters of row groups, rebuilt from their values, are those in the file: bit for bit."""
+"""Filters that are rebuilt from the values of row groups equal those in the file, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.writers.orc_files import ROOT
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash import orc_murmur3 as orc_hash
-from parquet_bloom.orc.filters.hashes import probes_of
+from parquet_bloom.orc.filters.hashes import make_probes
 
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 
@@ -68,7 +68,7 @@ def test_our_own_hashes_make_the_same_bits(tmp_path: Path) -> None:
         for one in file.filters():
             kind, values, _ = made[one.column]
             rows = values[one.row_group * STRIDE : (one.row_group + 1) * STRIDE]
-            probes = probes_of(pa.array(rows, kind).drop_null(), one.leaf)
+            probes = make_probes(pa.array(rows, kind).drop_null(), one.leaf)
             bits = bytearray(one.num_bits // 8)
             orc_hash.insert(bits, probes.hashes, one.num_hash_functions)
             theirs, ours = np.frombuffer(one.bitset, np.uint8), np.frombuffer(bits, np.uint8)

@@ -1,4 +1,4 @@
-"""ORC files that once lost rows, or took long."""
+"""Regressions: ORC files that once lost rows, or took long."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from support.writers.orc_tables import by_pyorc
 import parquet_bloom
 from parquet_bloom import orc
 from parquet_bloom.errors import MalformedOrcError, UnreadableColumnError
-from parquet_bloom.orc.filters.writer_bugs import old_clock
+from parquet_bloom.orc.filters.writer_bugs import find_timezone_fault
 from parquet_bloom.orc.metadata.compression import Compression
-from parquet_bloom.orc.metadata.row_positions import has_positions, needed
-from parquet_bloom.orc.metadata.schema import leaves_of
-from parquet_bloom.orc.metadata.statistics import evidence_of
+from parquet_bloom.orc.metadata.row_positions import count_positions, has_positions
+from parquet_bloom.orc.metadata.schema import read_leaves
+from parquet_bloom.orc.metadata.statistics import read_statistics
 from parquet_bloom.orc.metadata.tail import Tail
 from parquet_bloom.predicate.statistics import PruningStatistics
 
@@ -33,9 +33,9 @@ def tail(writer: str) -> Tail:
 
 
 def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tuple[int, int, int | bytes], writer: str):
-    (leaf,) = leaves_of([{"kind": kind}])
+    (leaf,) = read_leaves([{"kind": kind}])
     message = message_of([(1, 0, 5), (field, 2, message_of([low, high]))])
-    return evidence_of(message, 0, len(message), leaf, tail(writer), 5)
+    return read_statistics(message, 0, len(message), leaf, tail(writer), 5)
 
 
 def test_texts_that_are_no_utf8():
@@ -59,11 +59,11 @@ def test_texts_that_are_no_utf8():
     ],
 )
 def test_wall_clocks_that_programs_do_not_agree_on(first, last, good):
-    (leaf,) = leaves_of([{"kind": 9}])
+    (leaf,) = read_leaves([{"kind": 9}])
     low, high = ((day - dt.date(1970, 1, 1)).days * DAY_NS for day in (first, last))
     known = PruningStatistics(leaf.column_type, True, low, high)
-    assert (old_clock(tail("java"), leaf, "Asia/Almaty", known) is None) is good
-    assert old_clock(tail("java"), leaf, "UTC", known) is None
+    assert (find_timezone_fault(tail("java"), leaf, "Asia/Almaty", known) is None) is good
+    assert find_timezone_fault(tail("java"), leaf, "UTC", known) is None
 
 
 def test_bounds_of_wall_clocks_reach_as_far_as_zones_may_differ():
@@ -180,9 +180,9 @@ def test_another_stride_sends_nobody_behind_the_row_index(one_stripe: Path, tmp_
 def test_a_seek_needs_all_positions(one_stripe: Path):
     with orc.open(one_stripe) as file:
         assert file.seekable(0, ["i", "t"])
-    assert needed("LONG", (0, 1), 2, True) == 7
-    assert needed("STRING", (1, 2, 3), 3, True) == 3
-    assert needed("STRING", (0, 1, 2), 2, False) == 6
+    assert count_positions("LONG", (0, 1), 2, True) == 7
+    assert count_positions("STRING", (1, 2, 3), 3, True) == 3
+    assert count_positions("STRING", (0, 1, 2), 2, False) == 6
     entries = message_of([(1, 2, message_of([(1, 2, bytes(count))])) for count in (5, 4)])
     assert has_positions(entries, 2, 4)
     assert not has_positions(entries, 2, 5)

@@ -1,4 +1,4 @@
-"""Statistics as evidence: what writers' files say of their row groups is true, and what is not sure is not said."""
+"""Statistics in ORC files of several writers: they hold for their row groups, and doubtful ones are left out."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from support.writers.orc_files import message_of, varint
 
 import parquet_bloom.orc as orc
 from parquet_bloom.orc.metadata.compression import Compression
-from parquet_bloom.orc.metadata.schema import OrcLeaf, leaves_of
-from parquet_bloom.orc.metadata.statistics import GREGORIAN_DAY, ZONED_MS, evidence_of
+from parquet_bloom.orc.metadata.schema import OrcLeaf, read_leaves
+from parquet_bloom.orc.metadata.statistics import GREGORIAN_DAY, ZONED_MS, read_statistics
 from parquet_bloom.orc.metadata.tail import Tail
 from parquet_bloom.predicate.statistics import PruningStatistics
 
@@ -32,7 +32,7 @@ ANY_ROWS = 10
 
 def leaf(kind: str, **described: Any) -> OrcLeaf:
     types = [{"kind": 12, "children": [1], "names": [b"a"]}, {"kind": KINDS[kind], **described}]
-    return leaves_of(types)[0]
+    return read_leaves(types)[0]
 
 
 def tail(writer: str = "java", version: int = 9, calendar: str | None = "proleptic") -> Tail:
@@ -57,7 +57,7 @@ def said(
 ) -> PruningStatistics:
     """The evidence of statistics with some values, and some nulls."""
     message = message_of([(1, 0, count), (field, 2, message_of(inner)), (10, 0, int(count < rows))])
-    return evidence_of(b"?" + message + b"?", 1, 1 + len(message), of, by or tail(), rows)
+    return read_statistics(b"?" + message + b"?", 1, 1 + len(message), of, by or tail(), rows)
 
 
 def bounds(*given: Any, **more: Any) -> tuple[Any, Any]:
@@ -142,7 +142,7 @@ def test_counts() -> None:
     def known(count: int | None, null: int | None, rows: int = 10, at: OrcLeaf = of) -> tuple[Any, Any]:
         fields = [(1, 0, count), (10, 0, null)]
         message = message_of((n, w, v) for n, w, v in fields if v is not None)
-        found = evidence_of(message, 0, len(message), at, tail(), rows)
+        found = read_statistics(message, 0, len(message), at, tail(), rows)
         return found.has_values, found.has_nulls
 
     assert known(10, 0) == (True, False)
@@ -163,7 +163,7 @@ def test_counts() -> None:
         {"kind": 10, "children": [4]},
         {"kind": 4},
     ]
-    member, element = leaves_of(types)
+    member, element = read_leaves(types)
     assert (member.name, member.repeated, element.name, element.repeated) == ("s.a", False, "l.item", True)
     assert known(5, 0, at=member) == (True, None)  # rows whose struct is null are not counted as nulls
     assert known(0, 0, at=member) == (False, None)

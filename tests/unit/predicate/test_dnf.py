@@ -1,4 +1,4 @@
-"""pyarrow's filters= form, and what Python, numpy, pandas and Arrow values become in it."""
+"""pyarrow's filters= form, and the conversion of Python, numpy, pandas and Arrow values."""
 
 from __future__ import annotations
 

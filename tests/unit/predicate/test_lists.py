@@ -1,4 +1,4 @@
-"""Elements of lists: `contains` in every notation, over every kind of Arrow list, and over every form in files."""
+"""Elements of lists: `contains` in every notation, for every kind of Arrow list and every layout in files."""
 
 from __future__ import annotations
 
@@ -169,9 +169,9 @@ def test_what_a_null_list_hides_is_not_found() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        (pa.array([1]), 1, "is no list"),
-        (pa.array([{"a": 1}]), 1, "is no list"),
-        (pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())), 1, "is no list"),
+        (pa.array([1]), 1, "is not a list"),
+        (pa.array([{"a": 1}]), 1, "is not a list"),
+        (pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())), 1, "is not a list"),
         (pa.array([[[1]]]), 1, "no single values"),
         (pa.array([[{"a": 1}]]), 1, "no single values"),
         (pa.array([["a"]]), 1, "compared exactly"),
@@ -369,7 +369,7 @@ def test_a_field_of_structs_in_a_list_is_found_by_its_leaf_and_not_evaluated(tmp
     pq.write_table(pa.table({"items": [[{"sku": 1, "n": 1}], [{"sku": 2, "n": 2}]]}), path, row_group_size=1)
     where = Contains("items.list.element.sku", 2)
     assert parquet_bloom.prune(path, where).selected == {str(path): [1]}
-    with pytest.raises(PredicateError, match="inside of a list"):
+    with pytest.raises(PredicateError, match="values inside a list"):
         parquet_bloom.read_table(path, where)
 
 

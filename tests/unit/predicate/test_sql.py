@@ -1,4 +1,4 @@
-"""SQL text -> the tree: every literal exact, everything else refused on one line, no depth too deep."""
+"""SQL text becomes the predicate tree: literals are exact, anything unsupported is rejected, nesting is unlimited."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ a = ?|placeholder
 a = :x|placeholder
 a = @x|parameter
 a[0] = 1|element
-a.* = 1|no name
+a.* = 1|not a column name
 * = 1|such
 a = ANY (1, 2)|such
 a = 'x' 'y'|pieces
@@ -254,24 +254,24 @@ a = X'GG'|
 a = 1_000|
 a = 5L|
 a = 1e400|range
-a = DATE '2026-02-30'|no date
-a = DATE '2026-1-5'|no date
-a = DATE ' 2026-01-05'|no date
-a = DATE '٢٠٢٦-01-05'|no date
-a = DATE 'today'|no date
-a = TIME '25:00'|no time
-a = TIME '01:02:03+01:00'|no time
+a = DATE '2026-02-30'|not a date
+a = DATE '2026-1-5'|not a date
+a = DATE ' 2026-01-05'|not a date
+a = DATE '٢٠٢٦-01-05'|not a date
+a = DATE 'today'|not a date
+a = TIME '25:00'|not a time
+a = TIME '01:02:03+01:00'|not a time
 a = TIME '01:02:03.0000000001'|finer
-a = TIMESTAMP '2026-01-01 24:00:00'|no timestamp
-a = TIMESTAMP '2026-01-01 00:00:60'|no timestamp
-a = TIMESTAMP '2026-01-01 00:00.5'|no timestamp
+a = TIMESTAMP '2026-01-01 24:00:00'|not a timestamp
+a = TIMESTAMP '2026-01-01 00:00:60'|not a timestamp
+a = TIMESTAMP '2026-01-01 00:00.5'|not a timestamp
 a = TIMESTAMP '2026-01-01 00:00:00.0000000001'|finer
 a = TIMESTAMP '9999-01-01 00:00:00.000000001'|exactly
 a = TIMESTAMP '2026-01-01 00:00:00 Mars/Base'|time zone
 a = TIMESTAMP '2026-01-01 00:00:00 Europe/../Berlin'|
 a = TIMESTAMP '2026-03-29 02:30:00 Europe/Berlin'|skipped
 a = TIMESTAMP '2026-10-25 02:30:00 Europe/Berlin'|twice
-a = TIMESTAMP '2026-01-01 +25:00'|no timestamp
+a = TIMESTAMP '2026-01-01 +25:00'|not a timestamp
 a = TIMESTAMP_NTZ '2026-01-01 00:00:00Z'|without time zone
 a = DATETIME '2026-01-01 00:00:00+01'|without time zone
 a = TIMESTAMP(3) '2026-01-01 00:00:00'|CAST
@@ -292,8 +292,8 @@ a = 1 /* a /* b */ c */|comments
 a = 'x|not closed
 "a = 1|not closed
 (a = 1|not closed
-a = 1)|closes
-(a = 1]|closes
+a = 1)|without a matching
+(a = 1]|without a matching
 a = 1 AND|missing at the end
 AND a = 1|missing before
 a = 1 AND OR b = 2|missing before

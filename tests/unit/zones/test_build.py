@@ -1,4 +1,4 @@
-"""Zone indexes over Parquet files: what is written, what is read of it, which files it stands for."""
+"""Zone indexes over Parquet files: their contents, what lookups read, and the files that they cover."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def lake(tmp_path, files=3, rows=1000, group=300):
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_files_row_groups_and_rows(container, tmp_path, monkeypatch):
     folder = lake(tmp_path)
-    monkeypatch.setattr(collect, "_HELD_BYTES", 512)  # put aside in several pieces
-    monkeypatch.setattr(write, "_BYTES_A_BATCH", 1024)  # several row groups, or batches
+    monkeypatch.setattr(collect, "_BUFFER_BYTES", 512)  # put aside in several pieces
+    monkeypatch.setattr(write, "_BYTES_PER_BATCH", 1024)  # several row groups, or batches
     done = []
     target = tmp_path / "z.index"
     report = zones.build(
@@ -198,7 +198,7 @@ def test_columns_of_structs_and_what_has_no_zones(tmp_path):
         assert answered(index.is_null()) == {(0, 0)}
         assert answered(index.equals(301)) == {(1, 0)}
     for column, error, problem in (
-        ("deep", UnknownColumnError, "those of column 'deep.er'"),
+        ("deep", UnknownColumnError, "use 'deep.er'"),
         ("ID", UnknownColumnError, "no such column"),
     ):
         with pytest.raises(error, match=problem):
@@ -206,7 +206,7 @@ def test_columns_of_structs_and_what_has_no_zones(tmp_path):
     for column, error, problem in (
         ("b", UnsupportedTypeError, "BOOLEAN"),
         ("l.list.element", UnsupportedTypeError, "lists and maps"),
-        ("m", UnknownColumnError, "stands for 2 columns"),
+        ("m", UnknownColumnError, "the name matches 2 columns"),
         ("x", UnknownColumnError, "by their case only"),
     ):
         with pytest.raises(error, match=problem):
@@ -255,12 +255,12 @@ def test_where_an_index_may_be(tmp_path):
     for target, problem in (
         (folder / "z.parquet", "would be taken for one of its files"),
         (folder / "sub" / "z.arrow", "would be taken for one of its files"),
-        (tmp_path / "z.txt", "its ending does not tell"),
+        (tmp_path / "z.txt", "the container is unknown"),
         (tmp_path / "no" / "z.arrow", "there is no folder"),
     ):
         with pytest.raises(ParquetBloomError, match=problem):
             zones.build(folder, "id", target)
-    with pytest.raises(ParquetBloomError, match="one of the files that the zones are of"):
+    with pytest.raises(ParquetBloomError, match="one of the files to be indexed"):
         zones.build(folder / "0.parquet", "id", folder / "0.parquet")
     zones.build(folder, "id", folder / "_z.parquet")
     (folder / "_zones").mkdir()
@@ -276,7 +276,7 @@ def test_an_index_is_written_whole_or_not_at_all(container, tmp_path, monkeypatc
     folder, target = lake(tmp_path), tmp_path / f"z.{container}"
     zones.build(folder, "id", target)
     before = target.read_bytes()
-    monkeypatch.setattr(write, "_BYTES_A_BATCH", 1 << 16)
+    monkeypatch.setattr(write, "_BYTES_PER_BATCH", 1 << 16)
     genuine, calls = LocalRewrite._write, []
 
     def failing(self, data):
@@ -317,7 +317,7 @@ def test_states_of_files(tmp_path, monkeypatch):
     genuine = freshness.still_same
     monkeypatch.setattr(freshness, "still_same", lambda entry, *more: (read.append(entry), genuine(entry, *more))[1])
     with zones.open(tmp_path / "z.arrow") as index:
-        assert freshness.states(index) == ["current"] * 6
+        assert freshness.file_states(index) == ["current"] * 6
         assert read == []
         parquet_bloom.embed(folder / "0.parquet", "id")  # no such change
         os.utime(folder / "1.parquet", (5, 5))  # nor this
@@ -326,7 +326,7 @@ def test_states_of_files(tmp_path, monkeypatch):
         changed = table.set_column(0, "id", pa.array([9] * 1000, pa.int64()))
         pq.write_table(changed, folder / "3.parquet", row_group_size=300)
         (folder / "4.parquet").write_bytes(b"x")
-        assert freshness.states(index) == ["current", "current", "gone", "changed", "changed", "current"]
+        assert freshness.file_states(index) == ["current", "current", "gone", "changed", "changed", "current"]
         assert len(read) == 4
         assert index.of_file(folder / "0.parquet") == 0
 

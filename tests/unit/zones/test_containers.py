@@ -1,4 +1,4 @@
-"""Zone indexes in files of others, and in files that are damaged: opened, or refused in a line, never a row lost."""
+"""Zone indexes in files of other programs and in damaged files: opened or rejected, and no row is lost."""
 
 from __future__ import annotations
 
@@ -153,23 +153,23 @@ def put(*path_and_value):
     [
         (put("version", 3), "of version 3"),
         (put("version", [1]), r"of version \[1\]"),
-        (put("hashing", "plain"), "cannot be"),
-        (put("column", 5), "cannot be"),
-        (put("files", "path", []), "cannot be"),
-        (put("files", "type", [1]), "cannot be"),
-        (put("files", "stamp", ["xy"]), "cannot be"),
-        (put("files", "row_groups", [2]), "cannot be"),
-        (put("files", "row_groups", [-3]), "cannot be"),
-        (put("files", None), "cannot be"),
-        (put("types", 0, "kind", "smell"), "cannot be"),
-        (put("types", 0, "physical", "BOOLEAN"), "cannot be"),
-        (put("types", 0, "length", "x"), "cannot be"),
-        (put("types", 0, "more", 1), "cannot be"),
-        (put("fragments", "num_rows", [400, 400]), "cannot be"),
-        (put("fragments", "num_rows", [400, 400, -200]), "cannot be"),
-        (put("fragments", "num_rows", [400, 400, 10**30]), "cannot be"),
+        (put("hashing", "plain"), "manifest is invalid"),
+        (put("column", 5), "manifest is invalid"),
+        (put("files", "path", []), "manifest is invalid"),
+        (put("files", "type", [1]), "manifest is invalid"),
+        (put("files", "stamp", ["xy"]), "manifest is invalid"),
+        (put("files", "row_groups", [2]), "manifest is invalid"),
+        (put("files", "row_groups", [-3]), "manifest is invalid"),
+        (put("files", None), "manifest is invalid"),
+        (put("types", 0, "kind", "smell"), "manifest is invalid"),
+        (put("types", 0, "physical", "BOOLEAN"), "manifest is invalid"),
+        (put("types", 0, "length", "x"), "manifest is invalid"),
+        (put("types", 0, "more", 1), "manifest is invalid"),
+        (put("fragments", "num_rows", [400, 400]), "manifest is invalid"),
+        (put("fragments", "num_rows", [400, 400, -200]), "manifest is invalid"),
+        (put("fragments", "num_rows", [400, 400, 10**30]), "manifest is invalid"),
         (put("fragments", "num_rows", [400, 400, 201]), "do not divide the rows"),
-        (put("fragments", "row_group", [0, 2, 1]), "cannot be"),
+        (put("fragments", "row_group", [0, 2, 1]), "manifest is invalid"),
     ],
 )
 def test_metadata_that_cannot_be(change, problem, tmp_path):
@@ -217,7 +217,7 @@ def test_places_that_lead_nowhere(tmp_path):
     for place in (tmp_path / "missing", tmp_path / "missing" / "z"):
         with pytest.raises(StorageError):
             zones.open(place)
-    with pytest.raises(BrokenZonesError, match="no Lance dataset"):
+    with pytest.raises(BrokenZonesError, match="not a Lance dataset"):
         zones.open(tmp_path)
     with pytest.raises(ParquetBloomError, match="those of column 'id'"):
         zones.open(built(tmp_path, "arrow"), column="other")

@@ -1,4 +1,4 @@
-"""Zone indexes that lost rows once."""
+"""Regressions: zone indexes that once lost rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lookup asks of a zone index in a store: its end, and blocks of the zones of row groups that are left."""
+"""Requests of a lookup to a zone index in a store: its end, and blocks of zones of the remaining row groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from parquet_bloom.zones import packed, write
 from parquet_bloom.zones.containers import parquet as parquet_file
 from parquet_bloom.zones.manifest import Manifest
 from parquet_bloom.zones.reports import ZonedFile
-from parquet_bloom.zones.schema import ZONE, Sizes
+from parquet_bloom.zones.schema import ZONE, FilterSizing
 
 FILES, GROUPS, ROWS = 6, 20, 64
 CONTAINERS = ["parquet", "arrow"]
@@ -170,14 +170,14 @@ def test_places_that_are_not_proved_are_looked_for(
         )
     _, path = small(tmp_path, container)
     if container == "arrow":
-        real_batch = parquet_bloom.zones.containers.arrow._batch
+        real_batch = parquet_bloom.zones.containers.arrow._read_batch
 
         def elsewhere(message: bytes, block: Any, columns: int) -> Any:
             batch = real_batch(message, block, columns)
-            monkeypatch.setattr("parquet_bloom.zones.containers.arrow._batch", real_batch)
+            monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_batch", real_batch)
             return batch._replace(num_rows=batch.num_rows + 1)
 
-        monkeypatch.setattr("parquet_bloom.zones.containers.arrow._batch", elsewhere)
+        monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_batch", elsewhere)
     with zones.open(path) as index:
         for value in range(300):
             if value % 7:
@@ -198,8 +198,8 @@ def made_up(path: Path, container: str, files: int, zones_each: int, filter_byte
     of = [ZonedFile(n, f"/{n}", 1, stamps[n], *prints[n], column_type, 1) for n in range(files)]
     counts = np.full(files, 5 * zones_each, np.int64)
     manifest = Manifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
-    told = packed.zones_told(table, 5, write.zones_a_batch(filter_bytes))
-    metadata = Sizes(5, 0.01).metadata | manifest.to_metadata(table, told)
+    told = packed.describe_zones(table, 5, write.zones_per_batch(filter_bytes))
+    metadata = FilterSizing(5, 0.01).metadata | manifest.to_metadata(table, told)
     bits = rng.integers(0, 256, len(table) * filter_bytes).astype(np.uint8)
 
     def read(first: int, some: int) -> Any:
@@ -228,7 +228,7 @@ def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, fil
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("filter_bytes", [32, 64, 1024])
-@pytest.mark.parametrize("count", [1, 3, write.zones_a_batch(32), write.zones_a_batch(32) + 1])
+@pytest.mark.parametrize("count", [1, 3, write.zones_per_batch(32), write.zones_per_batch(32) + 1])
 def test_filters_are_where_they_are_supposed(
     tmp_path: Path, container: str, filter_bytes: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,9 +241,9 @@ def test_filters_are_where_they_are_supposed(
     def refuse(*_: Any) -> Any:
         raise AssertionError("the places are looked for")
 
-    monkeypatch.setattr(parquet_file, "_filters", refuse)
-    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._part", refuse)
-    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._columns", refuse)
+    monkeypatch.setattr(parquet_file, "_read_filters", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_part", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_columns", refuse)
     with zones.open(path) as index:
         assert index.files is not None
         assert index.files[0].stamp.startswith(b"\xff\x00")

@@ -1,4 +1,4 @@
-"""Zones in an object store, over files there: rows found, files that changed, and what is read for it."""
+"""Zones in an object store, over files there: matching rows, changed files, and requests."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import zones as library
 from ....core.bloom.sbbf import measure
-from ....zones.freshness import states
+from ....zones.freshness import file_states
 from ...options.common import command
 from ...output.output import Output
 from ...output.table import Column, Row, counted
@@ -58,7 +58,7 @@ def show(output: Output, path: str, column: str | None, no_live: bool) -> int:
         told: list[str] | None = None
         if files is not None and not no_live:
             with output.step("look at files"):
-                told = states(index, output.filesystem)
+                told = file_states(index, output.filesystem)
         groups = [*(_by_fragment(index) if files is None else _by_file(index))]
         totals = {"zones": len(index), "rows": 0, "null_zones": 0, "num_bytes": 0, "stale": 0}
         with output.step("read filters"), output.rows("zones", COLUMNS) as rows:

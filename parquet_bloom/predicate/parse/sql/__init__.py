@@ -1,1 +1,1 @@
-"""Predicates from SQL text: `tokens` checks, `operands` and `lists` read, `parser` builds the tree."""
+"""Predicates from SQL text: `tokens` splits it, `operands` and `lists` read operands, `parser` builds the tree."""

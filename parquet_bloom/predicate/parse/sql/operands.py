@@ -1,4 +1,4 @@
-"""Columns and literals among sqlglot's expressions."""
+"""Read columns and literals from sqlglot's expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUPPORTED = (
     " literals"
 )
 
-_BARE = re.compile(r"\w+")
+_UNQUOTED = re.compile(r"\w+")
 
 # Types of typed literals, by sqlglot's names -> `literal.typed`'s kinds.
 _TYPES = {
@@ -32,7 +32,7 @@ _TYPES = {
     "DOUBLE": "double",
 }
 
-# How constructs that are refused are called.
+# Names of unsupported constructs in messages.
 _NAMES = {
     "Not": "such a NOT",
     "Like": "LIKE",
@@ -68,66 +68,66 @@ class Operands:
 
     Parameters
     ----------
-    exp : sqlglot's module of expressions, which this one does not import.
+    exp : the expressions module of sqlglot, which this module does not import.
     """
 
     def __init__(self, exp: Any) -> None:
         self.exp = exp
 
     def refusal(self, node: exp.Expression) -> PredicateError:
-        """That a construct is not supported, by its name."""
+        """Make the error for a construct that is not supported."""
         if type(node) is self.exp.Anonymous:
             name = f"the function {node.name}"
         elif isinstance(node, self.exp.Func) and type(node).__name__ not in _NAMES:
             name = f"the function {node.sql_name()}"
         else:
-            name = _name_of(node)
+            name = _name_construct(node)
         return PredicateError(f"{name} is not supported; {SUPPORTED}")
 
     def is_column(self, node: exp.Expression) -> bool:
-        """Whether it is a column or a field of one."""
+        """Return whether a node is a column or a field of one."""
         while type(node) is self.exp.Dot:
             node = node.this
         return type(node) is self.exp.Column
 
     def column(self, node: exp.Expression) -> str:
-        """The dotted name of a column or struct leaf.
+        """Return the dotted name of a column or struct leaf.
 
         Raises
         ------
         PredicateError
-            It is something else.
+            The node is something else.
         """
         exp = self.exp
-        node = bare(node, exp)
+        node = strip_parentheses(node, exp)
         parts: list[Any] = []
         while type(node) is exp.Dot:
             parts.append(node.args["expression"])
             node = node.this
         if type(node) is not exp.Column or node.args.get("join_mark"):
-            raise PredicateError(f"a column is expected, not {_name_of(node)}; {SUPPORTED}")
+            raise PredicateError(f"a column is expected, not {_name_construct(node)}; {SUPPORTED}")
         parts += [node.args.get(part) for part in ("this", "table", "db", "catalog") if node.args.get(part)]
         for part in parts:
             if type(part) is not exp.Identifier or not part.this:
-                raise PredicateError(f"this is no name of a column; {SUPPORTED}")
-            if not part.args.get("quoted") and (not _BARE.fullmatch(part.this) or part.this.isdigit()):
+                raise PredicateError(f"this is not a column name; {SUPPORTED}")
+            if not part.args.get("quoted") and (not _UNQUOTED.fullmatch(part.this) or part.this.isdigit()):
                 raise PredicateError(f"the name {part.this!r} must be quoted")
         return ".".join(part.this for part in reversed(parts))
 
     def value(self, node: exp.Expression) -> literal.Literal:
-        """The value of a literal.
+        """Return the value of a literal.
 
         Raises
         ------
         PredicateError
-            It is something else, or a literal that is not supported.
+            The node is something else, or a literal that is not supported.
         """
         exp = self.exp
         negative = type(node) is exp.Neg
         if negative:
-            node = bare(node.this, exp)
+            node = strip_parentheses(node.this, exp)
         if type(node) is exp.Literal and not node.args.get("is_string"):
-            return literal.number(node.this, negative=negative)
+            return literal.parse_number(node.this, negative=negative)
         if negative:
             raise PredicateError(f"{_NAMES['Neg']} is not supported; {SUPPORTED}")
         if type(node) is exp.Literal:
@@ -137,31 +137,36 @@ class Operands:
         if type(node) is exp.Null:
             return None
         if type(node) is exp.HexString:
-            return literal.hexadecimal(str(node.this))
+            return literal.parse_hexadecimal(str(node.this))
         if type(node) in (exp.Cast, exp.TryCast):
-            return self._typed(node)
+            return self._parse_typed(node)
         if self.is_column(node):
             raise PredicateError(f"a literal is expected, not the column {self.column(node)}; {SUPPORTED}")
         raise self.refusal(node)
 
-    def _typed(self, node: exp.Expression) -> literal.Literal:
-        """DATE '...' and the like, of which sqlglot makes casts of a text."""
+    def _parse_typed(self, node: exp.Expression) -> literal.Literal:
+        """Read DATE '...' and the like, which sqlglot represents as casts of a text."""
         exp = self.exp
-        text, to = bare(node.this, exp), node.args["to"]
-        others = [name for name, value in node.args.items() if value and name not in ("this", "to", "safe")]
+        text, to = strip_parentheses(node.this, exp), node.args["to"]
+        other_arguments = [name for name, value in node.args.items() if value and name not in ("this", "to", "safe")]
         kind = _TYPES.get(getattr(to.this, "name", ""))
         is_text = type(text) is exp.Literal and text.args.get("is_string")
-        if others or kind is None or not is_text or any(value for name, value in to.args.items() if name != "this"):
+        if (
+            other_arguments
+            or kind is None
+            or not is_text
+            or any(value for name, value in to.args.items() if name != "this")
+        ):
             raise self.refusal(node)
-        return literal.typed(kind, str(text.this))
+        return literal.parse_typed(kind, str(text.this))
 
 
-def bare(node: Any, exp: Any) -> Any:
-    """What stands within any parentheses."""
+def strip_parentheses(node: Any, exp: Any) -> Any:
+    """Return the node inside any parentheses."""
     while type(node) is exp.Paren:
         node = node.this
     return node
 
 
-def _name_of(node: Any) -> str:
+def _name_construct(node: Any) -> str:
     return _NAMES.get(type(node).__name__, f"such an expression ({type(node).__name__})")

@@ -1,12 +1,12 @@
-"""A WHERE condition in SQL -> the predicate tree. The text is read by sqlglot, which is imported when first needed.
+"""Parse a WHERE condition in SQL into the predicate tree, by means of sqlglot, which is imported when first needed.
 
-sqlglot's parser turns a construct that it does not know into something near it. So the text is split at AND, OR and
-their parentheses first (see `sql_tokens`), sqlglot parses one comparison at a time, and of what it makes only that is
-taken which is known to mean the same.
+sqlglot's parser turns a construct that it does not know into something similar. So the text is first split at AND, OR
+and their parentheses (see `tokens`), sqlglot parses one comparison at a time, and only results that are known to have
+the same meaning are accepted.
 
-The default dialect: names stand bare or in double quotes or backticks, texts in single quotes, a quote within is
-doubled, and a backslash means itself. Names keep their case. `"a.b"` is one name; it is carried like the path a.b (see
-`tree`).
+The default dialect: names are unquoted or in double quotes or backticks, strings in single quotes, a quote within is
+doubled, and a backslash is an ordinary character. Names keep their case. `"a.b"` is one name, represented like the path
+a.b (see `tree`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ...tree import (
     negation,
     null_safe_equal,
 )
-from .lists import ListComparison, list_comparison
-from .operands import SUPPORTED, Operands, bare
-from .tokens import Builder, Source, T, find_dialect, shortened, silenced
+from .lists import ListComparison, find_list_comparison
+from .operands import SUPPORTED, Operands, strip_parentheses
+from .tokens import Builder, Source, T, find_dialect, shorten, silence_sqlglot
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-# Comparisons by sqlglot's names; and what each means with its operands in the other order.
+# Comparisons by sqlglot's names, and operators with their operands swapped.
 _COMPARISONS = {
     "EQ": "=",
     "NEQ": "<>",
@@ -53,38 +53,38 @@ _TREE: Builder[Node] = Builder(lambda text, read: read(), negation, all_of, any_
 
 
 def parse_sql(text: str, dialect: str | None = None) -> Node:
-    """Parse a condition as it stands behind WHERE.
+    """Parse the condition of a WHERE clause.
 
-    Understood are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
+    Supported are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
     literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
-    lists, under the names of other engines too (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
+    lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
     literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
     names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
     `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
-    DOUBLE before a text, behind it after `::`, or in a CAST of one. A timestamp's text may end in a UTC offset or a
-    zone's name. Comments are skipped.
+    DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
+    the name of a time zone. Comments are skipped.
 
     Parameters
     ----------
     text : the condition.
-    dialect : name of a dialect that sqlglot knows, such as "spark" (where double quotes are for texts); None for the
-        one that this module describes.
+    dialect : name of a dialect that sqlglot knows, such as "spark" (where double quotes enclose strings); None for
+        the default dialect of this module.
 
     Raises
     ------
     PredicateError
-        The text is not understood, wholly and exactly; the message names the piece.
+        A part of the text is not supported; the message names it.
     """
     return fold_sql(text, dialect, _TREE)
 
 
 def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:
-    """Split a condition at NOT, AND, OR and parentheses, whatever stands between them.
+    """Split a condition at NOT, AND, OR and parentheses, whatever the comparisons between them are.
 
     Parameters
     ----------
     text, dialect : as for `parse_sql`.
-    builder : is given the comparisons, understood or not, and what joins them.
+    builder : receives the comparisons, supported or not, and the connectives.
 
     Raises
     ------
@@ -104,39 +104,41 @@ class _Comparisons:
         self._operands = Operands(source.exp)
 
     def read(self, start: int, stop: int) -> Node:
-        """The comparison of the tokens from start to stop.
+        """Parse the comparison of the tokens from start to stop.
 
         Raises
         ------
         PredicateError
-            It is not understood.
+            It is not supported.
         """
         for index in range(start, stop) if self._source.changed else ():
             if index in self._source.changed:
                 raise PredicateError(self._source.changed[index])
         try:
-            return self._plain_in(start, stop) or self._compare(self._sqlglot(start, stop), start, stop)
+            return self._parse_plain_in(start, stop) or self._convert(
+                self._parse_with_sqlglot(start, stop), start, stop
+            )
         except PredicateError as error:
             raise PredicateError(f"{self._source.piece(start, stop)}: {error.problem}") from None
 
-    def _sqlglot(self, start: int, stop: int) -> exp.Expression:
-        """What sqlglot makes of some tokens."""
+    def _parse_with_sqlglot(self, start: int, stop: int) -> exp.Expression:
+        """Parse some tokens with sqlglot."""
         source = self._source
         try:
-            with silenced():
-                found = source.parser.parse_into(self._exp.Condition, source.tokens[start:stop], source.text)
+            with silence_sqlglot():
+                nodes = source.parser.parse_into(self._exp.Condition, source.tokens[start:stop], source.text)
         except RecursionError:
             raise PredicateError("nested too deeply") from None
         except Exception as error:
             details = getattr(error, "errors", None)
-            near = details[0].get("highlight") if details and isinstance(details[0], dict) else None
-            raise PredicateError("not understood" + (f" at {shortened(near)}" if near else "")) from None
-        if len(found) != 1 or found[0] is None:
+            context = details[0].get("highlight") if details and isinstance(details[0], dict) else None
+            raise PredicateError("not understood" + (f" at {shorten(context)}" if context else "")) from None
+        if len(nodes) != 1 or nodes[0] is None:
             raise PredicateError("not understood")
-        return found[0]  # type: ignore[return-value]
+        return nodes[0]  # type: ignore[return-value]
 
-    def _plain_in(self, start: int, stop: int) -> Node | None:
-        """`x IN (...)` over numbers, texts, dates and UUIDs, straight from the tokens: lists may be long."""
+    def _parse_plain_in(self, start: int, stop: int) -> Node | None:
+        """Parse `x IN (...)` over numbers, strings, dates and UUIDs directly from the tokens: lists may be long."""
         types, tokens, last = self._source.types, self._source.tokens, stop - 1
         opening = next((i for i in range(start, stop) if tokens[i].token_type == types.IN), last) + 1
         if (
@@ -145,7 +147,7 @@ class _Comparisons:
             or tokens[opening - 2].token_type == types.NOT
         ):
             return None
-        quick = {types.DATE: "date", types.UUID: "uuid"}  # what timestamps are depends on the dialect
+        quick = {types.DATE: "date", types.UUID: "uuid"}  # the type of TIMESTAMP depends on the dialect
         values: list[literal.Literal] = []
         index = opening + 1
         while True:
@@ -153,12 +155,12 @@ class _Comparisons:
             index += negative
             kind = tokens[index].token_type
             if kind == types.NUMBER:
-                values.append(literal.number(tokens[index].text, negative=negative))
+                values.append(literal.parse_number(tokens[index].text, negative=negative))
             elif kind == types.STRING and not negative:
                 values.append(tokens[index].text)
             elif kind in quick and tokens[index + 1].token_type == types.STRING and not negative:
                 index += 1
-                values.append(literal.typed(quick[kind], tokens[index].text))
+                values.append(literal.parse_typed(quick[kind], tokens[index].text))
             else:
                 return None
             index += 1
@@ -167,18 +169,18 @@ class _Comparisons:
             if tokens[index].token_type != types.COMMA:
                 return None
             index += 1
-        return In(self._operands.column(self._sqlglot(start, opening - 1)), tuple(values))
+        return In(self._operands.column(self._parse_with_sqlglot(start, opening - 1)), tuple(values))
 
-    def _compare(self, node: exp.Expression, start: int, stop: int) -> Node:
+    def _convert(self, node: exp.Expression, start: int, stop: int) -> Node:
         exp = self._exp
-        found = list_comparison(node, exp)
-        if found is not None:
-            return self._list_comparison(found, start, stop)
+        comparison = find_list_comparison(node, exp)
+        if comparison is not None:
+            return self._convert_list_comparison(comparison, start, stop)
         if type(node) is exp.Not and type(node.this) in (exp.In, exp.Is, exp.Between):
-            return negation(self._compare(node.this, start, stop))
+            return negation(self._convert(node.this, start, stop))
         operator = _COMPARISONS.get(type(node).__name__)
         if operator:
-            return self._against_literal(operator, node)
+            return self._convert_comparison(operator, node)
         if type(node) is exp.Is:
             if type(node.expression) is not exp.Null:
                 raise PredicateError(f"IS takes NULL; {SUPPORTED}")
@@ -187,14 +189,14 @@ class _Comparisons:
             if any(value for name, value in node.args.items() if name not in ("this", "low", "high")):
                 raise PredicateError(f"such a BETWEEN is not supported; {SUPPORTED}")
             column = self._operands.column(node.this)
-            low, high = (self._operands.value(bare(node.args[end], exp)) for end in ("low", "high"))
+            low, high = (self._operands.value(strip_parentheses(node.args[end], exp)) for end in ("low", "high"))
             return And((Compare(column, ">=", low), Compare(column, "<=", high)))
         if type(node) is exp.In:
             if any(value for name, value in node.args.items() if name not in ("this", "expressions")):
                 raise PredicateError(f"IN takes a list of literals in parentheses; {SUPPORTED}")
             column = self._operands.column(node.this)
-            values = tuple(self._operands.value(bare(item, exp)) for item in node.expressions)
-            # sqlglot forgives missing items: `IN (1,,2)`
+            values = tuple(self._operands.value(strip_parentheses(item, exp)) for item in node.expressions)
+            # sqlglot accepts missing items: `IN (1,,2)`
             commas = sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
             if (
                 commas != max(0, len(values) - 1)
@@ -204,22 +206,26 @@ class _Comparisons:
             return In(column, values)
         raise self._operands.refusal(node)
 
-    def _commas(self, start: int, stop: int) -> int:
+    def _count_commas(self, start: int, stop: int) -> int:
         return sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
 
-    def _list_comparison(self, found: ListComparison, start: int, stop: int) -> Node:
-        values = [self._operands.value(bare(item, self._exp)) for item in found.literals]
-        # sqlglot forgives missing items
+    def _convert_list_comparison(self, comparison: ListComparison, start: int, stop: int) -> Node:
+        values = [self._operands.value(strip_parentheses(item, self._exp)) for item in comparison.literals]
+        # sqlglot accepts missing items
         is_call = self._source.closing.get(start + 1) == stop - 1
-        if self._commas(start, stop) != len(values) - 1 + is_call or not values or (len(values) > 1 and None in values):
-            raise PredicateError("a list of literals, none of them missing or NULL, is expected")
-        column = self._operands.column(found.column)
-        return (any_of if found.is_any else all_of)([Contains(column, value) for value in values])
+        if (
+            self._count_commas(start, stop) != len(values) - 1 + is_call
+            or not values
+            or (len(values) > 1 and None in values)
+        ):
+            raise PredicateError("a list of literals is expected, none of them missing or NULL")
+        column = self._operands.column(comparison.column)
+        return (any_of if comparison.is_any else all_of)([Contains(column, value) for value in values])
 
-    def _against_literal(self, operator: str, node: exp.Expression) -> Node:
-        """A comparison of a column with a literal, in either order."""
+    def _convert_comparison(self, operator: str, node: exp.Expression) -> Node:
+        """Convert a comparison of a column with a literal, in either order."""
         exp, source = self._exp, self._source
-        left, right = bare(node.this, exp), bare(node.expression, exp)
+        left, right = strip_parentheses(node.this, exp), strip_parentheses(node.expression, exp)
         if self._operands.is_column(left) and self._operands.is_column(right):
             hint = ""
             if '"' in source.text and not source.backslash and right.find(exp.Identifier).args.get("quoted"):
@@ -237,6 +243,6 @@ class _Comparisons:
         if operator == "<>":
             return NotEqual(column, value)
         if operator in ("<=>", "distinct"):
-            same = null_safe_equal(column, value)
-            return same if operator == "<=>" else negation(same)
+            equality = null_safe_equal(column, value)
+            return equality if operator == "<=>" else negation(equality)
         return Compare(column, operator, value)

@@ -1,8 +1,8 @@
-"""A condition's text as tokens, split at NOT, AND, OR and their parentheses.
+"""Tokens of a condition, split at NOT, AND, OR and their parentheses.
 
-sqlglot's tokenizer skips what it takes for comments, and changes literals and names as its dialect has it. What it made
-of a text is compared with the text: a literal or name counts only if its source says the same. The splitting is done
-here, without recursion, as sqlglot's parser descends into each parenthesis.
+sqlglot's tokenizer skips whatever it takes for comments, and changes literals and names by the rules of its dialect. So
+its tokens are compared with the source text: a literal or name is accepted only if both agree. The text is split here,
+without recursion, because sqlglot's parser recurses into each parenthesis.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _parsing: ContextVar[bool] = ContextVar("parsing", default=False)
 
 _SHOWN = 60
 
-# What may stand between two tokens: white space and comments, but no hint, version-dependent or nested comment.
+# Allowed between two tokens: white space and comments, except hints and version-dependent or nested comments.
 _BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?![!+])(?:(?!/\*).)*?\*/)*", re.DOTALL)
 _HEX = re.compile(r"[xX]'[0-9a-fA-F]*'")
 _QUOTED = {'"': '"', "`": "`", "[": "]"}
@@ -39,12 +39,12 @@ _BACKSLASHED = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 @dataclass(frozen=True)
 class Builder(Generic[T]):
-    """What is made of a condition, from its comparisons up.
+    """Functions that build a result from a condition, from its comparisons up.
 
     Attributes
     ----------
-    comparison : of a comparison's text, and a function that reads it or raises PredicateError.
-    negation, all_of, any_of : of what was made of the parts; lists may have one item.
+    comparison : takes the text of a comparison, and a function that parses it or raises PredicateError.
+    negation, all_of, any_of : take the results of the parts; lists may have one item.
     """
 
     comparison: Callable[[str, Callable[[], Node]], T]
@@ -54,18 +54,18 @@ class Builder(Generic[T]):
 
 
 def find_dialect(name: str | None) -> Dialect:
-    """A dialect by sqlglot's name; None is the one that `sql` describes.
+    """Return a dialect by sqlglot's name; None for the default one, see `parser`.
 
     Raises
     ------
     PredicateError
-        There is no such dialect, or no sqlglot.
+        There is no such dialect, or sqlglot is not installed.
     """
     try:
         from sqlglot.dialects.dialect import Dialect
     except ImportError:
         raise PredicateError("SQL text needs sqlglot, which is not installed; filters may be given as a list") from None
-    logging.getLogger("sqlglot").addFilter(_not_ours)
+    logging.getLogger("sqlglot").addFilter(_is_not_ours)
     if name is None:
         return _default_dialect()
     try:
@@ -74,7 +74,7 @@ def find_dialect(name: str | None) -> Dialect:
         raise PredicateError(f"sqlglot knows no SQL dialect {name!r}") from None
 
 
-def _not_ours(record: logging.LogRecord) -> bool:
+def _is_not_ours(record: logging.LogRecord) -> bool:
     return not _parsing.get()
 
 
@@ -84,7 +84,7 @@ def _default_dialect() -> Dialect:
     from sqlglot.dialects.dialect import Dialect
 
     class ParquetBloom(Dialect):
-        """SQL of no engine in particular."""
+        """The default dialect, which is not that of a particular engine."""
 
         class Tokenizer(tokens.Tokenizer):
             QUOTES = ["'"]  # noqa: RUF012 - declared in sqlglot
@@ -96,8 +96,8 @@ def _default_dialect() -> Dialect:
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
-    """Keep sqlglot from logging what it cannot parse: here it becomes an error."""
+def silence_sqlglot() -> Iterator[None]:
+    """Keep sqlglot from logging texts that it cannot parse: they are raised as errors instead."""
     token = _parsing.set(True)
     try:
         yield
@@ -106,7 +106,7 @@ def silenced() -> Iterator[None]:
 
 
 class Source:
-    """One text as tokens.
+    """The tokens of one condition.
 
     Attributes
     ----------
@@ -114,8 +114,8 @@ class Source:
     tokens : sqlglot's.
     types, exp, parser : sqlglot's kinds of tokens, its expressions, and the dialect's parser.
     backslash : whether a backslash escapes in texts.
-    changed : problems of tokens that do not say what their source says, by number.
-    closing : by the number of each token that opens a bracket, the number of the one that closes it.
+    changed : problems of tokens that differ from their source, by index.
+    closing : index of each opening bracket -> index of its closing bracket.
 
     Raises
     ------
@@ -127,7 +127,7 @@ class Source:
         from sqlglot import ErrorLevel, TokenType, exp
 
         if not isinstance(text, str) or not text.strip():
-            raise PredicateError("the condition is empty" if isinstance(text, str) else "the condition is no text")
+            raise PredicateError("the condition is empty" if isinstance(text, str) else "the condition is not a text")
         self.text = text
         self.exp = exp
         self.types = TokenType
@@ -137,28 +137,26 @@ class Source:
             self.tokens: list[Token] = dialect.tokenize(text)
         except Exception:
             raise PredicateError(
-                f"{shortened(text)}: a quote or comment is not closed, or a sign is not SQL's"
+                f"{shorten(text)}: a quote or comment is not closed, or a character is not allowed in SQL"
             ) from None
-        # A dialect's further connectives, such as MySQL's XOR, stay within a comparison, and are refused there.
+        # Other connectives of a dialect, such as MySQL's XOR, stay within a comparison, where they are rejected.
         operators: dict[Any, Any] = {**self.parser.CONJUNCTION, **self.parser.DISJUNCTION}
         self.connectives = {kind: node for kind, node in operators.items() if node in (exp.And, exp.Or)}
-        self.changed: dict[int, str] = {}  # tokens that do not say what their source says
+        self.changed: dict[int, str] = {}
         self._check_source()
         self.closing = self._match_brackets()
 
     def piece(self, start: int, stop: int) -> str:
-        """The source of tokens, for messages."""
-        return shortened(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
+        """Return the source of some tokens, for messages."""
+        return shorten(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
 
     def _check_source(self) -> None:
-        """Refuse whatever sqlglot skipped in the text; note the literals and names that it changed."""
+        """Reject what sqlglot skipped in the text; record the literals and names that it changed."""
         position, text, types = 0, self.text, self.types
         for index, token in enumerate(self.tokens):
             start, end = token.start, token.end + 1
             if start < position:
-                self.changed[index] = (
-                    f"{shortened(text[start:end])}: a suffix or form of literals that is not supported"
-                )
+                self.changed[index] = f"{shorten(text[start:end])}: a suffix or form of literals that is not supported"
                 continue
             between = text[position:start]
             if between not in ("", " "):
@@ -168,7 +166,7 @@ class Source:
             if kind == types.NUMBER:
                 faithful = text[start:end] == token.text
             elif kind == types.STRING:
-                faithful = self._unquoted(text[start:end]) == token.text
+                faithful = self._unquote(text[start:end]) == token.text
             elif kind == types.IDENTIFIER:
                 source = text[start:end]
                 close = _QUOTED.get(source[0], "")
@@ -176,21 +174,21 @@ class Source:
             elif kind == types.HEX_STRING:
                 faithful = bool(_HEX.fullmatch(text[start:end]))
             elif kind == types.SEMICOLON:
-                raise PredicateError(f"{shortened(text)}: one condition is expected, without ';'")
+                raise PredicateError(f"{shorten(text)}: one condition is expected, without ';'")
             else:
                 continue
             if not faithful:
-                self.changed[index] = f"{shortened(text[start:end])}: this form of a literal or name is not supported"
+                self.changed[index] = f"{shorten(text[start:end])}: this form of a literal or name is not supported"
         self._check_between(text[position:])
         if not self.tokens:
             raise PredicateError("the condition is empty")
 
     def _check_between(self, text: str) -> None:
         if not _BETWEEN.fullmatch(text):
-            raise PredicateError(f"{shortened(text)}: comments of this form are not supported")
+            raise PredicateError(f"{shorten(text)}: comments of this form are not supported")
 
-    def _unquoted(self, source: str) -> str | None:
-        """The text that a quoted source means; None if that is open to doubt."""
+    def _unquote(self, source: str) -> str | None:
+        """Return the value of a quoted string; None if it is ambiguous."""
         quote = source[0]
         if quote not in "'\"" or len(source) < 2 or source[-1] != quote:
             return None
@@ -201,10 +199,10 @@ class Source:
         while position < len(inner):
             sign, following = inner[position], inner[position + 1 : position + 2]
             if sign == "\\" or sign == quote:
-                meant = _BACKSLASHED.get(following) if sign == "\\" else following if following == quote else None
-                if meant is None:
+                character = _BACKSLASHED.get(following) if sign == "\\" else following if following == quote else None
+                if character is None:
                     return None
-                parts.append(meant)
+                parts.append(character)
                 position += 2
             else:
                 parts.append(sign)
@@ -212,7 +210,7 @@ class Source:
         return "".join(parts)
 
     def _match_brackets(self) -> dict[int, int]:
-        """Where each bracket's partner is."""
+        """Return the index of the closing bracket of each opening one."""
         types = self.types
         partners = {
             types.R_PAREN: types.L_PAREN,
@@ -227,10 +225,10 @@ class Source:
                 opened.append(index)
             elif kind in partners:
                 if not opened or self.tokens[opened[-1]].token_type != partners[kind]:
-                    raise PredicateError(f"{shortened(self.text)}: a {token.text!r} closes what was not opened")
+                    raise PredicateError(f"{shorten(self.text)}: a {token.text!r} without a matching opening bracket")
                 closing[opened.pop()] = index
         if opened:
-            raise PredicateError(f"{shortened(self.text)}: a {self.tokens[opened[-1]].text!r} is not closed")
+            raise PredicateError(f"{shorten(self.text)}: a {self.tokens[opened[-1]].text!r} is not closed")
         return closing
 
     def fold(self, builder: Builder[T], read: Callable[[int, int], Node]) -> T:
@@ -238,11 +236,11 @@ class Source:
 
         Parameters
         ----------
-        builder : is given the comparisons and what joins them.
-        read : reads the comparison of the tokens from start to stop.
+        builder : receives the comparisons and the connectives.
+        read : parses the comparison of the tokens from start to stop.
         """
         types = self.types
-        open_groups: list[tuple[list[list[T]], bool]] = []  # with what is done to what stands between the parentheses
+        open_groups: list[tuple[list[list[T]], bool]] = []  # with whether the group is negated
         group: list[list[T]] = [[]]  # terms joined by OR, each a list of terms joined by AND
         index = 0
         while True:
@@ -250,7 +248,7 @@ class Source:
             while True:
                 if index < len(self.tokens) and self.tokens[index].token_type == types.NOT:
                     if self.tokens[index].text.upper() != "NOT":  # `!` binds in more than one way
-                        raise PredicateError(f"{shortened(self.text)}: NOT is written {self.tokens[index].text!r}")
+                        raise PredicateError(f"{shorten(self.text)}: NOT is written {self.tokens[index].text!r}")
                     negated = not negated
                 elif self._opens_group(index):
                     open_groups.append((group, negated))
@@ -258,18 +256,18 @@ class Source:
                 else:
                     break
                 index += 1
-            stop = self._end_of_comparison(index)
+            stop = self._find_comparison_end(index)
             if stop == index:
                 where = f"before {self.tokens[index].text!r}" if index < len(self.tokens) else "at the end"
-                raise PredicateError(f"{shortened(self.text)}: a condition is missing {where}")
+                raise PredicateError(f"{shorten(self.text)}: a condition is missing {where}")
             source = self.text[self.tokens[index].start : self.tokens[stop - 1].end + 1]
             comparison = builder.comparison(source, partial(read, index, stop))
             group[-1].append(builder.negation(comparison) if negated else comparison)
             index = stop
             while index < len(self.tokens) and self.tokens[index].token_type == types.R_PAREN:
-                whole = builder.any_of([builder.all_of(term) for term in group])
+                result = builder.any_of([builder.all_of(term) for term in group])
                 group, negated = open_groups.pop()
-                group[-1].append(builder.negation(whole) if negated else whole)
+                group[-1].append(builder.negation(result) if negated else result)
                 index += 1
             if index == len(self.tokens):
                 return builder.any_of([builder.all_of(term) for term in group])
@@ -278,7 +276,7 @@ class Source:
             index += 1
 
     def _opens_group(self, index: int) -> bool:
-        """Whether the token opens a parenthesis around conditions, not around an operand as in `(a) = 1`."""
+        """Return whether the token opens a parenthesis around conditions, not around an operand as in `(a) = 1`."""
         if index >= len(self.tokens) or self.tokens[index].token_type != self.types.L_PAREN:
             return False
         after = self.closing[index] + 1
@@ -287,7 +285,7 @@ class Source:
         kind = self.tokens[after].token_type
         return kind == self.types.R_PAREN or kind in self.connectives
 
-    def _end_of_comparison(self, index: int) -> int:
+    def _find_comparison_end(self, index: int) -> int:
         types = self.types
         betweens = cases = 0
         while index < len(self.tokens):
@@ -312,6 +310,6 @@ class Source:
     # -------------------------------------------------------------------------------------------------- comparisons
 
 
-def shortened(text: str) -> str:
-    """A piece of a condition for messages."""
+def shorten(text: str) -> str:
+    """Shorten a part of a condition for messages."""
     return cut(" ".join(text.split()), _SHOWN)

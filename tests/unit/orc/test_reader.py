@@ -1,4 +1,4 @@
-"""An ORC file opened: its columns, row groups, and how little of it is read."""
+"""Opening an ORC file: its columns and row groups, and how little of it is read."""
 
 from __future__ import annotations
 

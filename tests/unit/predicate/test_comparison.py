@@ -1,4 +1,4 @@
-"""`<`, `<=`, `>`, `>=`, `<>`, NOT IN and IS NULL: row by row, and over row groups by what is known of them."""
+"""`<`, `<=`, `>`, `>=`, `<>`, NOT IN and IS NULL, row by row and by statistics of row groups."""
 
 from __future__ import annotations
 

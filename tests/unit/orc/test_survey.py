@@ -1,4 +1,4 @@
-"""advise on ORC files: against files whose answers are known by how they were made, and what writers really write."""
+"""Advice on ORC files: files with known answers, and files of real writers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_verdicts_and_reasons(lake: Path) -> None:
     assert found["nothing"] == ("no", "it holds no values")
     assert found["ratio"] == ("maybe", "floats are seldom asked for by equality")
     assert found["bin"] == ("maybe", "only parquet_bloom asks filters of binary")
-    assert found["tags.item"] == ("no", "nobody asks filters of elements of ORC's lists and maps")
+    assert found["tags.item"] == ("no", "no engine probes filters of elements of ORC's lists and maps")
     assert report["user"].type == "bigint"
     assert report.command is report.call is None
 

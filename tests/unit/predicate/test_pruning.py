@@ -1,4 +1,4 @@
-"""What other engines miss in a condition, here asked in each notation: rows found, and row groups skipped."""
+"""Conditions that other engines get wrong, in each notation: matching rows, and skipped row groups."""
 
 from __future__ import annotations
 

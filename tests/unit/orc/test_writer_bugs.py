@@ -1,4 +1,4 @@
-"""Filters that lose rows are known by who wrote them, and answer "maybe"; each fault is shown on a file that has it."""
+"""Filters that lose rows are detected by their writer and answer "maybe"; each bug is shown on a file that has it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from support.writers.orc_files import Parts, fields_of, message_of, patched, var
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash.orc_murmur3 import hash_longs
 from parquet_bloom.orc.filters.filter import OrcFilter
-from parquet_bloom.orc.filters.hashes import probes_of
+from parquet_bloom.orc.filters.hashes import make_probes
 
 ROWS = 900
 
 
 def trusted_blindly(found: OrcFilter, values: pa.Array) -> np.ndarray:
     """What the filter's bits say, whoever wrote them."""
-    return probes_of(values, found.leaf).answer(found.check_hashes)
+    return make_probes(values, found.leaf).answer(found.check_hashes)
 
 
 def filters(path: Path) -> list[OrcFilter]:
@@ -162,7 +162,7 @@ def test_releases_of_cpp(version: bytes | None, good: bool, tmp_path: Path) -> N
         assert not found.check(pa.array(range(10_000, 11_000))).all()
         assert orc.verify(changed, data=True).ok
     else:
-        assert_not_trusted(changed, "in a way of its own", values)
+        assert_not_trusted(changed, "in a non-standard way", values)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The exact row filter against a row at a time in plain Python."""
+"""The exact row filter, compared with plain Python one row at a time."""
 
 from __future__ import annotations
 
@@ -356,12 +356,12 @@ EXTENSION = type(
 @each_case(
     ("table", "node", "words"),
     [
-        (pa.table({"x": [[1]]}), Equal("x", 1), "no single value"),
-        (pa.table({"x": [[1]]}), Equal("x.list.element", 1), "inside of"),
-        (pa.table({"x": [{"y": 1}]}), Equal("x", 1), "no single value"),
+        (pa.table({"x": [[1]]}), Equal("x", 1), "not a single value"),
+        (pa.table({"x": [[1]]}), Equal("x.list.element", 1), "values inside"),
+        (pa.table({"x": [{"y": 1}]}), Equal("x", 1), "not a single value"),
         (pa.table({"x": pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64()))}), Equal("x.key_value.key", 1), "inside"),
-        (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x.f", 1), "inside of"),
-        (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x", 1), "no single value"),
+        (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x.f", 1), "values inside"),
+        (pa.table({"x": EXTENSION().wrap_array(pa.array([{"f": 1}]))}), Equal("x", 1), "not a single value"),
         (pa.table({"a.b": [1], "a": [{"b": 1}]}), Equal("a.b", 1), "several"),
         (pa.Table.from_arrays([pa.array([1])] * 2, ["x", "x"]), Equal("x", 1), "several"),
         (pa.table({"x": [1]}), Equal("x", "1"), "compared exactly"),

@@ -1,4 +1,4 @@
-"""Lengths in ORC files: those of every writer are taken, those that cannot be are refused before values are read."""
+"""Lengths in ORC files: those of every writer are accepted, invalid ones are rejected before values are read."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_items_that_cannot_be(tmp_path: Path) -> None:
         pa.table({"k": range(100), "l": [[number] for number in range(100)]}), path, compression="uncompressed"
     )
     changed(path, 2, orc_runs.direct([20_000_000] * 100, 32))
-    with pytest.raises(MalformedOrcError, match=r"the lengths in column 2 cannot be: 2000000000 items in \d+ bytes$"):
+    with pytest.raises(MalformedOrcError, match=r"the lengths in column 2 are invalid: 2000000000 items in \d+ bytes$"):
         parquet_bloom.read_table(path, "k >= 0")
 
 

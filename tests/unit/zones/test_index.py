@@ -1,4 +1,4 @@
-"""How zones take values: Lance's sizes, native widths, bits; what an index in memory answers, beside slow twins."""
+"""Values in zones: Lance's sizes, native widths, bits; results of an index in memory, compared with slow twins."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ for _unit, _scale in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
 def test_filters_hold_native_bytes_and_literals_find_them(name):
     arrow_type, values, encode = NATIVE[name]
     array = pa.array([None, *values, None][: len(values) + 2], arrow_type).slice(1)
-    column_type = native.type_of(arrow_type)
+    column_type = native.find_column_type(arrow_type)
     expected = oracle.OracleFilter.of(64, map(encode, values))
     assert zones.lance_filter(array, 60, 0.1) == expected.to_bytes()
     for value in values:
@@ -187,7 +187,7 @@ def test_a_decimal_that_16_bytes_do_not_hold():
 
 def test_both_zeros_are_asked_for():
     for arrow_type in (pa.float16(), pa.float32(), pa.float64()):
-        hashes, first = zones.hash_values([-1.0, 0.0, 2.0], native.type_of(arrow_type))
+        hashes, first = zones.hash_values([-1.0, 0.0, 2.0], native.find_column_type(arrow_type))
         assert first.tolist() == [0, 1, 3, 4]
         assert len({*hashes.tolist()}) == 4
 
@@ -244,7 +244,7 @@ def test_a_table_comes_back_as_it_was():
     ]
     assert index.check(np.array([], int), zones.hash_values([5], index.column_type)[0]).tolist() == []
     assert index.check(np.array([1]), np.array([], np.uint64)).tolist() == [False]
-    with pytest.raises(ValueError, match="4 zones"):
+    with pytest.raises(ValueError, match="zones must be from 0 to 3"):
         index.check(np.array([4]), np.array([1], np.uint64))
     assert (index.files, index.fragments, index.column) == (None, None, None)
     with pytest.raises(ParquetBloomError, match="not over Parquet files"):
@@ -279,7 +279,7 @@ def changed(name, values):
         (lambda table: table.replace_schema_metadata({"bloomfilter_item": "x"}), "filters of x items at"),
         (lambda table: table.replace_schema_metadata({"bloomfilter_item": "0"}), "filters of 0 items"),
         (lambda table: table.replace_schema_metadata({"bloomfilter_probability": "nan"}), "at nan cannot be"),
-        (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": "{"}), "is no JSON"),
+        (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": "{"}), "is not JSON"),
         (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":3}'}), "version 3; this"),
         (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":1}'}), "checksum"),
     ],
