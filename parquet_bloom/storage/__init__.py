@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
-from . import paths as location
 from .extents import Extents
 from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
@@ -20,14 +19,15 @@ from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
 from .local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
 from .managed_tables import managed_table
-from .objects import arrow_filesystem as object_files
+from .objects.arrow_filesystem import make_filesystem
 from .objects.batch import ClosedObject, listed_objects, read_tails
 from .objects.client import RequestCount
 from .objects.location import ListedObject, is_store, is_url, object_location, resolve_filesystem
 from .objects.rewrite import ObjectRewrite
-from .objects.s3 import rewrite as s3_rewrite
+from .objects.s3.rewrite import rewrite_elsewhere, rewrite_in_place
 from .objects.source import ObjectSource
 from .open import create, open_source
+from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
 from .sqlite_store import RecordStore
@@ -74,7 +74,7 @@ __all__ = [
 
 def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
     """Whether files are on the local file system."""
-    if location.arrow_filesystem(filesystem) is not None or is_store(filesystem):
+    if as_arrow_filesystem(filesystem) is not None or is_store(filesystem):
         return False
     return not any(map(is_url, paths))
 
@@ -116,18 +116,18 @@ def rewrite(
         when it is entered: if the folder is missing, or it or the file may not be written. At once: if a file
         that is neither on the local file system nor an object on S3 is to be replaced in place.
     """
-    remote = location.arrow_filesystem(filesystem)
+    remote = as_arrow_filesystem(filesystem)
     if target is None:
         return _in_place(source)
     place = object_location(target, filesystem)
     if place is not None:
         same = isinstance(source, ObjectSource) and place.same(source.place)
-        return _in_place(source) if same else s3_rewrite.elsewhere(source, place) or ObjectRewrite(source, place)
+        return _in_place(source) if same else rewrite_elsewhere(source, place) or ObjectRewrite(source, place)
     if remote is None:
-        return LocalRewrite(source, location.local(target))
-    name = location.plain(target)
+        return LocalRewrite(source, resolve_local_path(target))
+    name = path_text(target)
     same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
-    if same and location.normalized(name, remote) == location.normalized(source.name, remote):
+    if same and normalize_path(name, remote) == normalize_path(source.name, remote):
         raise _not_in_place(source)
     return RemoteRewrite(source, name, remote)
 
@@ -137,7 +137,7 @@ def _in_place(source: Source) -> Rewrite:
     if isinstance(source, LocalSource):
         return LocalRewrite(source, None)
     if isinstance(source, ObjectSource):
-        return s3_rewrite.in_place(source)
+        return rewrite_in_place(source)
     raise _not_in_place(source)
 
 
@@ -151,7 +151,7 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
     """
     if is_local(filesystem, paths):
         return LocalFileSystem()
-    return location.arrow_filesystem(filesystem) or object_files.filesystem(filesystem)
+    return as_arrow_filesystem(filesystem) or make_filesystem(filesystem)
 
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
@@ -159,10 +159,10 @@ def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], file
     places = object_location(path, filesystem), object_location(other, filesystem)
     if any(places):
         return places[0] is not None and places[1] is not None and places[0].same(places[1])
-    remote = location.arrow_filesystem(filesystem)
+    remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return os.path.realpath(location.local(path)) == os.path.realpath(location.local(other))
-    return location.normalized(location.plain(path), remote) == location.normalized(location.plain(other), remote)
+        return os.path.realpath(resolve_local_path(path)) == os.path.realpath(resolve_local_path(other))
+    return normalize_path(path_text(path), remote) == normalize_path(path_text(other), remote)
 
 
 def _not_in_place(source: Source) -> StorageError:

@@ -18,14 +18,13 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from ..util import threads
-from . import paths as location
-from .hidden import hidden, refuse
 from .managed_tables import managed_table, table_at
 from .objects.client import RequestCount
-from .objects.listing import needs_requests, objects
-from .objects.location import ListedObject, ObjectLocation, stores
-from .patterns import Pattern
-from .table_markers import reason, tables_among
+from .objects.listing import list_objects, needs_requests
+from .objects.location import ListedObject, ObjectLocation, resolve_stores
+from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
+from .patterns import Pattern, is_hidden
+from .table_markers import describe_table, find_tables, refuse_managed_table
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
@@ -96,7 +95,7 @@ def list_entries(
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
         path = entry.path
         plain = path[:1] == "/" and "//" not in path and "/." not in path  # as absolute as it can be
-        plain = plain or entry.known is not None or location.arrow_filesystem(filesystem) is not None or ".." in path
+        plain = plain or entry.known is not None or as_arrow_filesystem(filesystem) is not None or ".." in path
         found.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
     return list(found.values())
 
@@ -105,21 +104,21 @@ def _all_entries(
     paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool, requests: RequestCount
 ) -> Iterator[Iterable[Entry]]:
     """Each path's; what has to be listed in object stores side by side."""
-    places = stores(filesystem)
+    places = resolve_stores(filesystem)
     found = [None] * len(paths) if places is None else places.places(paths)
     if not any(found):
-        remote = location.arrow_filesystem(filesystem)
+        remote = as_arrow_filesystem(filesystem)
         for path in paths:
             if remote is not None:
-                files = _remote(location.plain(path), remote, isinstance(path, str))
+                files = _remote(path_text(path), remote, isinstance(path, str))
             else:
-                files = _local(location.local(path), isinstance(path, str))
+                files = _local(resolve_local_path(path), isinstance(path, str))
             yield map(Entry, files)
         return
 
     def entries(place: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
-        files = [Entry(known.place.name, known) for known in objects(place, alone, counted)]
+        files = [Entry(known.place.name, known) for known in list_objects(place, alone, counted)]
         with _COUNTING:
             requests.number += counted.number
         return files
@@ -129,7 +128,7 @@ def _all_entries(
     with several or nullcontext(map(entries, asked)) as listed:
         for path, place in zip(paths, found, strict=True):
             if place is None:
-                yield map(Entry, _local(location.local(path), isinstance(path, str)))
+                yield map(Entry, _local(resolve_local_path(path), isinstance(path, str)))
             else:
                 yield next(listed) if needs_requests(place) else entries(place)
 
@@ -158,11 +157,11 @@ def _matches(pattern: str) -> list[str]:
     for match in sorted(glob.glob(pattern, recursive=True)):
         is_folder = os.path.isdir(match)
         *folders, name = match.rstrip(os.sep).split(os.sep)
-        in_hidden = any(hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
-        if in_hidden or hidden(name, is_folder):
+        in_hidden = any(is_hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
+        if in_hidden or is_hidden(name, is_folder):
             continue  # `*` does not mean `_SUCCESS`, nor what stands in `_temporary`
         if not is_folder:
-            refuse(managed_table(match), match)
+            refuse_managed_table(managed_table(match), match)
         files += _local(match, may_be_pattern=False)
     if not files:
         raise StorageError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
@@ -170,7 +169,7 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _folder(path: str) -> list[str]:
-    refuse(managed_table(path), path)
+    refuse_managed_table(managed_table(path), path)
     try:
         return sorted(_walk(path, frozenset()))
     except OSError as error:
@@ -186,12 +185,12 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     above |= {(status.st_dev, status.st_ino)}
     with os.scandir(folder) as listing:
         entries = list(listing)
-    refuse(table_at(folder, (entry.name for entry in entries)), folder)
+    refuse_managed_table(table_at(folder, (entry.name for entry in entries)), folder)
     for entry in entries:
         if entry.name.startswith("."):
             continue
         is_folder = entry.is_dir()
-        if hidden(entry.name, is_folder):
+        if is_hidden(entry.name, is_folder):
             continue
         if is_folder:
             yield from _walk(entry.path, above)
@@ -217,7 +216,7 @@ def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str
             return [path]
         if info.type != FileType.Directory:
             raise StorageError("there is no such file or folder", path=path, errno=errno.ENOENT)
-        refuse(managed_table(path, filesystem), path)
+        refuse_managed_table(managed_table(path, filesystem), path)
         below = filesystem.get_file_info(FileSelector(path, recursive=True))
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, StorageError):
@@ -225,11 +224,11 @@ def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str
         raise StorageError.wrap(error, "cannot list it", path) from error
     inside = _inside(path, below, filesystem)
     for folder, sign in _tables_in(inside):
-        refuse(reason(sign, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
+        refuse_managed_table(describe_table(sign, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
     files = []
     for entry, place in inside:
         *folders, name = place.split("/")
-        left_out = any(hidden(folder, is_folder=True) for folder in folders) or hidden(name, is_folder=False)
+        left_out = any(is_hidden(folder, is_folder=True) for folder in folders) or is_hidden(name, is_folder=False)
         if entry.type == FileType.File and not left_out:
             files.append(entry.path)
     return sorted(files)
@@ -237,12 +236,12 @@ def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str
 
 def _inside(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
     """What was listed below a folder, with its place in it: names of files lack the scheme that it may have."""
-    start = len(location.normalized(root, filesystem).strip("/"))
+    start = len(normalize_path(root, filesystem).strip("/"))
     return [(entry, entry.path.strip("/")[start:].strip("/")) for entry in below]
 
 
 def _tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
-    return tables_among(place + "/." * (entry.type == FileType.Directory) for entry, place in inside)
+    return find_tables(place + "/." * (entry.type == FileType.Directory) for entry, place in inside)
 
 
 def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
@@ -261,8 +260,8 @@ def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
     found = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
     if not found:
         raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
-    refuse(managed_table(root, filesystem), path)
+    refuse_managed_table(managed_table(root, filesystem), path)
     for folder, sign in _tables_in(inside):
         if not folder or any(name.startswith(folder + "/") for name in found):
-            refuse(reason(sign, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
+            refuse_managed_table(describe_table(sign, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
     return [found[name] for name in sorted(found)]

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
-from . import paths as location
 from .objects.location import object_location
-from .objects.managed_tables import table_above
-from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, reason, worded
+from .objects.managed_tables import find_table_above
+from .paths import as_arrow_filesystem, path_text, resolve_local_path
+from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
 
 _PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
 
@@ -34,11 +34,11 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     """
     place = object_location(path, filesystem)
     if place is not None:
-        return table_above(place, place.key, itself=True) if place.lists else None
-    remote = location.arrow_filesystem(filesystem)
+        return find_table_above(place, place.key, itself=True) if place.lists else None
+    remote = as_arrow_filesystem(filesystem)
     if remote is not None:
-        return _remote(location.plain(path), remote)
-    name = location.local(path)
+        return _remote(path_text(path), remote)
+    name = resolve_local_path(path)
     folders = [*_upwards(os.path.abspath(name)), *_upwards(os.path.realpath(name))]
     for folder in dict.fromkeys(folders):
         found = table_at(folder)
@@ -52,17 +52,17 @@ def table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
     known = None if names is None else set(names)
     for log in LOGS:
         if (known is None or log in known) and os.path.isdir(os.path.join(folder, log)):
-            return reason(log, folder)
+            return describe_table(log, folder)
     if known is None or ICEBERG in known:
         try:
             with os.scandir(os.path.join(folder, ICEBERG)) as entries:
                 if any(entry.name.endswith(ICEBERG_FILES) for entry in entries):
-                    return reason(ICEBERG, folder)
+                    return describe_table(ICEBERG, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:  # it cannot be ruled out
             why = os.strerror(error.errno or errno.EIO)
-            return worded("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
+            return format_reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
     return None
 
 
@@ -77,10 +77,10 @@ def _remote(path: str, filesystem: FileSystem) -> str | None:
                 if info.type != FileType.Directory:
                     continue
                 if info.base_name in LOGS:
-                    return reason(info.base_name, folder)
+                    return describe_table(info.base_name, folder)
                 entries = filesystem.get_file_info(FileSelector(info.path))
                 if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
-                    return reason(ICEBERG, folder)
+                    return describe_table(ICEBERG, folder)
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot look for a table around it", path) from error
     return None

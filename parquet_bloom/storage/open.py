@@ -6,7 +6,6 @@ import errno
 import os
 
 from ..errors import StorageError
-from . import paths as location
 from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import RemoteSource
 from .listing import Entry
@@ -15,6 +14,7 @@ from .local.source import LocalSource
 from .objects.location import object_location
 from .objects.rewrite import ObjectRewrite
 from .objects.source import ObjectSource
+from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
 
@@ -37,10 +37,10 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     place = object_location(path, filesystem) if object_known is None else object_known.place
     if place is not None:
         return ObjectSource(place, object_known)
-    remote = location.arrow_filesystem(filesystem)
+    remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return LocalSource(location.local(path))
-    return RemoteSource(location.plain(path), remote)
+        return LocalSource(resolve_local_path(path))
+    return RemoteSource(path_text(path), remote)
 
 
 def create(path: str | os.PathLike[str], filesystem: object | None = None, new: bool = False) -> Rewrite:
@@ -65,10 +65,10 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     place = object_location(path, filesystem)
     if place is not None:
         return ObjectRewrite(None, place, new)
-    remote = location.arrow_filesystem(filesystem)
+    remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return LocalRewrite(None, location.local(path), new)
+        return LocalRewrite(None, resolve_local_path(path), new)
     if new:
         problem = "the file system cannot write a file only if there is none; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
-    return RemoteRewrite(None, location.plain(path), remote)
+    return RemoteRewrite(None, path_text(path), remote)

@@ -12,18 +12,18 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from ..errors import StorageError
 from ..redaction import remember_filesystem
-from .objects.location import stores
+from .objects.location import is_store, is_url, resolve_stores
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
-def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
+def as_arrow_filesystem(filesystem: object | None) -> FileSystem | None:
     """The pyarrow file system that is meant.
 
     None means the local one, for which plain Python is used, unless `place_of` finds an object for the path.
     """
-    if filesystem is None or isinstance(filesystem, LocalFileSystem) or stores(filesystem) is not None:
+    if filesystem is None or isinstance(filesystem, LocalFileSystem) or resolve_stores(filesystem) is not None:
         return None
     if isinstance(filesystem, FileSystem):
         remember_filesystem(filesystem)
@@ -38,7 +38,7 @@ def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 
 
-def plain(path: str | os.PathLike[str]) -> str:
+def path_text(path: str | os.PathLike[str]) -> str:
     """The path as a string, fit to be handed to a system call."""
     try:
         text = os.fsdecode(path)
@@ -52,7 +52,7 @@ def plain(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def normalized(path: str, filesystem: FileSystem) -> str:
+def normalize_path(path: str, filesystem: FileSystem) -> str:
     """A path on a file system without what may stand there or not; of fsspec's, its protocol is such a thing."""
     handler = filesystem.handler if isinstance(filesystem, PyFileSystem) else None
     if isinstance(handler, FSSpecHandler):
@@ -60,16 +60,35 @@ def normalized(path: str, filesystem: FileSystem) -> str:
     return str(filesystem.normalize_path(path))
 
 
-def local(path: str | os.PathLike[str]) -> str:
+def resolve_local_path(path: str | os.PathLike[str]) -> str:
     """The local path meant by a path or by a `file:` URI, as Spark names its input files."""
-    text = plain(path)
+    text = path_text(path)
     if not text:  # the file system's root elsewhere; here it would stand for the working folder
         raise StorageError("there is no such file or folder: the path is empty", errno=errno.ENOENT)
     if ":" not in text or os.path.lexists(text):
         return text
     uri = _FILE_URI.match(text)
     if uri:
-        return plain(unquote(text[uri.end() :]))
+        return path_text(unquote(text[uri.end() :]))
     if _URL.match(text):
         raise StorageError("a URL needs a file system: pass filesystem=", path=text, errno=errno.ENOENT)
     return text
+
+
+_SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}
+
+
+def name_of(path: str, filesystem: object | None = None) -> str:
+    """The name of a file: absolute on the local file system, and whichever way S3's scheme was written."""
+    if is_url(path):
+        scheme, colon, rest = path.partition(":")
+        scheme = scheme.lower()
+        return _SCHEMES.get(scheme, scheme) + colon + rest
+    if as_arrow_filesystem(filesystem) is not None or is_store(filesystem):
+        return path
+    if path[:1] == "/" and "//" not in path and "/." not in path:
+        return path
+    folder, name = os.path.split(path)
+    if ".." in folder.split(os.sep):  # behind a link it leads elsewhere than its name says
+        return os.path.join(os.path.realpath(folder), name)
+    return os.path.abspath(path)

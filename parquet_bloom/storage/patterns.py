@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
-from .hidden import hidden
-
 
 class Pattern:
     """A pattern of keys or paths, with the meaning that it has for local paths: a folder that matches is taken whole.
@@ -28,7 +26,7 @@ class Pattern:
     def takes(self, key: str) -> bool:
         """Whether an object is meant: by its own key, or by that of a folder above it."""
         *folders, name = key.split("/")
-        if hidden(name, is_folder=False):
+        if is_hidden(name, is_folder=False):
             return False
         if not self._folders_only and self._means([*folders, name]):
             return True
@@ -37,15 +35,15 @@ class Pattern:
     def _takes_folder(self, folders: tuple[str, ...]) -> bool:
         """Whether a folder or one above it matches, with nothing hidden between."""
         for depth in range(len(folders), 0, -1):
-            if self._means(folders[:depth]) and not hidden(folders[depth - 1], is_folder=True):
+            if self._means(folders[:depth]) and not is_hidden(folders[depth - 1], is_folder=True):
                 return True
-            if hidden(folders[depth - 1], is_folder=True):
+            if is_hidden(folders[depth - 1], is_folder=True):
                 return False
         return False
 
     def _means(self, parts: Sequence[str]) -> bool:
         above = {*parts[:-1]} - self._spelled_out
-        return _fits(parts, self._parts) and not any(hidden(folder, is_folder=True) for folder in above)
+        return _fits(parts, self._parts) and not any(is_hidden(folder, is_folder=True) for folder in above)
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None]) -> bool:
@@ -55,3 +53,10 @@ def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None
     if first is None:  # any number of folders
         return any(_fits(parts[skipped:], rest) for skipped in range(len(parts) + 1))
     return bool(parts) and bool(first(parts[0])) and _fits(parts[1:], rest)
+
+
+def is_hidden(name: str, is_folder: bool) -> bool:
+    """Whether a file or folder of this name holds no data: `_k=v` is a partition's folder."""
+    if name.startswith(".") or name.endswith("._COPYING_"):
+        return True
+    return name.startswith("_") and not (is_folder and "=" in name)

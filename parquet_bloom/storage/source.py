@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import operator
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
@@ -16,9 +18,9 @@ from numpy.typing import NDArray
 
 from ..errors import StorageError, TruncatedFileError
 from ..redaction import redacted
-from . import coalesce as ranges
+from . import coalesce
 from .extents import Extents
-from .local import scatter as scattered
+from .local import scatter
 from .local.mapped import MappedFile
 
 REMEMBERED_BYTES = 1024 * 1024
@@ -85,7 +87,7 @@ class Source(ABC):
 
     @property
     def gap_bytes(self) -> int:
-        return ranges.GAP_BYTES
+        return coalesce.GAP_BYTES
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
         """Many ranges at once, each given as (offset, length); see `gather`, which has the same errors."""
@@ -105,7 +107,7 @@ class Source(ABC):
         """Many ranges at once, one behind the other in one array, in the order given.
 
         On the local file system the disk is told of all of them before the first is waited for. Elsewhere ranges that
-        lie close together are read in one request, and up to `ranges.PARALLEL_REQUESTS` requests at a time.
+        lie close together are read in one request, and up to `coalesce.PARALLEL_REQUESTS` requests at a time.
 
         Parameters
         ----------
@@ -143,7 +145,7 @@ class Source(ABC):
             self._gather(offsets[asked], lengths[asked], far)
             positions[asked] = num_near + np.cumsum(lengths[asked]) - lengths[asked]
             near.append(far)
-        scattered.copy_scattered(near[0] if len(near) == 1 else np.concatenate(near), positions, lengths, out)
+        scatter.copy_scattered(near[0] if len(near) == 1 else np.concatenate(near), positions, lengths, out)
         return out
 
     def _in_memory(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -168,7 +170,7 @@ class Source(ABC):
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Check that ranges are inside the file; see `coalesce.require_inside`."""
-        return ranges.require_inside(offsets, lengths, self.size, self.name)
+        return coalesce.require_inside(offsets, lengths, self.size, self.name)
 
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
         """Get ranges that are about to be read by `arrow_file`, side by side where a store is waited for.
@@ -197,7 +199,7 @@ class Source(ABC):
             self.bytes_read += num_bytes
 
     def _outside(self, offset: int, length: int) -> TruncatedFileError:
-        return ranges.outside_error(offset, length, self.size, self.name)
+        return coalesce.outside_error(offset, length, self.size, self.name)
 
     def _cut(self, offset: int, length: int, came: int) -> TruncatedFileError:
         problem = f"{length} bytes at offset {offset} were asked for, {came} came: it was cut meanwhile"
@@ -233,3 +235,25 @@ class Source(ABC):
 
     def __repr__(self) -> str:
         return redacted(f"<{type(self).__name__} {self.name!r}, {self.size} bytes>")
+
+
+class SeekableFile(io.RawIOBase):
+    """A readable file of a known size, with a position of its own; what reads is added by who derives from it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position

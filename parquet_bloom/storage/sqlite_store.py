@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ..util.logs import logger
-from .local import libc as system
+from .local import libc
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class RecordStore:
     """
 
     def __init__(self, folder: str, name: str, max_bytes: int):
-        system.require_posix(folder)
+        libc.require_posix(folder)
         self._folder = os.path.abspath(folder)
         self._path = os.path.join(self._folder, name)
         self._max_bytes = max_bytes

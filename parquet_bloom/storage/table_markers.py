@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..errors import ManagedTableError
+
 LOGS = {
     "_delta_log": "the Delta table",
     "_spark_metadata": "the streaming sink",
@@ -13,7 +15,7 @@ ICEBERG = "metadata"
 ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 
 
-def tables_among(files: Iterable[str]) -> Iterator[tuple[str, str]]:
+def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(folder, sign) for each path, `/` between its parts, that shows a folder above it to be a table's."""
     for file in files:
         parts = file.split("/")
@@ -24,13 +26,20 @@ def tables_among(files: Iterable[str]) -> Iterator[tuple[str, str]]:
                 break
 
 
-def reason(sign: str, folder: str) -> str:
+def describe_table(sign: str, folder: str) -> str:
     """Why a folder is a table's: by one of `LOGS`, or `ICEBERG`."""
     if sign == ICEBERG:
-        return worded("the Iceberg table", folder, "metadata/*.metadata.json")
-    return worded(LOGS[sign], folder, sign + "/")
+        return format_reason("the Iceberg table", folder, "metadata/*.metadata.json")
+    return format_reason(LOGS[sign], folder, sign + "/")
 
 
-def worded(what: str, folder: str, sign: str) -> str:
+def format_reason(what: str, folder: str, sign: str) -> str:
     """The same in words of one's own."""
     return f"belongs to {what} {folder} (it has {sign})"
+
+
+def refuse_managed_table(reason: str | None, path: str) -> None:
+    """Raise ManagedTableError if there is a reason."""
+    if reason:
+        problem = f"{reason}: a listing would find removed files too; pass the list of the table's live files"
+        raise ManagedTableError(problem, path=path)

@@ -33,7 +33,7 @@ class ZonedFile:
     Attributes
     ----------
     number : its place in `ZoneIndex.files`.
-    path : absolute, or a URL (see `storage.names.name_of`).
+    path : absolute, or a URL (see `storage.paths.name_of`).
     size, stamp : what tells that it is unchanged without reading it (see `file.stamps`).
     footer, data : fingerprints of its footer without filters, and of the column's bytes.
     column_type : how the column's values are stored in it.

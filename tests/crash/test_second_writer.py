@@ -169,14 +169,14 @@ def test_who_has_the_file_open_for_writing(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"data")
     with open(path, "rb") as reader:
-        with leases.leased(reader.fileno()) as lease:
+        with leases.hold_lease(reader.fileno()) as lease:
             assert (lease.refused, lease.wanted) == (False, False)
             with open(path, "rb"):
                 assert not lease.wanted
             with pytest.raises(BlockingIOError):
                 os.open(path, os.O_WRONLY | os.O_NONBLOCK)
             assert lease.wanted
-        with open(path, "r+b"), leases.leased(reader.fileno()) as lease:
+        with open(path, "r+b"), leases.hold_lease(reader.fileno()) as lease:
             assert (lease.refused, lease.wanted) == (True, False)
         with open(path, "r+b"):
             pass

@@ -20,7 +20,7 @@ from ...lake.select import IndexPruner
 from ...predicate import tree
 from ...predicate.tree import Node
 from ...storage import Entry, list_entries, resolve_filesystem
-from ...storage.paths import arrow_filesystem
+from ...storage.paths import as_arrow_filesystem
 from ..session.fallback import CannotPush, log
 from ..session.fields import folded
 from ..session.paths import listed_path, scheme_of
@@ -119,7 +119,7 @@ def _ruled_out(
     if len(schemes) > 1:
         raise CannotPush(f"files of several kinds of file systems are not looked up: {', '.join(schemes)}")
     filesystem = index.lake_filesystem
-    if arrow_filesystem(filesystem) is not None:
+    if as_arrow_filesystem(filesystem) is not None:
         raise CannotPush("its files are on a pyarrow or fsspec file system, and which those are to Spark is not known")
     paths = list(map(listed_path, uris))
     is_here = not schemes or schemes[0] in ("", "file")

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
-from ..local import copy as copying
-from ..local import temporary
+from ..local import copy, temporary
 from ..rewrite import Rewrite
 from ..source import Source
 
@@ -32,8 +31,8 @@ class RemoteRewrite(Rewrite):
         self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def _copy(self, source: Source, length: int) -> None:
-        for offset in range(0, length, copying.PIECE):
-            self._stream.write(source.read_at(offset, min(copying.PIECE, length - offset)))
+        for offset in range(0, length, copy.PIECE):
+            self._stream.write(source.read_at(offset, min(copy.PIECE, length - offset)))
 
     def _write(self, data: memoryview) -> None:
         self._stream.write(data)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow.fs import FileInfo, FileSystem, FileType, FSSpecHandler, PyFileSystem
 
 from ...errors import ConcurrentChangeError, StorageError
-from .. import coalesce as ranges
+from .. import coalesce
 from ..source import Source
 
 DATED = "py::hdfs"
@@ -123,22 +123,22 @@ class RemoteSource(Source):
             raise _ours(error, f"cannot read at offset {offset}", self.name) from error
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        spans = ranges.coalesce(offsets, lengths)
-        count = ranges.PARALLEL_REQUESTS
+        spans = coalesce.coalesce(offsets, lengths)
+        count = coalesce.PARALLEL_REQUESTS
         if self._side_by_side is _SideBySide.NOT:
             count = 1
         elif self._side_by_side is _SideBySide.FILE_EACH:
             count = min(count, 1 + len(spans) // _SPANS_A_FILE)
-        ranges.gather(self._fetch, spans, offsets, lengths, out, count)
+        coalesce.gather(self._fetch, spans, offsets, lengths, out, count)
 
-    def _fetch(self, span: ranges.Span) -> bytes:
+    def _fetch(self, span: coalesce.Span) -> bytes:
         data = self._fetch_some(span)
         self._count(1, len(data))
         if len(data) != span.length:
             raise self._cut(span.offset, span.length, len(data))
         return data
 
-    def _fetch_some(self, span: ranges.Span) -> bytes:
+    def _fetch_some(self, span: coalesce.Span) -> bytes:
         if self._side_by_side is not _SideBySide.FILE_EACH:
             return self._read_from(self._file, span.offset, span.length)
         try:

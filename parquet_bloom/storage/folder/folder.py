@@ -12,12 +12,12 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ...errors import StorageError
-from .. import paths as location
 from ..listing import Entry
 from ..local import temporary
 from ..local.rewrite import flush
 from ..objects.location import ListedObject, ObjectLocation, object_location
 from ..open import create, open_source
+from ..paths import as_arrow_filesystem, path_text, resolve_local_path
 from ..rewrite import Rewrite
 from ..source import Source
 from . import lock as folder_lock
@@ -45,9 +45,9 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str], filesystem: object | None = None):
         self.filesystem = filesystem
-        given = location.plain(path)
-        if object_location(path, filesystem) is None and location.arrow_filesystem(filesystem) is None:
-            given = location.local(path)
+        given = path_text(path)
+        if object_location(path, filesystem) is None and as_arrow_filesystem(filesystem) is None:
+            given = resolve_local_path(path)
         self.path = given.rstrip("/") or given[:1]
         self._listed: dict[str, ListedObject] = {}  # by the last listing
 
@@ -59,7 +59,7 @@ class Folder:
         StorageError
             It is no name of a file: empty, or a path.
         """
-        name = location.plain(name)
+        name = path_text(name)
         if name in ("", ".", "..") or "/" in name:
             raise StorageError(f"{name!r} is no name of a file", path=self.path, errno=errno.EINVAL)
         place = self._place()
@@ -79,14 +79,16 @@ class Folder:
         """
         place, remote = self._place(), self._remote()
         if place is not None:
-            listed = folder_objects.names(place)
+            listed = folder_objects.list_names(place)
             self._listed = {name: known for name, (_, _, known) in listed.items()}
             found = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
         elif remote is not None:
             found = self._remote_names(remote)
         else:
             found = self._local_names()
-        return {name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_ours(name)}
+        return {
+            name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_temporary(name)
+        }
 
     def open(self, name: str) -> Source:
         """Open a file for reading; see `open_source` and `to_read`.
@@ -179,7 +181,7 @@ class Folder:
         """
         self._require_writable()
         path = self.path_of(name)
-        return nullcontext() if self._place() is not None else folder_lock.locked(self.path, path)
+        return nullcontext() if self._place() is not None else folder_lock.hold_lock(self.path, path)
 
     def sweep_temporary(self) -> list[str]:
         """Delete what writers that were killed have left behind, and tell their names; only under the lock.
@@ -203,7 +205,7 @@ class Folder:
         return object_location(self.path, self.filesystem)
 
     def _remote(self) -> FileSystem | None:
-        return location.arrow_filesystem(self.filesystem)
+        return as_arrow_filesystem(self.filesystem)
 
     def _require_writable(self) -> None:
         if self._place() is None and self._remote() is not None:

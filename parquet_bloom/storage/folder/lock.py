@@ -18,7 +18,7 @@ _MOST_BYTES = 300
 
 
 @contextmanager
-def locked(folder: str, path: str) -> Iterator[None]:
+def hold_lock(folder: str, path: str) -> Iterator[None]:
     """Hold the lock; see `Folder.lock`. The file says who holds it and stays: to delete it would let two in.
 
     Processes that are forked meanwhile keep the lock should this one be killed; those that are spawned do not.

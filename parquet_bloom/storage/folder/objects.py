@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from ...errors import StorageError
 from ..objects.client import Listed
-from ..objects.errors import is_missing, translated
-from ..objects.listing import known_object
+from ..objects.errors import is_missing, translate_errors
+from ..objects.listing import make_listed_object
 from ..objects.location import ListedObject, ObjectLocation
-from ..objects.source import nanoseconds
+from ..objects.source import to_nanoseconds
 
 
-def names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
+def list_names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
     """{name: (bytes, ns, what opening it need not ask)} of the objects directly in a folder; a request a thousand.
 
     Raises
@@ -24,15 +24,15 @@ def names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
     if not place.lists:
         problem = "a web server tells no names of files"
         raise StorageError(problem, path=place.name, errno=errno.EOPNOTSUPP)
-    with translated("cannot list it", place.name):
+    with translate_errors("cannot list it", place.name):
         listed = place.client.list_folder(place.key or None)
     start = len(place.key) + 1 if place.key else 0
     # The mark of the folder itself is shown as the folder's key, without the slash.
     return {
         item["path"][start:]: (
             item["size"],
-            nanoseconds(item["last_modified"]),
-            known_object(place, Listed(item["path"], item["size"], item["e_tag"])),
+            to_nanoseconds(item["last_modified"]),
+            make_listed_object(place, Listed(item["path"], item["size"], item["e_tag"])),
         )
         for item in listed
         if item["path"][start:]
@@ -49,7 +49,7 @@ def delete(place: ObjectLocation, names: Sequence[str]) -> None:
     """
     keys = [f"{place.key}/{name}" if place.key else name for name in names]
     try:
-        with translated("cannot delete objects", place.name):
+        with translate_errors("cannot delete objects", place.name):
             place.client.delete(keys)
     except StorageError as error:
         if not is_missing(error):
@@ -61,7 +61,7 @@ def delete(place: ObjectLocation, names: Sequence[str]) -> None:
 
 def _delete_one(place: ObjectLocation) -> None:
     try:
-        with translated("cannot delete it", place.name):
+        with translate_errors("cannot delete it", place.name):
             place.client.delete([place.key])
     except StorageError as error:
         if not is_missing(error):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import StorageError
 from ..source import Source
-from . import batch_read as visits
+from . import batch_read
 from .source import FileIdentity
 
 _IDENTITY = struct.Struct("=QQqqq")
@@ -60,7 +60,7 @@ class LocalFileBatch:
         """
         offsets = np.ascontiguousarray(offsets, np.int64)
         first = np.ascontiguousarray(first, np.int64)
-        return visits.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
+        return batch_read.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
 
 
 class ClosedSource(Source):
@@ -123,5 +123,5 @@ def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | No
     """
     return [
         None if found is None else ClosedSource(path, FileIdentity(*found[0]), found[1])
-        for path, found in zip(paths, visits.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+        for path, found in zip(paths, batch_read.read_ends([os.fsencode(path) for path in paths], length), strict=True)
     ]

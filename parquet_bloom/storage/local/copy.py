@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from ...errors import TruncatedFileError
 from ..source import Source
-from . import libc as system
+from . import libc
 from .libc import fcntl
 from .source import LocalSource
 
@@ -43,7 +43,7 @@ def begin_flush(descriptor: int, length: int) -> None:
 
     A hint and nothing more: it promises nothing, and that it is not understood does not matter.
     """
-    call = system.function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    call = libc.load_function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
     if call is not None:
         call(descriptor, 0, length, _SYNC_FILE_RANGE_WRITE)
 

@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ...errors import StorageError
-from . import rename as atomic
-from . import temporary
+from . import rename, temporary
 from .copy import PIECE, write_at
 from .source import FileIdentity
 
@@ -38,7 +37,7 @@ class Checksums(NamedTuple):
         return _HEADER.pack(_MAGIC, self.chunk) + self.sums
 
 
-def beside(path: str) -> str:
+def checksum_path(path: str) -> str:
     """The path of the checksum file of `path`."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.crc")
@@ -83,7 +82,7 @@ def compute(descriptor: int, start: int, size: int, chunk: int) -> bytes:
     return bytes(sums)
 
 
-def renewed(old: Checksums, prefix: int, descriptor: int, size: int) -> Checksums:
+def renew(old: Checksums, prefix: int, descriptor: int, size: int) -> Checksums:
     """Checksums of a file whose first `prefix` bytes are those that `old` describes.
 
     Whole chunks of the prefix are carried over, not computed: should the disk have damaged a page, the
@@ -94,7 +93,7 @@ def renewed(old: Checksums, prefix: int, descriptor: int, size: int) -> Checksum
     return Checksums(old.chunk, old.sums[: 4 * kept] + tail)
 
 
-def describes(path: str, data: str) -> bool:
+def matches_file(path: str, data: str) -> bool:
     """Whether the checksum file at `path` is that of the file `data`; reads all of it."""
     try:
         descriptor = os.open(data, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -126,8 +125,8 @@ class Sidecar:
         """Write the new checksums to a temporary file; none if there is no old one to renew."""
         if old is None or os.path.islink(self.path) or not os.path.isfile(self.path):
             return
-        data = renewed(old, prefix, descriptor, size).to_bytes()
-        target, self._new = temporary.make(self.path, 0o600)
+        data = renew(old, prefix, descriptor, size).to_bytes()
+        target, self._new = temporary.create(self.path, 0o600)
         try:
             temporary.keep_attributes(self.path, target, self.path)
             write_at(target, data, 0)
@@ -159,7 +158,7 @@ class Sidecar:
         with suppress(OSError):
             status = os.lstat(new)
             if is_ours():
-                atomic.rename_new(new, self.path)
+                rename.rename_new(new, self.path)
                 if is_ours() or not os.path.samestat(status, os.lstat(self.path)):
                     return
                 new = self.path
@@ -172,10 +171,10 @@ class Sidecar:
         Who writes to the file in that moment need not know of checksums, so that it is looked at once more afterwards.
         """
         now = _state(data)
-        if self._aside is None or not ((now is not None and now == before) or describes(self._aside, data)):
+        if self._aside is None or not ((now is not None and now == before) or matches_file(self._aside, data)):
             return
         with suppress(OSError):
-            atomic.rename_new(self._aside, self.path)
+            rename.rename_new(self._aside, self.path)
             self._aside = None
             if _state(data) != now:
                 os.unlink(self.path)

@@ -55,7 +55,7 @@ class Lease:
 
 
 @contextmanager
-def leased(descriptor: int) -> Iterator[Lease]:
+def hold_lease(descriptor: int) -> Iterator[Lease]:
     """Hold a lease on a file, for a moment: who wants to write to it has to wait.
 
     Parameters

@@ -18,7 +18,7 @@ except ImportError:  # Windows
 
 
 @cache
-def function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
+def load_function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
     """A function that returns an int and sets errno, looked up once; None where there is none. Linux only."""
     if not sys.platform.startswith("linux"):
         return None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import StorageError, TruncatedFileError
 from ..coalesce import require_inside
-from . import scatter as scattered
+from . import scatter
 
 _SAMPLE = 16  # ranges that are asked whether they are in memory, for all
 
@@ -60,14 +60,14 @@ class MappedFile:
         """Let the disk begin on ranges that are not in memory: one fault after the other would wait for each alone."""
         inside = offsets[lengths > 0]  # an empty range may stand at the very end
         sample = inside[:: max(1, len(inside) // _SAMPLE)].copy()
-        if scattered.count_resident(self.data, sample) < len(sample):
-            scattered.will_need(self._descriptor, offsets, lengths)
+        if scatter.count_resident(self.data, sample) < len(sample):
+            scatter.will_need(self._descriptor, offsets, lengths)
 
     def view(self, offset: int, length: int) -> NDArray[np.uint8] | None:
         """A range that is in memory, as far as a sample of its pages tells; else None: read it, which is quicker."""
         self.require_whole()
         sample = np.linspace(offset, offset + length - 1, _SAMPLE).astype(np.int64)
-        if scattered.count_resident(self.data, sample) < _SAMPLE:
+        if scatter.count_resident(self.data, sample) < _SAMPLE:
             return None
         return self.data[offset : offset + length]
 
@@ -77,7 +77,7 @@ class MappedFile:
         self.require_whole()
         self.will_need(offsets, lengths)
         out = np.empty(total, np.uint8)
-        scattered.copy_scattered(self.data, offsets, lengths, out)
+        scatter.copy_scattered(self.data, offsets, lengths, out)
         return out
 
     def close(self) -> None:

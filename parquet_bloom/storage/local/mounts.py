@@ -28,11 +28,11 @@ def keeps_change_times(path: str, device: int) -> bool:
             mounts = Path(_MOUNTS).read_bytes().decode("utf-8", "surrogateescape")
         except OSError:  # no Linux
             mounts = ""
-        _known[device] = type_at(path, mounts) in _KEEPING
+        _known[device] = find_filesystem_type(path, mounts) in _KEEPING
     return _known[device]
 
 
-def type_at(path: str, mounts: str) -> str | None:
+def find_filesystem_type(path: str, mounts: str) -> str | None:
     """The type of the file system that a real path is on, by the kernel's list of mounts (proc_pid_mountinfo(5))."""
     found, longest = None, 0
     for line in mounts.splitlines():

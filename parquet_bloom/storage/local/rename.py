@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from . import libc as system
+from . import libc
 
 _AT_FDCWD = -100
 _NOREPLACE = 1
@@ -47,4 +47,4 @@ def _rename(old: str, new: str, flags: int) -> None:
 
 
 def _renameat2() -> Callable[..., Any] | None:
-    return system.function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return libc.load_function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

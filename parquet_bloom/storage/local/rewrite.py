@@ -11,24 +11,7 @@ from contextlib import contextmanager, suppress
 from ...errors import ConcurrentChangeError, StorageError
 from ..rewrite import Rewrite
 from ..source import Source
-from . import (
-    copy as copying,
-)
-from . import (
-    hadoop_crc as checksums,
-)
-from . import (
-    lease as leases,
-)
-from . import (
-    libc as system,
-)
-from . import (
-    rename as atomic,
-)
-from . import (
-    temporary,
-)
+from . import copy, hadoop_crc, lease, libc, rename, temporary
 from .libc import fcntl
 from .source import FileIdentity, LocalSource
 
@@ -50,7 +33,7 @@ class LocalRewrite(Rewrite):
     """
 
     def __init__(self, source: Source | None, target: str | None, new: bool = False) -> None:
-        system.require_posix(target or (source.name if source else ""))
+        libc.require_posix(target or (source.name if source else ""))
         held = None if source is None else source.path
         path = target or (source.name if source else "")
         super().__init__(source, path)
@@ -66,8 +49,8 @@ class LocalRewrite(Rewrite):
         self._was: FileIdentity | None = None  # what stood in the target's place at the beginning
         self._written: FileIdentity | None = None  # the new file, when all was written
         self._may_be_exchanged = False
-        paths = dict.fromkeys(map(checksums.beside, (self._real, os.path.abspath(path))))
-        self._sidecars = [checksums.Sidecar(path) for path in paths]
+        paths = dict.fromkeys(map(hadoop_crc.checksum_path, (self._real, os.path.abspath(path))))
+        self._sidecars = [hadoop_crc.Sidecar(path) for path in paths]
 
     def _begin(self) -> None:
         folder = os.path.dirname(self._real)
@@ -80,7 +63,7 @@ class LocalRewrite(Rewrite):
             mode = 0o666
             if isinstance(self._source, LocalSource):
                 mode = stat.S_IMODE(os.fstat(self._source.fileno()).st_mode) & 0o777
-        self._descriptor, self._held, self._temporary = temporary.make_held(self._real, mode)
+        self._descriptor, self._held, self._temporary = temporary.create_locked(self._real, mode)
         self._ours = _inode(self._descriptor)
         if old is not None:
             temporary.keep_attributes(old, self._descriptor, self.path)
@@ -104,11 +87,11 @@ class LocalRewrite(Rewrite):
         return self._real
 
     def _copy(self, source: Source, length: int) -> None:
-        copying.copy_prefix(source, self._descriptor, length)
-        copying.begin_flush(self._descriptor, length)
+        copy.copy_prefix(source, self._descriptor, length)
+        copy.begin_flush(self._descriptor, length)
 
     def _write(self, data: memoryview) -> None:
-        copying.write_at(self._descriptor, data, self._position)
+        copy.write_at(self._descriptor, data, self._position)
 
     def _commit(self) -> None:
         os.fsync(self._descriptor)
@@ -145,7 +128,7 @@ class LocalRewrite(Rewrite):
     def _take_name(self) -> None:
         """Give the new file its name, unless there is one."""
         try:
-            atomic.rename_new(self._temporary, self._real)
+            rename.rename_new(self._temporary, self._real)
         except FileExistsError:
             if not self._is_ours():  # NFS may do a thing twice, and answer for the second time
                 raise self._taken() from None
@@ -153,12 +136,12 @@ class LocalRewrite(Rewrite):
     def _taken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError("there is one already", path=self.path)
 
-    def _old_checksums(self, sidecar: checksums.Sidecar) -> checksums.Checksums | None:
+    def _old_checksums(self, sidecar: hadoop_crc.Sidecar) -> hadoop_crc.Checksums | None:
         """The checksums whose front the new file shares."""
         if self._source is None or self._source.path is None:
             return None
-        path = sidecar.path if self._in_place else checksums.beside(self._source.path)
-        return checksums.read(path, self._source.size)
+        path = sidecar.path if self._in_place else hadoop_crc.checksum_path(self._source.path)
+        return hadoop_crc.read(path, self._source.size)
 
     def _check_source(self) -> None:
         """Refuse if what was copied may be a mixture of two states, or is not what stands there now."""
@@ -178,19 +161,19 @@ class LocalRewrite(Rewrite):
         """Exchange the new file with the old one; False where that cannot be done."""
         assert isinstance(self._source, LocalSource)
         self._rename_temporary(temporary.displaced_name(self._temporary))
-        with self._alone(self._source.fileno()), leases.leased(self._source.fileno()) as lease:
+        with self._alone(self._source.fileno()), lease.hold_lease(self._source.fileno()) as granted:
             self._check_source()
             self._may_be_exchanged = True  # said before it is done: an error or an interrupt may follow the deed
             try:
-                atomic.exchange(self._temporary, self._real)
+                rename.exchange(self._temporary, self._real)
             except OSError as error:
                 self._check_source()
-                if error.errno in atomic.UNSUPPORTED:
+                if error.errno in rename.UNSUPPORTED:
                     return False
                 raise
             self._let_go()
             # Nobody can open the old file by its name any more: who did not begin to by now will not write to it.
-            if lease.refused or lease.wanted:
+            if granted.refused or granted.wanted:
                 raise ConcurrentChangeError("another writer has it open", path=self.path)
             if not self._is_source(self._temporary):
                 raise ConcurrentChangeError("another writer replaced it meanwhile", path=self.path)
@@ -259,7 +242,7 @@ class LocalRewrite(Rewrite):
         try:
             found = _inode(self._temporary)
             while found != expected:
-                atomic.exchange(self._temporary, self._real)
+                rename.exchange(self._temporary, self._real)
                 came_out = _inode(self._temporary)
                 if came_out == expected:
                     return

@@ -14,10 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from ..seekable import Positioned
-from ..source import Source
-from . import libc as system
-from . import scatter as scattered
+from ..source import SeekableFile, Source
+from . import libc, scatter
 from .mapped import MappedFile
 
 
@@ -50,7 +48,7 @@ class LocalSource(Source):
         self._descriptor = -1
         self._mapped: MappedFile | None = None
         self.name = name
-        system.require_posix(name)
+        libc.require_posix(name)
         self.path = os.path.realpath(name)
         try:
             # O_NONBLOCK: to open a pipe that nobody writes to would wait for ever.
@@ -87,7 +85,7 @@ class LocalSource(Source):
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         try:
-            done = scattered.read_scattered(self._descriptor, offsets, lengths, out)
+            done = scatter.read_scattered(self._descriptor, offsets, lengths, out)
         except OSError as error:
             raise StorageError.wrap(error, f"cannot read {len(offsets)} ranges", self.name) from error
         self._count(int((lengths[:done] > 0).sum()), int(lengths[:done].sum()))
@@ -171,7 +169,7 @@ class LocalSource(Source):
             self.close()
 
 
-class _Reader(Positioned):
+class _Reader(SeekableFile):
     """A file object with a position of its own over a local source's inode."""
 
     def __init__(self, source: LocalSource) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import StorageError
-from .. import paths as location
+from ..paths import resolve_local_path
 from .libc import fcntl
 
 _SUFFIX, _DISPLACED = ".parquet_bloom.tmp", ".parquet_bloom.old"  # of one length: a name that fits can be either
@@ -38,7 +38,7 @@ def displaced_name(temporary: str) -> str:
     return temporary.removesuffix(_SUFFIX) + _DISPLACED
 
 
-def is_ours(name: str) -> bool:
+def is_temporary(name: str) -> bool:
     """Whether it is the name of a temporary file."""
     return _NAME.fullmatch(name) is not None
 
@@ -49,7 +49,7 @@ def displaced_from(name: str) -> str | None:
     return found[1] if found and found[2] else None
 
 
-def make(path: str, mode: int) -> tuple[int, str]:
+def create(path: str, mode: int) -> tuple[int, str]:
     """Create an empty temporary file beside `path`: its descriptor and its path.
 
     It stays locked while the descriptor is open, so that `leftovers` can tell it from one without a writer.
@@ -59,7 +59,7 @@ def make(path: str, mode: int) -> tuple[int, str]:
     return descriptor, name
 
 
-def make_held(path: str, mode: int) -> tuple[int, int, str]:
+def create_locked(path: str, mode: int) -> tuple[int, int, str]:
     """The same with a second descriptor, for reading, by which it stays locked when the one for writing is closed.
 
     The second is -1 where a file that is open for reading cannot be locked; the first one then has the lock.
@@ -160,12 +160,12 @@ def leftovers(folder: str | os.PathLike[str]) -> list[str]:
     `displaced_from` tells: a process that was killed just after it displaced a file which another writer had put there
     in that moment, and before it put it back, leaves that other writer's file under such a name.
     """
-    root = location.local(folder)
+    root = resolve_local_path(folder)
     found = []
     try:
         with os.scandir(root) as entries:
             for entry in entries:
-                candidate = is_ours(entry.name) and entry.is_file(follow_symlinks=False)
+                candidate = is_temporary(entry.name) and entry.is_file(follow_symlinks=False)
                 if candidate and not _in_use(entry.path):
                     found.append(entry.path)
     except OSError as error:
@@ -179,8 +179,8 @@ def leftovers_below(folder: str | os.PathLike[str]) -> list[str]:
     def fail(error: OSError) -> None:
         raise StorageError.wrap(error, "cannot list the folder", error.filename) from error
 
-    folders = os.walk(location.local(folder), onerror=fail)
-    return sorted(path for root, _, files in folders if any(map(is_ours, files)) for path in leftovers(root))
+    folders = os.walk(resolve_local_path(folder), onerror=fail)
+    return sorted(path for root, _, files in folders if any(map(is_temporary, files)) for path in leftovers(root))
 
 
 def delete_leftover(path: str) -> bool:

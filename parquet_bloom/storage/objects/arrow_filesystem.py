@@ -17,7 +17,7 @@ from .location import object_location
 from .source import ObjectSource
 
 
-def filesystem(objects: object | None) -> PyFileSystem:
+def make_filesystem(objects: object | None) -> PyFileSystem:
     """A pyarrow file system over what `location.file_system` gives; None for the environment's settings."""
     return PyFileSystem(_Handler(objects))
 

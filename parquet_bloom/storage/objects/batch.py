@@ -9,11 +9,11 @@ from ..filesystems.source import RemoteIdentity
 from ..listing import Entry
 from ..local.batch import ClosedSource
 from . import event_loop
-from .client import together
-from .errors import translated
-from .failures import may_pass
+from .client import run_together
+from .errors import translate_errors
+from .failures import is_transient
 from .location import ListedObject
-from .source import ObjectSource, identity_of
+from .source import ObjectSource, make_identity
 
 
 class ClosedObject(ClosedSource):
@@ -54,7 +54,7 @@ def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
 def _listed_object(known: ListedObject | None) -> ClosedObject | None:
     if known is None or known.size is None or known.e_tag is None:
         return None
-    identity = identity_of(known.place, known.size, known.e_tag)
+    identity = make_identity(known.place, known.size, known.e_tag)
     return None if identity.etag is None else ClosedObject(known, identity)
 
 
@@ -80,10 +80,10 @@ def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, Pa
     async def read(position: int, closed: ClosedObject) -> None:
         source = ObjectSource(closed.known.place, closed.known)
         try:
-            with translated("cannot open", closed.name):
+            with translate_errors("cannot open", closed.name):
                 closed.take_end(await source.fetch_tail())
         except ParquetBloomError as error:
-            if fail_fast and error.__cause__ is not None and may_pass(error.__cause__):
+            if fail_fast and error.__cause__ is not None and is_transient(error.__cause__):
                 raise
             failures[position] = error
         finally:
@@ -91,5 +91,5 @@ def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, Pa
 
     unread = [(position, closed) for position, closed in enumerate(objects) if not closed.end and closed.size]
     if unread:
-        event_loop.run(together([read(position, closed) for position, closed in unread]))
+        event_loop.run(run_together([read(position, closed) for position, closed in unread]))
     return failures

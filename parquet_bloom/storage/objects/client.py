@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..coalesce import GAP_BYTES
 from . import event_loop
-from .failures import NoAnswerError, is_busy, may_pass
+from .failures import NoAnswerError, is_busy, is_transient
 from .limits import RequestLimits
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class StoreClient:
 
     def list_first(self, prefixes: Iterable[str | None]) -> list[list[Listed]]:
         """Return the first objects below each of several prefixes, asked for side by side; one request for each."""
-        return event_loop.run(together([self._first(prefix) for prefix in prefixes]))
+        return event_loop.run(run_together([self._first(prefix) for prefix in prefixes]))
 
     def list_folder(self, prefix: str | None) -> list[Any]:
         """List the objects directly below a prefix, as obstore describes them."""
@@ -199,7 +199,7 @@ class StoreClient:
                 except TimeoutError:
                     failure = NoAnswerError(f"no answer within {until - now:.3g} s")
                 except Exception as error:
-                    if not may_pass(error):
+                    if not is_transient(error):
                         raise
                     if is_busy(error):
                         self._slots.refused()
@@ -210,7 +210,7 @@ class StoreClient:
             await asyncio.sleep(pause)
 
 
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def run_together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Run coroutines side by side; returns their results in order, and the first failure ends the others."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:

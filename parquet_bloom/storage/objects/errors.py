@@ -37,15 +37,15 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def translated(action: str, name: str, opened: bool = False) -> Iterator[None]:
-    """Ask obstore for something, and let its errors leave as ours; see `ours`."""
+def translate_errors(action: str, name: str, opened: bool = False) -> Iterator[None]:
+    """Ask obstore for something, and let its errors leave as ours; see `convert_error`."""
     require_own_process(name)
     try:
         yield
     except (ParquetBloomError, Stopped):
         raise
     except Exception as error:
-        raise ours(error, action, name, opened) from error
+        raise convert_error(error, action, name, opened) from error
     except BaseException as error:
         if not is_panic(error):
             raise
@@ -65,7 +65,7 @@ def require_own_process(name: str) -> None:
         raise StorageError(problem, path=name)
 
 
-def ours(error: Exception, action: str, name: str, opened: bool = False) -> ParquetBloomError:
+def convert_error(error: Exception, action: str, name: str, opened: bool = False) -> ParquetBloomError:
     """An error of obstore's as one of ours.
 
     Parameters
@@ -106,7 +106,7 @@ def is_missing(error: StorageError) -> bool:
     return error.problem == _NO_OBJECT
 
 
-def changed(name: str) -> ConcurrentChangeError:
+def make_changed_error(name: str) -> ConcurrentChangeError:
     """For an answer that is of another version."""
     return ConcurrentChangeError(_CHANGED, path=name)
 

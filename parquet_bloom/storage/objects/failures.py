@@ -43,7 +43,7 @@ def is_busy(error: BaseException) -> bool:
     return status_of(error) in _BUSY
 
 
-def may_pass(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether the same request may succeed when it is sent again."""
     if isinstance(error, NoAnswerError):
         return True

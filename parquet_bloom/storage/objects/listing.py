@@ -10,20 +10,19 @@ from functools import partial
 
 from ...errors import StorageError
 from ...util import threads
-from ..hidden import hidden, refuse
-from ..patterns import Pattern
-from ..table_markers import reason, tables_among
+from ..patterns import Pattern, is_hidden
+from ..table_markers import describe_table, find_tables, refuse_managed_table
 from .client import Listed, RequestCount
-from .errors import is_missing, translated
+from .errors import is_missing, translate_errors
 from .location import ListedObject, ObjectLocation
-from .managed_tables import table_above
+from .managed_tables import find_table_above
 from .source import ObjectSource
 
 _SAME_TAG = ("S3", "Memory", "Local")
 """Stores whose listings have the etags that reads have. Azure's write them without quotes, Google's may have others."""
 
 
-def objects(place: ObjectLocation, alone: bool, requests: RequestCount) -> list[ListedObject]:
+def list_objects(place: ObjectLocation, alone: bool, requests: RequestCount) -> list[ListedObject]:
     """The data objects that a URL stands for, sorted by key.
 
     Parameters
@@ -53,7 +52,7 @@ def objects(place: ObjectLocation, alone: bool, requests: RequestCount) -> list[
 
 
 def needs_requests(place: ObjectLocation) -> bool:
-    """Whether `objects` asks the store about a place that is one of several."""
+    """Whether `list_objects` asks the store about a place that is one of several."""
     return place.lists and (not _named_as_a_file(place) or place.name.endswith("/") or glob.has_magic(place.key))
 
 
@@ -92,9 +91,9 @@ def _empty(place: ObjectLocation) -> list[ListedObject]:
 
 def _folder(place: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
     listed, tables, above = _look(place, place.key, requests)
-    refuse(above, place.name)
+    refuse_managed_table(above, place.name)
     for root, sign in tables.items():
-        refuse(reason(sign, place.root + root), place.name)
+        refuse_managed_table(describe_table(sign, place.root + root), place.name)
     start = len(place.key) + 1 if place.key else 0
     return [item for item in listed if not any(_hidden_parts(item.place.key[start:].split("/")))]
 
@@ -111,10 +110,10 @@ def _matches(place: ObjectLocation, requests: RequestCount) -> list[ListedObject
     found = [item for item in listed if pattern.takes(item.place.key)]
     if not found:
         raise StorageError("no object matches the pattern", path=place.name, errno=errno.ENOENT)
-    refuse(above, place.name)
+    refuse_managed_table(above, place.name)
     for root, sign in tables.items():
         if not root or any(item.place.key.startswith(root + "/") for item in found):
-            refuse(reason(sign, place.root + root), place.name)
+            refuse_managed_table(describe_table(sign, place.root + root), place.name)
     return found
 
 
@@ -123,12 +122,12 @@ def _look(
 ) -> tuple[list[ListedObject], dict[str, str], str | None]:
     """All objects below a folder, {root: sign} of the tables that they show, and a table above, found meanwhile."""
     of_tables = RequestCount()
-    search = partial(table_above, place, itself=False, remembered=True, requests=of_tables)
+    search = partial(find_table_above, place, itself=False, remembered=True, requests=of_tables)
     with threads.in_order(search, [folder], 1) as above:
         items = _listed(place, folder, requests)
-        tables = dict(tables_among(item.key for item in items))
+        tables = dict(find_tables(item.key for item in items))
         folders = {item.key[:end] for item in items for end in _slashes(item.key)} | {folder}
-        known = [known_object(place, item) for item in items if not _marks_a_folder(item.key, item.size, folders)]
+        known = [make_listed_object(place, item) for item in items if not _marks_a_folder(item.key, item.size, folders)]
         table = next(above)
     requests.number += of_tables.number
     return known, tables, table
@@ -136,13 +135,13 @@ def _look(
 
 def _listed(place: ObjectLocation, folder: str, requests: RequestCount) -> list[Listed]:
     """All objects below a folder, sorted by key."""
-    with translated("cannot list it", place.name):
+    with translate_errors("cannot list it", place.name):
         items, number = place.client.list_objects(folder or None)
     requests.number += number
     return items
 
 
-def known_object(place: ObjectLocation, item: Listed) -> ListedObject:
+def make_listed_object(place: ObjectLocation, item: Listed) -> ListedObject:
     """What a listing tells of an object; its etag where reads have the same."""
     told = place.kind in _SAME_TAG and item.e_tag is not None and item.e_tag.startswith('"')
     return ListedObject(place.at(item.key), item.size, item.e_tag if told else None)
@@ -162,5 +161,5 @@ def _slashes(key: str) -> Iterator[int]:
 
 def _hidden_parts(parts: list[str]) -> Iterator[bool]:
     *folders, name = parts
-    yield from (hidden(folder, is_folder=True) for folder in folders)
-    yield hidden(name, is_folder=False)
+    yield from (is_hidden(folder, is_folder=True) for folder in folders)
+    yield is_hidden(name, is_folder=False)

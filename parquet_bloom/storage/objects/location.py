@@ -17,7 +17,7 @@ from ...errors import StorageError
 from ...redaction import redacted, remember, remember_filesystem, remember_url
 from .client import StoreClient
 from .limits import RequestLimits
-from .options import Made, make, without_password
+from .options import StoreHandle, make_store_handle, without_password
 
 _URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _ALSO_CALLED = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not know all of them
@@ -170,14 +170,14 @@ class ObjectStores:
         label = f"{without_password(origin)} {sha256(path.encode()).hexdigest()[:32]}"
         return ObjectLocation(known.store, "", path, path, label, known.kind, known.client)
 
-    def _made(self, url: str, path: str, environment: _Environment) -> Made:
+    def _made(self, url: str, path: str, environment: _Environment) -> StoreHandle:
         key = url, self._frozen, environment
         with _LOCK:
             made = _STORES.get(key)
             if made is not None:
                 _STORES.move_to_end(key)
                 return made
-        made = make(url, self._options, path)
+        made = make_store_handle(url, self._options, path)
         with _LOCK:
             made = _STORES.setdefault(key, made)
             while len(_STORES) > _MAX_STORES:
@@ -185,20 +185,20 @@ class ObjectStores:
         return made
 
 
-def _at(known: Made, root: str, key: str, name: str) -> ObjectLocation:
+def _at(known: StoreHandle, root: str, key: str, name: str) -> ObjectLocation:
     return ObjectLocation(known.store, _checked(key, name), name, root, known.label, known.kind, known.client)
 
 
-def _made_by_caller(store: Any) -> Made:
+def _made_by_caller(store: Any) -> StoreHandle:
     kind = type(store).__name__.removesuffix("Store")
-    return Made(store, _label_of(store), kind, StoreClient(store, RequestLimits.of_callers_store(store)))
+    return StoreHandle(store, _label_of(store), kind, StoreClient(store, RequestLimits.of_callers_store(store)))
 
 
-_STORES: OrderedDict[Hashable, Made] = OrderedDict()
+_STORES: OrderedDict[Hashable, StoreHandle] = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def stores(filesystem: object | None) -> ObjectStores | None:
+def resolve_stores(filesystem: object | None) -> ObjectStores | None:
     """What finds objects for a file system as callers give it; None if it is another one."""
     if filesystem is None:
         return _FROM_ENVIRONMENT
@@ -212,13 +212,13 @@ def stores(filesystem: object | None) -> ObjectStores | None:
 
 def is_store(filesystem: object | None) -> bool:
     """Whether a file system as callers give it is one store, so that every path is a key in it."""
-    found = stores(filesystem)
+    found = resolve_stores(filesystem)
     return found is not None and found.is_one_store
 
 
 def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
     """The object that a path on a file system names; None if it is none."""
-    found = stores(filesystem)
+    found = resolve_stores(filesystem)
     return None if found is None else found.place(path)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import StorageError
-from ..table_markers import ICEBERG, ICEBERG_FILES, LOGS, reason
+from ..table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table
 from .client import LIST_PAGE, RequestCount
-from .errors import translated
+from .errors import translate_errors
 from .location import ObjectLocation
 
 REMEMBERED = 60.0
@@ -23,7 +23,7 @@ _NO_TABLE: dict[tuple[str, str], float] = {}
 _LOCK = threading.Lock()
 
 
-def table_above(
+def find_table_above(
     place: ObjectLocation, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
 ) -> str | None:
     """Say which table keeps books on a key, or None.
@@ -61,7 +61,7 @@ def table_above(
                 several = place.client.list_objects(prefix)[0] if len(page) == LIST_PAGE else page
                 stands = any(_is_iceberg(item.key[len(prefix) + 1 :]) for item in several)
             if stands:
-                return reason(name, place.root + folder)
+                return describe_table(name, place.root + folder)
     with _LOCK:
         if len(_NO_TABLE) > _MAX_REMEMBERED:
             _NO_TABLE.clear()
@@ -73,7 +73,7 @@ def table_above(
 def _checking(place: ObjectLocation) -> Iterator[None]:
     """Say of what fails that nobody knows whether a table is there, and what has to be allowed."""
     try:
-        with translated("it cannot be checked whether it belongs to a table", place.name):
+        with translate_errors("it cannot be checked whether it belongs to a table", place.name):
             yield
     except StorageError as error:
         if error.errno != errno.EACCES:

@@ -51,7 +51,7 @@ _ENDPOINT = re.compile(r"https?://[!-.0-~][!-~]*", re.IGNORECASE)
 _ACCOUNTS = ("account_name", "endpoint", "azure_storage_account_name", "azure_storage_endpoint", "azure_endpoint")
 
 
-class Made(NamedTuple):
+class StoreHandle(NamedTuple):
     """A store, what tells it from others, its kind, and what reads from it; see `ObjectPlace`."""
 
     store: Any
@@ -60,7 +60,7 @@ class Made(NamedTuple):
     client: StoreClient
 
 
-def make(url: str, options: Mapping[str, Any], path: str) -> Made:
+def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreHandle:
     """The store of a URL without a key.
 
     Raises
@@ -104,7 +104,7 @@ def make(url: str, options: Mapping[str, Any], path: str) -> Made:
         raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     kind = type(store).__name__.removesuffix("Store")
     label = " at ".join(filter(None, (without_password(url), _elsewhere(kind, config))))
-    return Made(store, label, kind, StoreClient(trying_once, RequestLimits.of_store(store)))
+    return StoreHandle(store, label, kind, StoreClient(trying_once, RequestLimits.of_store(store)))
 
 
 def _check_endpoint(config: Mapping[str, Any], path: str) -> None:

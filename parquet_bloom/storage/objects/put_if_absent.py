@@ -8,7 +8,7 @@ import uuid
 from typing import Any
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from .errors import is_missing, translated
+from .errors import is_missing, translate_errors
 from .location import ObjectLocation
 from .s3.attributes import RUN
 
@@ -54,7 +54,7 @@ def _put_if_none(place: ObjectLocation, data: bytearray, run: str) -> None:
     import obstore
 
     attributes: dict[str, Any] | None = None if place.kind == "Local" else {_run_key(place): run}
-    with translated("cannot put the new object in its place", place.name):
+    with translate_errors("cannot put the new object in its place", place.name):
         try:
             place.client.put(place.key, bytes(data), mode="create", attributes=attributes)
         except obstore.exceptions.AlreadyExistsError as error:
@@ -64,7 +64,7 @@ def _put_if_none(place: ObjectLocation, data: bytearray, run: str) -> None:
 def _run_there(place: ObjectLocation, failure: ParquetBloomError) -> str | None:
     """The run that wrote the object which stands there, "" for one that does not say; None if there is none."""
     try:
-        with translated("cannot look at it", place.name):
+        with translate_errors("cannot look at it", place.name):
             return str(place.client.attributes(place.key).get(_run_key(place), ""))
     except (ConcurrentChangeError, StorageError) as error:
         if isinstance(error, StorageError) and is_missing(error):

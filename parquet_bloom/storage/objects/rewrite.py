@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from ...errors import StorageError
 from ...util import threads
-from ..local import copy as copying
+from ..local import copy
 from ..rewrite import Rewrite
 from ..source import Source
-from .errors import require_own_process, translated
+from .errors import require_own_process, translate_errors
 from .location import ObjectLocation
 from .put_if_absent import NEW_BYTES, put_new
 
@@ -50,8 +50,8 @@ class ObjectRewrite(Rewrite):
             raise StorageError("cannot write: the URL names no object", path=self.path, errno=errno.EISDIR)
 
     def _copy(self, source: Source, length: int) -> None:
-        for offset in range(0, length, copying.PIECE):
-            self._write(memoryview(source.read_at(offset, min(copying.PIECE, length - offset))))
+        for offset in range(0, length, copy.PIECE):
+            self._write(memoryview(source.read_at(offset, min(copy.PIECE, length - offset))))
 
     def _write(self, data: memoryview) -> None:
         if self._new:
@@ -96,7 +96,7 @@ class ObjectRewrite(Rewrite):
 
 
 def _put_whole(place: ObjectLocation, data: bytearray) -> None:
-    with translated("cannot put the new object in its place", place.name):
+    with translate_errors("cannot put the new object in its place", place.name):
         place.client.put(place.key, bytes(data))
 
 
@@ -175,6 +175,6 @@ class _Upload:
             error.add_note("an unfinished upload may be left")
 
     def _raise(self) -> None:
-        with translated("cannot write the new object", self._place.name):
+        with translate_errors("cannot write the new object", self._place.name):
             if self._error is not None:
                 raise self._error

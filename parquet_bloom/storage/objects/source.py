@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .. import coalesce as ranges
+from .. import coalesce
 from ..extents import Extents
 from ..filesystems.source import RemoteIdentity
-from ..seekable import Positioned
-from ..source import REMEMBERED_BYTES, Source
+from ..source import REMEMBERED_BYTES, SeekableFile, Source
 from . import event_loop
-from .client import together
-from .errors import changed, translated
+from .client import run_together
+from .errors import make_changed_error, translate_errors
 from .failures import status_of
 from .location import ListedObject, ObjectLocation
 
@@ -84,7 +83,7 @@ class ObjectSource(Source):
             self._take_tail(known.tail)
         else:
             self._open()
-        self.identity = identity_of(place, self.size, self.e_tag, self.modified)
+        self.identity = make_identity(place, self.size, self.e_tag, self.modified)
 
     @property
     def _pin(self) -> str | None:
@@ -117,7 +116,7 @@ class ObjectSource(Source):
         """The object's end: its description, where it begins, and its bytes; None if there is no such request."""
         import obstore
 
-        with translated("cannot open", self.name):
+        with translate_errors("cannot open", self.name):
             try:
                 answer = self.client.get(self.key, {"range": {"suffix": TAIL_BYTES}})
             except Exception as error:
@@ -131,7 +130,7 @@ class ObjectSource(Source):
         return answer.meta, answer.start, answer.data
 
     def _head(self) -> dict[str, Any]:
-        with translated("cannot open", self.name):
+        with translate_errors("cannot open", self.name):
             answer = self.client.get(self.key, {"head": True})
         self._count(answer.tries, 0)
         return answer.meta
@@ -143,7 +142,7 @@ class ObjectSource(Source):
 
     def _get(self, offset: int, length: int) -> bytes:
         """One request, counted; all of the range or an error."""
-        with translated(f"cannot read at offset {offset}", self.name, opened=True):
+        with translate_errors(f"cannot read at offset {offset}", self.name, opened=True):
             return event_loop.run(self._fetch(offset, length)) if length else b""
 
     async def _fetch(self, offset: int, length: int) -> bytes:
@@ -160,11 +159,11 @@ class ObjectSource(Source):
 
     async def _fetch_long(self, offset: int, length: int) -> bytes:
         """The same by several requests side by side where it is long: none takes longer than it may."""
-        if length <= 2 * ranges.SPAN_BYTES:
+        if length <= 2 * coalesce.SPAN_BYTES:
             return await self._fetch(offset, length)
-        starts = range(offset, offset + length, ranges.SPAN_BYTES)
-        pieces = [self._fetch(start, min(ranges.SPAN_BYTES, offset + length - start)) for start in starts]
-        return b"".join(await together(pieces))
+        starts = range(offset, offset + length, coalesce.SPAN_BYTES)
+        pieces = [self._fetch(start, min(coalesce.SPAN_BYTES, offset + length - start)) for start in starts]
+        return b"".join(await run_together(pieces))
 
     def _compare(self, meta: Any) -> None:
         """Raise ConcurrentChangeError if an answer is of another version."""
@@ -172,27 +171,27 @@ class ObjectSource(Source):
         if same and self._pin is None and self.modified is not None:
             same = meta["last_modified"] == self.modified
         if not same:
-            raise changed(self.name)
+            raise make_changed_error(self.name)
 
     def _read(self, offset: int, length: int) -> bytes:
-        with translated(f"cannot read at offset {offset}", self.name, opened=True):
+        with translate_errors(f"cannot read at offset {offset}", self.name, opened=True):
             data = event_loop.run(self._fetch_long(offset, length)) if length else b""
         if offset + length == self.size and length <= TAIL_BYTES:
             self.tail = data
         return data
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        spans = ranges.coalesce(offsets, lengths, self.gap_bytes)
+        spans = coalesce.coalesce(offsets, lengths, self.gap_bytes)
         positions = np.cumsum(lengths) - lengths
 
-        async def take(span: ranges.Span) -> None:
+        async def take(span: coalesce.Span) -> None:
             data = await self._fetch_long(span.offset, span.length)
-            ranges.scatter(span, data, offsets, lengths, positions, out)
+            coalesce.scatter(span, data, offsets, lengths, positions, out)
             if self.remembered is not None and len(data) <= REMEMBERED_BYTES:
                 self.remembered.add(span.offset, data)
 
-        with translated(f"cannot read {len(offsets)} ranges", self.name, opened=True):
-            event_loop.run(together([take(span) for span in spans]))
+        with translate_errors(f"cannot read {len(offsets)} ranges", self.name, opened=True):
+            event_loop.run(run_together([take(span) for span in spans]))
 
     @property
     def gap_bytes(self) -> int:
@@ -210,13 +209,13 @@ class ObjectSource(Source):
         ]
         if not missing:
             return
-        spans = ranges.coalesce(offsets[missing], lengths[missing], self.gap_bytes)
+        spans = coalesce.coalesce(offsets[missing], lengths[missing], self.gap_bytes)
 
-        async def take(span: ranges.Span) -> None:
+        async def take(span: coalesce.Span) -> None:
             self._prefetched.add(span.offset, await self._fetch_long(span.offset, span.length))
 
-        with translated(f"cannot read {len(missing)} ranges", self.name, opened=True):
-            event_loop.run(together([take(span) for span in spans]))
+        with translate_errors(f"cannot read {len(missing)} ranges", self.name, opened=True):
+            event_loop.run(run_together([take(span) for span in spans]))
 
     def read_for_arrow(self, offset: int, length: int) -> bytes:
         """A range for a file of `arrow_file`."""
@@ -244,7 +243,7 @@ class ObjectSource(Source):
         self._prefetched.clear()
 
 
-class _Reader(Positioned):
+class _Reader(SeekableFile):
     """A file object with a position of its own over an object; pyarrow's threads take turns."""
 
     def __init__(self, source: ObjectSource) -> None:
@@ -269,16 +268,16 @@ class _Reader(Positioned):
         return len(data)
 
 
-def identity_of(
+def make_identity(
     place: ObjectLocation, size: int, e_tag: str | None, modified: datetime | None = None
 ) -> RemoteIdentity:
     """Which version of an object one is. Weak etags promise no equal bytes; those of stores in memory count from 0."""
     distinct = e_tag is not None and not e_tag.startswith("W/") and place.kind != "Memory"
     etag = e_tag.encode() if distinct and e_tag is not None else None
-    modified_ns = None if etag or modified is None else nanoseconds(modified)
+    modified_ns = None if etag or modified is None else to_nanoseconds(modified)
     return RemoteIdentity(place.label, place.key, size, modified_ns, etag)
 
 
-def nanoseconds(moment: datetime) -> int:
+def to_nanoseconds(moment: datetime) -> int:
     """A moment since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -53,7 +53,7 @@ class Access(NamedTuple):
         return {header: ", ".join(grantees) for header, grantees in found.items()}
 
 
-def access_of(answer: Mapping[str, Any]) -> Access | None:
+def parse_access(answer: Mapping[str, Any]) -> Access | None:
     """What an answer to GetObjectAcl says; None if it is none."""
     if "Grants" not in answer:
         return None

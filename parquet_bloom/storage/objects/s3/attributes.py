@@ -36,7 +36,7 @@ _LOST = {
 }
 
 
-def attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: str, path: str) -> dict[str, Any]:
+def copy_attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: str, path: str) -> dict[str, Any]:
     """Arguments that give a new object what the old one has.
 
     Parameters
@@ -65,12 +65,14 @@ def attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: st
     return kept
 
 
-def not_kept(given: Mapping[str, Any], head: Mapping[str, Any], tags: Iterable[tuple[str, str]] | None) -> list[str]:
+def find_lost_attributes(
+    given: Mapping[str, Any], head: Mapping[str, Any], tags: Iterable[tuple[str, str]] | None
+) -> list[str]:
     """Names of what a new object was given and does not have.
 
     Parameters
     ----------
-    given : what `attributes` has returned.
+    given : what `copy_attributes` has returned.
     head : the answer to a HEAD of the new object.
     tags : of the new object; None where they cannot be known.
     """
@@ -88,6 +90,6 @@ def _lowered(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key.lower(): text for key, text in metadata.items()}
 
 
-def run_of(head: Mapping[str, Any]) -> str | None:
+def find_run_id(head: Mapping[str, Any]) -> str | None:
     """Which run wrote the object; some servers answer with capital letters."""
     return next((text for key, text in head.get("Metadata", {}).items() if key.lower() == RUN), None)

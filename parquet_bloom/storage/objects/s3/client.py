@@ -97,19 +97,19 @@ def connect(bucket: str, options: Mapping[str, Any], path: str, limits: RequestL
         given["endpoint"] = _without_bucket(endpoint, bucket, path)
     # Who changes the environment, or forks, gets another client.
     surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
-    wrong: tuple[type[Exception], ...] = (*failures(), ValueError)  # an endpoint that is no URL, for one
+    wrong: tuple[type[Exception], ...] = (*failure_types(), ValueError)  # an endpoint that is no URL, for one
     try:
         with _LOCK:  # threads that come at once get one, too
             return _client(tuple(sorted(given.items())), surroundings, os.getpid(), limits)
     except wrong as error:
-        raise problem(error, "cannot make an S3 client", path) from error
+        raise make_error(error, "cannot make an S3 client", path) from error
 
 
 class NoAnswerError(Exception):
     """The time for a request is over, and no answer has come."""
 
 
-def failures() -> tuple[type[Exception], ...]:
+def failure_types() -> tuple[type[Exception], ...]:
     """What a request raises: no answer, an answer that is an error, an answer that cannot be read."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
@@ -117,22 +117,22 @@ def failures() -> tuple[type[Exception], ...]:
     return BotoCoreError, ClientError, ResponseParserError, NoAnswerError
 
 
-def problem(error: Exception, action: str, path: str) -> errors.StorageError:
+def make_error(error: Exception, action: str, path: str) -> errors.StorageError:
     """What a request raised, as ours: `path: action: reason`."""
     found = _answer(error).get("Error", {})
     reason = ": ".join(dict.fromkeys(text for text in (found.get("Code"), found.get("Message")) if text))
-    number = {403: errno.EACCES, 404: errno.ENOENT}.get(status(error))
+    number = {403: errno.EACCES, 404: errno.ENOENT}.get(http_status(error))
     if isinstance(error, NoAnswerError):
         number = errno.ETIMEDOUT
     return errors.StorageError(f"{action}: {reason or error}", path=path, errno=number)
 
 
-def status(error: Exception) -> int:
+def http_status(error: Exception) -> int:
     """The HTTP status of an answer that was an error; 0 if there was no answer."""
     return int(_answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def code(error: Exception) -> str:
+def error_code(error: Exception) -> str:
     """S3's name of the error; empty if there was no answer."""
     return str(_answer(error).get("Error", {}).get("Code", ""))
 

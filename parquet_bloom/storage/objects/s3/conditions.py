@@ -16,11 +16,11 @@ from ....errors import StorageError
 from ....util import threads
 from . import proof
 from .probe import Probe
-from .proof import Proven, UnfitError
+from .proof import ConditionSupport, UnsupportedStoreError
 from .requests import Requests
 
 
-class Setting(NamedTuple):
+class ProofContext(NamedTuple):
     """What a proof is made with.
 
     Attributes
@@ -43,12 +43,12 @@ _LOCK = threading.Lock()
 _LOOK_SECONDS = 0.1  # between looks at whether the work was given up
 
 
-def prove_put(setting: Setting, given: Mapping[str, Any]) -> Proven:
+def prove_put(setting: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that one PUT replaces an object only if it is the one that is named; see `prove_upload`."""
-    return _once(setting, ("put", *sorted(given)), lambda: _on_probe(setting, proof.put, given))
+    return _once(setting, ("put", *sorted(given)), lambda: _on_probe(setting, proof.prove_put, given))
 
 
-def prove_upload(setting: Setting, given: Mapping[str, Any]) -> Proven:
+def prove_upload(setting: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that an upload in parts copies from, and replaces, only the version that is named.
 
     Parameters
@@ -61,20 +61,20 @@ def prove_upload(setting: Setting, given: Mapping[str, Any]) -> Proven:
         If the store does not do so, or it cannot be shown. This is remembered, for the process, if it is the store's
         way and no mishap.
     """
-    return _once(setting, ("upload", *sorted(given)), lambda: _on_probe(setting, proof.upload, given))
+    return _once(setting, ("upload", *sorted(given)), lambda: _on_probe(setting, proof.prove_upload, given))
 
 
-def prove_no_tags(setting: Setting) -> None:
+def prove_no_tags(setting: ProofContext) -> None:
     """Show that answers without a TagSet are this store's way to say that there are no tags."""
-    _once(setting, ("no tags",), lambda: _on_probe(setting, proof.no_tags))
+    _once(setting, ("no tags",), lambda: _on_probe(setting, proof.prove_no_tags))
 
 
-def _on_probe(setting: Setting, show: Callable[..., Any], *given: Any) -> Any:
+def _on_probe(setting: ProofContext, show: Callable[..., Any], *given: Any) -> Any:
     with Probe(setting.client, setting.requests, setting.bucket, setting.key, setting.path) as probe:
         return show(probe, *given)
 
 
-def _once(setting: Setting, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
+def _once(setting: ProofContext, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
     """Prove it, or wait for who is proving it, or remember."""
     key = (setting.bucket, *name)
     while True:
@@ -90,18 +90,18 @@ def _once(setting: Setting, name: tuple[object, ...], prove: Callable[[], Any]) 
         error = found.exception()
         if error is None:
             return found.result()
-        if isinstance(error, UnfitError):
+        if isinstance(error, UnsupportedStoreError):
             raise StorageError(str(error), path=setting.path)
         if isinstance(error, StorageError):
             raise StorageError(error.problem, path=setting.path, errno=error.errno)
 
 
 def _settle(
-    known: _Known, key: tuple[object, ...], mine: Future[Any], setting: Setting, prove: Callable[[], Any]
+    known: _Known, key: tuple[object, ...], mine: Future[Any], setting: ProofContext, prove: Callable[[], Any]
 ) -> Any:
     try:
         result = prove()
-    except UnfitError as error:
+    except UnsupportedStoreError as error:
         mine.set_exception(error)
         raise StorageError("; ".join([str(error), *getattr(error, "__notes__", ())]), path=setting.path) from error
     except BaseException as error:

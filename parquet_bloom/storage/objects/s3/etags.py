@@ -17,7 +17,7 @@ def quoted(etag: str) -> str:
     return f'"{bare(etag)}"'
 
 
-def same(one: str | None, other: str | None) -> bool:
+def same_etag(one: str | None, other: str | None) -> bool:
     """Whether two etags, neither of them none, are the same one."""
     return bool(bare(one)) and bare(one) == bare(other)
 

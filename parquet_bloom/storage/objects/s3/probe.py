@@ -11,12 +11,12 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from ....errors import StorageError
-from .access import Access, access_of
-from .attributes import RUN, run_of
-from .client import failures, problem, status
-from .look import Tags, tags_of
+from .access import Access, parse_access
+from .attributes import RUN, find_run_id
+from .client import failure_types, http_status, make_error
+from .head import Tags, parse_tags
 from .requests import Requests
-from .upload import add_to
+from .upload import add_to_error
 
 NAME = ".parquet-bloom-probe-"
 """What its name begins with; listings for data pass over names that begin with a dot."""
@@ -27,7 +27,7 @@ _MOST_UNNAMED = 10  # versions whose answers got lost
 class Probe:
     """The object, in a `with` statement; when that is left, it and its uploads are no more.
 
-    Its requests raise what boto3 raises, `failures()`.
+    Its requests raise what boto3 raises, `failure_types()`.
 
     Parameters
     ----------
@@ -110,22 +110,22 @@ class Probe:
 
     def was_written(self) -> bool:
         """Whether it is what the last PUT or upload was to make of it."""
-        return run_of(self.head()) == self._run
+        return find_run_id(self.head()) == self._run
 
     def tags(self) -> Tags | None:
         """Its tags; None if the answer says nothing."""
-        return tags_of(self._send(self._client.get_object_tagging))
+        return parse_tags(self._send(self._client.get_object_tagging))
 
     def access(self) -> Access | None:
         """Its access control list; None if the store does not tell."""
-        with suppress(*failures()):
-            return access_of(self._send(self._client.get_object_acl))
+        with suppress(*failure_types()):
+            return parse_access(self._send(self._client.get_object_acl))
         return None
 
     def _send(self, call: Callable[..., Any], late: Callable[[Any], None] | None = None, **arguments: Any) -> Any:
         try:
             answer = self._requests.send(call, late, **self._place, **arguments)
-        except failures() as error:
+        except failure_types() as error:
             self._note_server(getattr(error, "response", None) or {})
             raise
         self._note_server(answer)
@@ -166,7 +166,7 @@ class Probe:
         if left and error is None:
             raise StorageError("; ".join(left), path=self.path)
         if left and error is not None:
-            add_to(error, "; ".join(left))
+            add_to_error(error, "; ".join(left))
 
     def _abort(self, send: Callable[..., Any]) -> str:
         """What is left behind; empty for nothing."""
@@ -174,10 +174,10 @@ class Probe:
         for upload in sorted(self._uploads):
             try:
                 send(self._client.abort_multipart_upload, **self._place, UploadId=upload)
-            except failures() as error:
-                if status(error) != 404:
+            except failure_types() as error:
+                if http_status(error) != 404:
                     action = f"cannot abort the upload {upload} of the probe {self.url} (s3:AbortMultipartUpload)"
-                    left = problem(error, action, self.path).problem
+                    left = make_error(error, action, self.path).problem
         return left
 
     def _delete(self, send: Callable[..., Any]) -> str:
@@ -185,9 +185,9 @@ class Probe:
             return ""
         try:
             self._delete_versions(send)
-        except failures() as error:
+        except failure_types() as error:
             action = f"cannot delete the probe {self.url}, which may be left there (s3:DeleteObject)"
-            return problem(error, action, self.path).problem
+            return make_error(error, action, self.path).problem
         return ""
 
     def _delete_versions(self, send: Callable[..., Any]) -> None:
@@ -195,8 +195,8 @@ class Probe:
         try:
             for version in sorted(self._versions):
                 send(self._client.delete_object, **self._place, VersionId=version)
-        except failures() as error:
-            if status(error) in (0, 503):
+        except failure_types() as error:
+            if http_status(error) in (0, 503):
                 raise
         else:
             kept = self._versions - {_NO_VERSION}
@@ -209,8 +209,8 @@ class Probe:
         for _ in range(_MOST_UNNAMED):
             try:
                 found = send(self._client.head_object, **self._place).get("VersionId")
-            except failures() as error:
-                return status(error) != 404
+            except failure_types() as error:
+                return http_status(error) != 404
             if not found:
                 return True
             send(self._client.delete_object, **self._place, VersionId=found)

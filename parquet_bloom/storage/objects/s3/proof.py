@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ....errors import StorageError
-from .attributes import not_kept
-from .client import code, failures, problem, status
+from .attributes import find_lost_attributes
+from .client import error_code, failure_types, http_status, make_error
 from .etags import SPELLINGS, Spelling, quoted
 from .probe import Probe
 
@@ -16,7 +16,7 @@ WAY_OUT = "give an output elsewhere (output=)"
 _UNKNOWN = (405, 501)
 
 
-class Proven(NamedTuple):
+class ConditionSupport(NamedTuple):
     """What a store has shown.
 
     Attributes
@@ -30,29 +30,29 @@ class Proven(NamedTuple):
     owner: str
 
 
-class UnfitError(Exception):
+class UnsupportedStoreError(Exception):
     """The store does not do what is needed, and never will."""
 
 
-def put(probe: Probe, given: Mapping[str, Any]) -> Proven:
+def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that PutObject heeds If-Match, and keeps what is given to an object; UnfitError if it does not."""
     etag = _asked(probe, "PutObject", probe.put, given)
 
     def attempt(condition: str, right: bool) -> bool:
         try:
             probe.put(given, IfMatch=condition)
-        except failures() as error:
-            if status(error) != 412:
+        except failure_types() as error:
+            if http_status(error) != 412:
                 raise _failed(probe, error, "PutObject with If-Match") from error
             # Refused; or done, the answer lost, and refused when it was sent again.
             return right and bool(_asked(probe, "HeadObject", probe.was_written))
         return True
 
     spell = _spelling(probe, "PutObject's If-Match", etag, attempt)
-    return Proven(quoted, spell, _require_kept(probe, given, "PutObject"))
+    return ConditionSupport(quoted, spell, _require_kept(probe, given, "PutObject"))
 
 
-def upload(probe: Probe, given: Mapping[str, Any]) -> Proven:
+def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that uploads in parts heed both conditions, and keep what is given; UnfitError if they do not."""
     plain = {name: given[name] for name in given if name in ("ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")}
     etag = _asked(probe, "PutObject", probe.put, plain)
@@ -63,8 +63,8 @@ def upload(probe: Probe, given: Mapping[str, Any]) -> Proven:
         nonlocal part
         try:
             part = probe.copy_part(number, condition)
-        except failures() as error:
-            if status(error) != 412:
+        except failure_types() as error:
+            if http_status(error) != 412:
                 raise _failed(probe, error, "UploadPartCopy with x-amz-copy-source-if-match") from error
             return False
         return True
@@ -76,9 +76,9 @@ def upload(probe: Probe, given: Mapping[str, Any]) -> Proven:
         nonlocal number, renewed
         try:
             probe.complete(number, part, IfMatch=condition)
-        except failures() as error:
-            gone = code(error) == "NoSuchUpload"
-            if status(error) != 412 and not gone:
+        except failure_types() as error:
+            gone = error_code(error) == "NoSuchUpload"
+            if http_status(error) != 412 and not gone:
                 raise _failed(probe, error, "CompleteMultipartUpload with If-Match") from error
             if (right or gone) and _asked(probe, "HeadObject", probe.was_written):
                 return True  # the answer got lost, and it was refused when it was sent again
@@ -96,10 +96,10 @@ def upload(probe: Probe, given: Mapping[str, Any]) -> Proven:
         return complete(condition, right)
 
     replaced = _spelling(probe, "CompleteMultipartUpload's If-Match", etag, complete)
-    return Proven(copied, replaced, _require_kept(probe, given, "a multipart upload"))
+    return ConditionSupport(copied, replaced, _require_kept(probe, given, "a multipart upload"))
 
 
-def no_tags(probe: Probe) -> None:
+def prove_no_tags(probe: Probe) -> None:
     """Show that tags are told where there are some, and that no TagSet is told where there are none.
 
     Some stores answer so for what was uploaded in parts. UnfitError if it is not this store's way.
@@ -111,7 +111,7 @@ def no_tags(probe: Probe) -> None:
     _asked(probe, "CompleteMultipartUpload", probe.complete, number, part)
     if not told or _asked(probe, "GetObjectTagging", probe.tags) is not None:
         text = "cannot read its tags, which a new object would lose: the answer has no TagSet"
-        raise UnfitError(f"{text}; {WAY_OUT}")
+        raise UnsupportedStoreError(f"{text}; {WAY_OUT}")
 
 
 def _spelling(probe: Probe, condition: str, etag: str, attempt: Callable[[str, bool], bool]) -> Spelling:
@@ -127,29 +127,31 @@ def _spelling(probe: Probe, condition: str, etag: str, attempt: Callable[[str, b
     for spell in SPELLINGS:
         if attempt(spell(false), False):
             problem = f"{probe.store} ignores {condition}, so that another writer's object could be lost"
-            raise UnfitError(f"{problem}; {WAY_OUT}")
+            raise UnsupportedStoreError(f"{problem}; {WAY_OUT}")
         if attempt(spell(etag), True):
             return spell
     problem = f"{probe.store} cannot do conditional writes: it refuses {condition} even with the right etag"
-    raise UnfitError(f"{problem}; {WAY_OUT}")
+    raise UnsupportedStoreError(f"{problem}; {WAY_OUT}")
 
 
 def _asked(probe: Probe, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return call(*arguments)
-    except failures() as error:
+    except failure_types() as error:
         raise _failed(probe, error, what) from error
 
 
 def _failed(probe: Probe, error: Exception, what: str) -> Exception:
     """What to raise for a request that failed otherwise than by its condition."""
-    if status(error) in _UNKNOWN or code(error) == "NotImplemented":
-        answer = " ".join(dict.fromkeys(str(text) for text in (status(error), code(error)) if text))
-        return UnfitError(f"{probe.store} cannot do conditional writes: it answers {what} with {answer}; {WAY_OUT}")
+    if http_status(error) in _UNKNOWN or error_code(error) == "NotImplemented":
+        answer = " ".join(dict.fromkeys(str(text) for text in (http_status(error), error_code(error)) if text))
+        return UnsupportedStoreError(
+            f"{probe.store} cannot do conditional writes: it answers {what} with {answer}; {WAY_OUT}"
+        )
     needed = "s3:PutObject and GetObject, PutObjectTagging for tags, and PutObjectAcl for others' grants"
-    permission = f" (needs {needed})" if status(error) == 403 else ""
+    permission = f" (needs {needed})" if http_status(error) == 403 else ""
     action = f"cannot show on the probe {probe.url} that the store heeds conditions: {what}{permission}"
-    found = problem(error, action, probe.path)
+    found = make_error(error, action, probe.path)
     found.problem += f"; {WAY_OUT}"
     return found
 
@@ -159,10 +161,10 @@ def _require_kept(probe: Probe, given: Mapping[str, Any], way: str) -> str:
     head = _asked(probe, "HeadObject", probe.head)
     tags = _asked(probe, "GetObjectTagging", probe.tags) if given.get("Tagging") else frozenset()
     access = probe.access()
-    lost = not_kept(probe.marked(given), head, tags)
+    lost = find_lost_attributes(probe.marked(given), head, tags)
     if any(name.startswith("Grant") for name in given) and (access is None or access.is_plain):
         lost.append("access control list")
     if lost:
         text = f"{probe.store} does not keep what {way} gives to an object: {', '.join(lost)}"
-        raise UnfitError(f"{text}; {WAY_OUT}")
+        raise UnsupportedStoreError(f"{text}; {WAY_OUT}")
     return "" if access is None else access.owner

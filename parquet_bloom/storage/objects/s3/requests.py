@@ -10,7 +10,7 @@ from typing import Any
 
 from ....util import threads
 from ..limits import RequestLimits
-from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
+from .client import PARALLEL_REQUESTS, NoAnswerError, error_code, failure_types, http_status
 from .jobs import Group, Job, Late
 
 CLEARING_SECONDS = 0.4
@@ -67,7 +67,7 @@ class Requests:
         Raises
         ------
         Exception
-            One of `failures()`: the answer was an error, could not be read, or has not come in time.
+            One of `failure_types()`: the answer was an error, could not be read, or has not come in time.
         """
         self._until = time.monotonic() + self._limits.retry_timeout
         return self._try(call, arguments, self._until, late)
@@ -123,7 +123,7 @@ class Requests:
             end = min(until, time.monotonic() + self._limits.timeout)
             try:
                 return self._once(call, arguments, end, late, clearing)
-            except failures() as error:
+            except failure_types() as error:
                 tries += 1
                 pause = self._limits.pause(tries)
                 again = is_temporary(error) and tries <= self._limits.max_retries
@@ -175,4 +175,4 @@ def is_temporary(error: Exception) -> bool:
     from botocore.parsers import ResponseParserError
 
     broken = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseParserError, NoAnswerError)
-    return isinstance(error, broken) or status(error) in _BUSY or code(error) in _BUSY_CODES
+    return isinstance(error, broken) or http_status(error) in _BUSY or error_code(error) in _BUSY_CODES

@@ -15,15 +15,15 @@ from ...source import Source
 from ..limits import RequestLimits
 from ..location import ObjectLocation
 from ..source import ObjectSource
-from .attributes import RUN, attributes, run_of
-from .client import code, connect, failures, problem, status
-from .conditions import Setting, prove_no_tags, prove_put, prove_upload
-from .etags import quoted, same
-from .look import ObjectHead, asked_in_vain, look
-from .proof import Proven
+from .attributes import RUN, copy_attributes, find_run_id
+from .client import connect, error_code, failure_types, http_status, make_error
+from .conditions import ProofContext, prove_no_tags, prove_put, prove_upload
+from .etags import quoted, same_etag
+from .head import ObjectHead, make_request_error, read_head
+from .proof import ConditionSupport
 from .requests import Requests
-from .upload import Upload, add_to, digest
-from .written import Stored, Written, WrittenPart, end_piece, sample_places
+from .upload import Upload, add_to_error, digest
+from .verify import StoredObject, WriteCheck, WrittenPart, make_tail_part, sample_ranges
 
 MIN_PART = 5 << 20
 """Every part of a multipart upload but the last must have so many bytes."""
@@ -35,7 +35,7 @@ _UNKNOWN_END = "cannot tell whether it was written (what stands there is whole)"
 _MOST_PARTS = 9000  # S3 allows 10,000; the others are for what is uploaded
 
 
-def in_place(source: ObjectSource) -> S3Rewrite:
+def rewrite_in_place(source: ObjectSource) -> S3Rewrite:
     """Replace an object that was opened; StorageError if it is not one of S3's, or boto3 is not here."""
     if source.place.kind != "S3":
         text = "objects are replaced in place on S3 only; give an output elsewhere"
@@ -46,7 +46,7 @@ def in_place(source: ObjectSource) -> S3Rewrite:
     return S3Rewrite(source, source.place)
 
 
-def elsewhere(source: Source, target: ObjectLocation) -> S3Rewrite | None:
+def rewrite_elsewhere(source: Source, target: ObjectLocation) -> S3Rewrite | None:
     """Write another object of the same bucket; None if its store cannot copy, which then is done the plain way."""
     if not isinstance(source, ObjectSource) or target.store is not source.store:
         return None
@@ -72,11 +72,11 @@ class S3Rewrite(Rewrite):
     the new one, whole. That rests on conditions in the requests, which name the etag: of each copy, and of the request
     that replaces the object. Before anything is written the store shows that it heeds those that are needed, once for a
     bucket (see `conditions`); one that does not is refused. Right before the last step the object is looked at once
-    more, and after it the new one is read back in part and compared with what was planned (see `written`).
+    more, and after it the new one is read back in part and compared with what was planned (see `verify`).
 
     A front of less than `MIN_PART` is downloaded, and the object written by one (in place: conditional) PUT.
 
-    In place, the new object has the old one's user metadata and one key more (`attributes.RUN`, by which it is told
+    In place, the new object has the old one's user metadata and one key more (`copy_attributes.RUN`, by which it is told
     from others' when an answer got lost), its content type and the other headers of its kind, storage class,
     server-side encryption and tags, and its access control list where the store tells it to us; else it gets the
     bucket's default. It does not have a checksum of the kind that was asked for when it was uploaded, or its
@@ -104,7 +104,7 @@ class S3Rewrite(Rewrite):
         self._run = uuid.uuid4().hex
         self._attributes: dict[str, Any] = {"Metadata": {RUN: self._run}}
         self._first: ObjectHead | None = None
-        self._proven: Proven | None = None
+        self._proven: ConditionSupport | None = None
         self._upload = Upload(self._client, self._requests, self._new, self.path, self._read_from)
         self._pieces: list[WrittenPart] = []
         self._copied = 0
@@ -113,12 +113,12 @@ class S3Rewrite(Rewrite):
     def _begin(self) -> None:
         if not self._in_place:
             return
-        first = look(self._client, self._requests, self._old, self.path)
-        if not same(first.head.get("ETag"), self._etag):
+        first = read_head(self._client, self._requests, self._old, self.path)
+        if not same_etag(first.head.get("ETag"), self._etag):
             raise self._changed()
         if first.tags is None:
             self._require_no_tags(first)
-        self._attributes = attributes(first.head, first.tags or (), self._run, self.path)
+        self._attributes = copy_attributes(first.head, first.tags or (), self._run, self.path)
         self._attributes |= first.access.headers(self.path) if first.access is not None else {}
         self._first = first
 
@@ -129,10 +129,10 @@ class S3Rewrite(Rewrite):
             raise StorageError(f"{problem}; give an output elsewhere", path=self.path)
         prove_no_tags(self._setting())
 
-    def _setting(self) -> Setting:
-        return Setting(self._client, self._requests, self._new["Bucket"], self._new["Key"], self.path)
+    def _setting(self) -> ProofContext:
+        return ProofContext(self._client, self._requests, self._new["Bucket"], self._new["Key"], self.path)
 
-    def _prove(self, prove: Callable[[Setting, Mapping[str, Any]], Proven]) -> None:
+    def _prove(self, prove: Callable[[ProofContext, Mapping[str, Any]], ConditionSupport]) -> None:
         """Let the store show that it heeds conditions, before the first request that writes."""
         if not self._in_place or self._proven is not None:
             return
@@ -145,14 +145,14 @@ class S3Rewrite(Rewrite):
     def _copy(self, source: Source, length: int) -> None:
         if not 0 <= length <= source.size:
             raise TruncatedFileError(f"{length} bytes to be copied, the file has {source.size}", path=source.name)
-        old = Stored(self._client, self._requests, self._old)
+        old = StoredObject(self._client, self._requests, self._old)
         if length < MIN_PART:
             self._prove(prove_put)
             self._tail += old.read(0, length, self._etag, self._read_from)
             return
         self._prove(prove_upload)
         self._upload.begin(self._attributes)
-        places = sample_places(length)
+        places = sample_ranges(length)
         reads = [partial(old.read, *place, self._etag, self._read_from) for place in places]
         spelling = quoted if self._proven is None else self._proven.copy
         try:
@@ -166,7 +166,7 @@ class S3Rewrite(Rewrite):
         self._pieces = [WrittenPart(offset, data) for (offset, _), data in zip(places, answers, strict=True)]
         self._copied = length
 
-    def _upload_front(self, old: Stored, length: int) -> None:
+    def _upload_front(self, old: StoredObject, length: int) -> None:
         for offset in range(0, length, UPLOADED_PART):
             self._write(memoryview(old.read(offset, min(UPLOADED_PART, length - offset), self._etag, self._read_from)))
 
@@ -187,21 +187,21 @@ class S3Rewrite(Rewrite):
             self._require_unchanged()
             etag = self._finish(self._client.complete_multipart_upload, **self._upload.whole())
             self._upload.number = None  # it is an object now
-        pieces = [*self._pieces, end_piece(self._position, tail)]
+        pieces = [*self._pieces, make_tail_part(self._position, tail)]
         given = self._attributes if self._in_place else None
-        written = Written(etag, self._run, given, self._first, pieces, self.path)
-        written.check(Stored(self._client, self._requests, self._new), self._requests)
+        written = WriteCheck(etag, self._run, given, self._first, pieces, self.path)
+        written.check(StoredObject(self._client, self._requests, self._new), self._requests)
 
     def _require_unchanged(self) -> None:
         """Look as late as possible, whatever the store has shown."""
         if self._first is not None:
-            look(self._client, self._requests, self._old, self.path).require(self._first, self.path)
+            read_head(self._client, self._requests, self._old, self.path).require(self._first, self.path)
             return
         try:
-            head = Stored(self._client, self._requests, self._old).head()
-        except failures() as error:
-            raise asked_in_vain(error, "cannot look at it", self._read_from) from error
-        if not same(head.get("ETag"), self._etag):
+            head = StoredObject(self._client, self._requests, self._old).head()
+        except failure_types() as error:
+            raise make_request_error(error, "cannot look at it", self._read_from) from error
+        if not same_etag(head.get("ETag"), self._etag):
             raise self._changed()
 
     def _finish(self, replace: Callable[..., Any], **arguments: Any) -> str:
@@ -212,24 +212,24 @@ class S3Rewrite(Rewrite):
             etag = self._requests.send(replace, **self._new, **arguments, **condition).get("ETag")
             if etag:
                 return str(etag)
-        except failures() as error:
+        except failure_types() as error:
             failure = error
         self._upload.abort()  # so that what S3 may still be at cannot succeed later
         try:
             head = self._requests.clear_up(self._client.head_object, self._requests.end_of_clearing(), **self._new)
-        except failures() as error:
-            if status(error) != 404:
-                raise problem(failure, _UNKNOWN_END, self.path) from error
+        except failure_types() as error:
+            if http_status(error) != 404:
+                raise make_error(failure, _UNKNOWN_END, self.path) from error
             if self._in_place:
                 raise self._removed() from failure
             head = {}
-        if run_of(head) == self._run:
+        if find_run_id(head) == self._run:
             return str(head.get("ETag", ""))
-        if self._in_place and not same(head.get("ETag"), self._etag):
+        if self._in_place and not same_etag(head.get("ETag"), self._etag):
             raise self._changed() from failure
         # What was sent and not answered may still be carried out, unless its upload is no more.
-        open_end = status(failure) == 0 and ("Body" in arguments or bool(self._upload.left))
-        raise problem(failure, _UNKNOWN_END if open_end else "cannot write it", self.path) from failure
+        open_end = http_status(failure) == 0 and ("Body" in arguments or bool(self._upload.left))
+        raise make_error(failure, _UNKNOWN_END if open_end else "cannot write it", self.path) from failure
 
     def _undo(self) -> None:
         self._upload.abort()
@@ -242,7 +242,7 @@ class S3Rewrite(Rewrite):
     ) -> None:
         super().__exit__(kind, error, trace)
         if self._upload.left and error is not None:
-            add_to(error, self._upload.left)
+            add_to_error(error, self._upload.left)
 
     def _changed(self) -> ParquetBloomError:
         return ConcurrentChangeError("another writer changed it meanwhile", path=self._read_from)
@@ -261,7 +261,9 @@ def _spans(length: int) -> list[tuple[int, int]]:
 def _cannot_copy(error: ParquetBloomError) -> bool:
     """Whether a copy was refused for its condition or its key, or because the store knows no such copies."""
     cause = error.__cause__
-    return isinstance(cause, Exception) and (status(cause) in (404, 405, 412, 501) or code(cause) == "NotImplemented")
+    return isinstance(cause, Exception) and (
+        http_status(cause) in (404, 405, 412, 501) or error_code(cause) == "NotImplemented"
+    )
 
 
 def full_key(store: Any, key: str) -> str:

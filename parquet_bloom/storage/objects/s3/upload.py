@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from ....errors import ParquetBloomError, StorageError
-from .client import failures, status
-from .look import asked_in_vain
+from .client import failure_types, http_status
+from .head import make_request_error
 from .requests import Requests
 
 
@@ -122,8 +122,8 @@ class Upload:
         end = self._requests.end_of_clearing()
         try:
             self._requests.clear_up(self._client.abort_multipart_upload, end, **self._place, UploadId=number)
-        except failures() as error:
-            if status(error) != 404:
+        except failure_types() as error:
+            if http_status(error) != 404:
                 self.left = f"an unfinished upload, {number}, may be left"
 
     def _ask(
@@ -137,7 +137,7 @@ class Upload:
         """One field of the answer to a request; what tells of another writer raises ConcurrentChangeError."""
         try:
             answer = self._requests.send(request, late, **self._place, **arguments)
-        except failures() as error:
+        except failure_types() as error:
             raise self._in_vain(error, action) from error
         for field in fields:  # a server or proxy may answer well, and with something else
             if field not in answer:
@@ -146,7 +146,7 @@ class Upload:
         return answer
 
     def _in_vain(self, error: Exception, action: str) -> ParquetBloomError:
-        found = asked_in_vain(error, action, self._path)
+        found = make_request_error(error, action, self._path)
         return found if isinstance(found, StorageError) else type(found)(found.problem, path=self._read_from)
 
 
@@ -155,7 +155,7 @@ def digest(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
 
 
-def add_to(error: BaseException, text: str) -> None:
+def add_to_error(error: BaseException, text: str) -> None:
     """Say one thing more with an error that is on its way."""
     if isinstance(error, ParquetBloomError):
         error.problem += f"; {text}"

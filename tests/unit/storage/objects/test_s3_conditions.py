@@ -52,7 +52,11 @@ def replace(s3: Any, size: str, target: str = KEY) -> ParquetBloomError | None:
     caught: ParquetBloomError | None = None
     try:
         with ObjectSource(place) as source:
-            new = s3_rewrite.in_place(source) if target == KEY else s3_rewrite.elsewhere(source, place.at(target))
+            new = (
+                s3_rewrite.rewrite_in_place(source)
+                if target == KEY
+                else s3_rewrite.rewrite_elsewhere(source, place.at(target))
+            )
             assert new is not None
             with new:
                 new.copy_prefix(len(OLD[size]) - CUT)
@@ -108,7 +112,7 @@ def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
     place = ObjectStores(s3.storage_options).place(s3.url(KEY))
     assert place is not None
     with ObjectSource(place) as source:
-        setting = s3_rewrite.in_place(source)._setting()
+        setting = s3_rewrite.rewrite_in_place(source)._setting()
     setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
     for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
         s3.clear_log()
@@ -144,7 +148,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
         place = ObjectStores(s3.storage_options).place(s3.url(f"lake/{number}.parquet"))
         assert place is not None
         try:
-            with ObjectSource(place) as source, s3_rewrite.in_place(source) as new:
+            with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
                 new.copy_prefix(100)
                 new.commit()
         except ParquetBloomError as error:

@@ -51,7 +51,7 @@ def rewrite(s3: Any, size: str, harm: Callable[[], Any]) -> BaseException | None
     with ObjectSource(place) as source:
         harm()
         try:
-            with s3_rewrite.in_place(source) as new:
+            with s3_rewrite.rewrite_in_place(source) as new:
                 new.copy_prefix(len(OLD[size]) - CUT)
                 new.write(TAIL)
                 new.commit()
@@ -150,7 +150,7 @@ def test_a_thread_that_is_given_up_ends_its_upload(s3: Any) -> None:
             raise StorageError("enough")
         place = ObjectStores(s3.storage_options).place(s3.url(key))
         assert place is not None
-        with ObjectSource(place) as source, s3_rewrite.in_place(source) as new:
+        with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
             new.copy_prefix(len(OLD["large"]) - CUT)
 
     s3.before(
@@ -179,7 +179,7 @@ def head(s3: Any) -> Callable[..., Any]:
 def test_tries_are_counted_and_paused(s3: Any, head: Any) -> None:
     fault = s3.fail("HeadObject", times=1000)
     begun = time.monotonic()
-    with pytest.raises(s3_client.failures()):
+    with pytest.raises(s3_client.failure_types()):
         Requests(RequestLimits(max_retries=3, init_backoff=0.1, max_backoff=0.2)).send(head)
     assert fault.happened == 4
     assert 0.05 + 0.1 + 0.1 < time.monotonic() - begun < 1.5 + BUSY
@@ -194,7 +194,7 @@ def test_what_will_not_change_is_not_tried_again(s3: Any, head: Any) -> None:
         (409, "C"),
     ):
         fault = s3.fail("HeadObject", times=1000, status=status, code=code)
-        with pytest.raises(s3_client.failures()):
+        with pytest.raises(s3_client.failure_types()):
             Requests(RequestLimits()).send(head)
         assert fault.happened == 1
         fault.times = 0

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from .access import Access, access_of
+from .access import Access, parse_access
 from .attributes import DESCRIPTIVE
-from .client import code, failures, problem, status
-from .etags import same
+from .client import error_code, failure_types, http_status, make_error
+from .etags import same_etag
 from .requests import Requests
 
 Tags = frozenset[tuple[str, str]]
@@ -34,7 +34,7 @@ class ObjectHead(NamedTuple):
     def require(self, first: ObjectHead, path: str) -> None:
         """Raise ConcurrentChangeError if the object is not as it was at a first look."""
         changed = "another writer changed"
-        if not same(self.head.get("ETag"), first.head.get("ETag")):
+        if not same_etag(self.head.get("ETag"), first.head.get("ETag")):
             raise ConcurrentChangeError(f"{changed} it meanwhile", path=path)
         if _described(self.head) != _described(first.head):
             raise ConcurrentChangeError(f"{changed} its metadata meanwhile", path=path)
@@ -44,7 +44,7 @@ class ObjectHead(NamedTuple):
             raise ConcurrentChangeError(f"{changed} its access control list meanwhile", path=path)
 
 
-def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -> ObjectHead:
+def read_head(client: Any, requests: Requests, place: Mapping[str, str], path: str) -> ObjectHead:
     """Look at an object: three requests, side by side.
 
     Raises
@@ -58,15 +58,15 @@ def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -
     def ask(call: Callable[..., Any], action: str) -> Any:
         try:
             return requests.send(call, **place)
-        except failures() as error:
-            raise asked_in_vain(error, action, path) from error
+        except failure_types() as error:
+            raise make_request_error(error, action, path) from error
 
     def tags() -> Tags | None:
         try:
             action = "cannot read its tags, which a new object would lose (s3:GetObjectTagging)"
-            return tags_of(ask(client.get_object_tagging, action))
+            return parse_tags(ask(client.get_object_tagging, action))
         except StorageError as error:
-            if isinstance(error.__cause__, Exception) and status(error.__cause__) in _UNKNOWN:
+            if isinstance(error.__cause__, Exception) and http_status(error.__cause__) in _UNKNOWN:
                 return frozenset()
             raise
 
@@ -75,10 +75,10 @@ def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -
         try:
             answer = ask(client.get_object_acl, action)
         except StorageError as error:
-            if isinstance(error.__cause__, Exception) and status(error.__cause__) in (401, 403, *_UNKNOWN):
+            if isinstance(error.__cause__, Exception) and http_status(error.__cause__) in (401, 403, *_UNKNOWN):
                 return None
             raise
-        found = access_of(answer)
+        found = parse_access(answer)
         if found is None:
             raise StorageError(f"{action}: the answer has no Grants", path=path)
         return found
@@ -87,20 +87,20 @@ def look(client: Any, requests: Requests, place: Mapping[str, str], path: str) -
     return ObjectHead(*requests.together([head, tags, access]))
 
 
-def tags_of(answer: Mapping[str, Any]) -> Tags | None:
+def parse_tags(answer: Mapping[str, Any]) -> Tags | None:
     """What an answer to GetObjectTagging says; None if it says nothing."""
     if "TagSet" not in answer:
         return None
     return frozenset((tag["Key"], tag["Value"]) for tag in answer["TagSet"])
 
 
-def asked_in_vain(error: Exception, action: str, path: str) -> ParquetBloomError:
+def make_request_error(error: Exception, action: str, path: str) -> ParquetBloomError:
     """What a request for an object raised, as ours; what tells of another writer is a ConcurrentChangeError."""
-    if status(error) in (412, 416):  # the second one: it is shorter than it was
+    if http_status(error) in (412, 416):  # the second one: it is shorter than it was
         return ConcurrentChangeError("another writer changed it meanwhile", path=path)
-    if code(error) in ("NoSuchKey", "404"):  # the second one of a HEAD, whose answer has no body
+    if error_code(error) in ("NoSuchKey", "404"):  # the second one of a HEAD, whose answer has no body
         return ConcurrentChangeError("it was removed meanwhile", path=path)
-    return problem(error, action, path)
+    return make_error(error, action, path)
 
 
 def _described(head: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ....errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from .access import access_of
-from .attributes import not_kept, run_of
-from .client import failures, problem, status
-from .etags import same
-from .look import ObjectHead, asked_in_vain, tags_of
+from .access import parse_access
+from .attributes import find_lost_attributes, find_run_id
+from .client import failure_types, http_status, make_error
+from .etags import same_etag
+from .head import ObjectHead, make_request_error, parse_tags
 from .requests import Requests
 
 _SAMPLE = 1024  # bytes at each place of the copied range
@@ -28,7 +28,7 @@ class WrittenPart(NamedTuple):
     data: bytes
 
 
-class Stored:
+class StoredObject:
     """An object in the store, to be read.
 
     Parameters
@@ -40,7 +40,7 @@ class Stored:
         self._client, self._requests, self._place = client, requests, place
 
     def get(self, offset: int, length: int) -> tuple[Mapping[str, Any], bytes]:
-        """One answer, and its bytes; raises one of `failures()`."""
+        """One answer, and its bytes; raises one of `failure_types()`."""
         span = f"bytes={offset}-{offset + length - 1}"
         answer, data = self._requests.send(self._whole, Range=span, **self._place)
         return answer, data
@@ -64,9 +64,9 @@ class Stored:
             return b""
         try:
             answer, data = self.get(offset, length)
-        except failures() as error:
-            raise asked_in_vain(error, f"cannot read at offset {offset}", path) from error
-        if not same(answer.get("ETag"), etag):
+        except failure_types() as error:
+            raise make_request_error(error, f"cannot read at offset {offset}", path) from error
+        if not same_etag(answer.get("ETag"), etag):
             raise ConcurrentChangeError("another writer changed it meanwhile", path=path)
         if len(data) != length:
             text = f"cannot read at offset {offset}: {len(data)} bytes came of {length}"
@@ -74,33 +74,33 @@ class Stored:
         return data
 
     def head(self) -> Mapping[str, Any]:
-        """The answer to a HEAD; raises one of `failures()`."""
+        """The answer to a HEAD; raises one of `failure_types()`."""
         answer: Mapping[str, Any] = self._requests.send(self._client.head_object, **self._place)
         return answer
 
     def tags(self) -> Any:
         """Its tags, as `look` has them."""
-        return tags_of(self._requests.send(self._client.get_object_tagging, **self._place))
+        return parse_tags(self._requests.send(self._client.get_object_tagging, **self._place))
 
     def access(self) -> Any:
         """The answer to GetObjectAcl."""
         return self._requests.send(self._client.get_object_acl, **self._place)
 
 
-def sample_places(length: int) -> list[tuple[int, int]]:
+def sample_ranges(length: int) -> list[tuple[int, int]]:
     """Where to compare a range that the store copied: its first and last bytes, and some that nobody can foresee."""
     last = max(0, length - _SAMPLE)
     offsets = {0, last, *(_RANDOM.randrange(last + 1) for _ in range(_SAMPLES))}
     return [(offset, min(_SAMPLE, length - offset)) for offset in sorted(offsets)]
 
 
-def end_piece(size: int, tail: bytes) -> WrittenPart:
+def make_tail_part(size: int, tail: bytes) -> WrittenPart:
     """The last bytes of an object of this size, which ends so."""
     kept = tail[-_TAIL:]
     return WrittenPart(size - len(kept), kept)
 
 
-class Written(NamedTuple):
+class WriteCheck(NamedTuple):
     """A write that the store says it has made.
 
     Attributes
@@ -119,7 +119,7 @@ class Written(NamedTuple):
     pieces: list[WrittenPart]
     path: str
 
-    def check(self, stored: Stored, requests: Requests) -> None:
+    def check(self, stored: StoredObject, requests: Requests) -> None:
         """Read it back: one request a piece, and one each for tags and access control list if it was given some.
 
         Nothing is said if others have replaced or removed the object since.
@@ -136,11 +136,11 @@ class Written(NamedTuple):
             # What tells no version may tell of another one, which has come since.
             if found is not None and self._is_ours(stored.head()):
                 raise found
-        except failures() as error:
-            if status(error) != 404:
-                raise problem(error, "it was written, but cannot be read back to be checked", self.path) from error
+        except failure_types() as error:
+            if http_status(error) != 404:
+                raise make_error(error, "it was written, but cannot be read back to be checked", self.path) from error
 
-    def _look(self, stored: Stored, requests: Requests) -> ParquetBloomError | None:
+    def _look(self, stored: StoredObject, requests: Requests) -> ParquetBloomError | None:
         """What is wrong with it, if anything is."""
 
         def read(piece: WrittenPart) -> Callable[[], Any]:
@@ -151,8 +151,8 @@ class Written(NamedTuple):
         extra = [stored.tags] * tagged + [stored.access] * granted
         try:
             answers = requests.together([*map(read, self.pieces), *extra])
-        except failures() as error:
-            if status(error) == 416:
+        except failure_types() as error:
+            if http_status(error) == 416:
                 return self._not_planned("it is shorter")
             raise
         heads = answers[: len(self.pieces)]
@@ -163,15 +163,15 @@ class Written(NamedTuple):
                 return self._not_planned(f"it has other bytes at offset {piece.offset}")
         if self.given is None:
             return None
-        lost = not_kept(self.given, heads[0][0], answers[len(self.pieces)] if tagged else ())
-        if granted and (self.first is None or access_of(answers[-1]) != self.first.access):
+        lost = find_lost_attributes(self.given, heads[0][0], answers[len(self.pieces)] if tagged else ())
+        if granted and (self.first is None or parse_access(answers[-1]) != self.first.access):
             lost.append("access control list")
         if lost:
             return StorageError(f"it was written, but the store did not keep: {', '.join(lost)}", path=self.path)
         return None
 
     def _is_ours(self, head: Mapping[str, Any]) -> bool:
-        return run_of(head) == self.run or same(head.get("ETag"), self.etag)
+        return find_run_id(head) == self.run or same_etag(head.get("ETag"), self.etag)
 
     def _not_planned(self, difference: str) -> ParquetBloomError:
         """For an object that is made of more than one version, and so is none."""
