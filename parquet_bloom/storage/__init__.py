@@ -86,10 +86,10 @@ def entry_for_identity(path: str, filesystem: object | None, identity: object) -
     """
     if not isinstance(identity, RemoteIdentity) or identity.etag is None:
         return None
-    place = object_location(path, filesystem)
-    if place is None or (place.label, place.key) != (identity.filesystem, identity.path):
+    location = object_location(path, filesystem)
+    if location is None or (location.label, location.key) != (identity.filesystem, identity.path):
         return None
-    return Entry(path, ListedObject(place, identity.size, identity.etag.decode()))
+    return Entry(path, ListedObject(location, identity.size, identity.etag.decode()))
 
 
 def rewrite(
@@ -119,10 +119,10 @@ def rewrite(
     remote = as_arrow_filesystem(filesystem)
     if target is None:
         return _in_place(source)
-    place = object_location(target, filesystem)
-    if place is not None:
-        same = isinstance(source, ObjectSource) and place.same(source.place)
-        return _in_place(source) if same else rewrite_elsewhere(source, place) or ObjectRewrite(source, place)
+    location = object_location(target, filesystem)
+    if location is not None:
+        same = isinstance(source, ObjectSource) and location.same(source.location)
+        return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
     if remote is None:
         return LocalRewrite(source, resolve_local_path(target))
     name = path_text(target)
@@ -156,9 +156,9 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
     """Whether two paths of one file system lead to the same place, symbolic links resolved on the local one."""
-    places = object_location(path, filesystem), object_location(other, filesystem)
-    if any(places):
-        return places[0] is not None and places[1] is not None and places[0].same(places[1])
+    locations = object_location(path, filesystem), object_location(other, filesystem)
+    if any(locations):
+        return locations[0] is not None and locations[1] is not None and locations[0].same(locations[1])
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
         return os.path.realpath(resolve_local_path(path)) == os.path.realpath(resolve_local_path(other))

@@ -104,14 +104,14 @@ def scatter(
     data: bytes,
     offsets: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    places: NDArray[np.int64],
+    positions: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
     """Put the ranges of a request that came where they belong: range i at `out[places[i]:]`."""
-    came = np.frombuffer(data, np.uint8)
+    received = np.frombuffer(data, np.uint8)
     for i in span.members.tolist():
-        inside, place, length = int(offsets[i]) - span.offset, int(places[i]), int(lengths[i])
-        out[place : place + length] = came[inside : inside + length]
+        start, position, length = int(offsets[i]) - span.offset, int(positions[i]), int(lengths[i])
+        out[position : position + length] = received[start : start + length]
 
 
 def gather(
@@ -123,15 +123,15 @@ def gather(
     parallel: int,
 ) -> None:
     """Make the requests that `coalesce` has planned, `parallel` at a time, and put the ranges into `out` in order."""
-    places = np.cumsum(lengths) - lengths
+    positions = np.cumsum(lengths) - lengths
 
     def take(span: Span) -> None:
-        scatter(span, fetch(span), offsets, lengths, places, out)
+        scatter(span, fetch(span), offsets, lengths, positions, out)
 
     if min(parallel, len(spans)) <= 1:
         for span in spans:
             take(span)
         return
-    with threads.in_order(take, spans, min(parallel, len(spans))) as taken:
-        for _ in taken:
+    with threads.in_order(take, spans, min(parallel, len(spans))) as results:
+        for _ in results:
             pass

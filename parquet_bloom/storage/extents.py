@@ -7,7 +7,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST = 64  # a file of which more ranges are wanted is better read in other ways
+_MAX_EXTENTS = 64  # a file of which more ranges are wanted is better read in other ways
 
 
 class Extents:
@@ -22,9 +22,9 @@ class Extents:
     num_bytes : of all ranges together.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, max_extents: int = _MAX_EXTENTS) -> None:
         self.num_bytes = 0
-        self._most = most
+        self._max_extents = max_extents
         self._extents: tuple[tuple[int, NDArray[np.uint8]], ...] = ()  # replaced, never changed; oldest first
         self._lock = threading.Lock()
 
@@ -43,7 +43,7 @@ class Extents:
         extent = np.frombuffer(data, np.uint8)
         with self._lock:
             others = [one for one in self._extents if not (offset <= one[0] and one[0] + len(one[1]) <= end)]
-            self._extents = (*others[-(self._most - 1) :], (offset, extent))
+            self._extents = (*others[-(self._max_extents - 1) :], (offset, extent))
             self.num_bytes = sum(len(one) for _, one in self._extents)
 
     def covers(self, offset: int, length: int) -> bool:

@@ -18,7 +18,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from ..util import threads
-from .managed_tables import managed_table, table_at
+from .managed_tables import find_table_at, managed_table
 from .objects.client import RequestCount
 from .objects.listing import list_objects, needs_requests
 from .objects.location import ListedObject, ObjectLocation, resolve_stores
@@ -87,71 +87,71 @@ def list_entries(
     ----------
     requests : counts those that listing object stores takes.
     """
-    several = as_path_list(paths)
-    found: dict[str, Entry] = {}
-    alone = len(several) == 1 if alone is None else alone
+    path_list = as_path_list(paths)
+    unique: dict[str, Entry] = {}
+    alone = len(path_list) == 1 if alone is None else alone
     requests = RequestCount() if requests is None else requests
-    for entry in chain.from_iterable(_all_entries(several, filesystem, alone, requests)):
+    for entry in chain.from_iterable(_list_each(path_list, filesystem, alone, requests)):
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
         path = entry.path
         plain = path[:1] == "/" and "//" not in path and "/." not in path  # as absolute as it can be
         plain = plain or entry.known is not None or as_arrow_filesystem(filesystem) is not None or ".." in path
-        found.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
-    return list(found.values())
+        unique.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
+    return list(unique.values())
 
 
-def _all_entries(
+def _list_each(
     paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool, requests: RequestCount
 ) -> Iterator[Iterable[Entry]]:
     """Each path's; what has to be listed in object stores side by side."""
-    places = resolve_stores(filesystem)
-    found = [None] * len(paths) if places is None else places.places(paths)
-    if not any(found):
+    stores = resolve_stores(filesystem)
+    locations = [None] * len(paths) if stores is None else stores.locate_all(paths)
+    if not any(locations):
         remote = as_arrow_filesystem(filesystem)
         for path in paths:
             if remote is not None:
-                files = _remote(path_text(path), remote, isinstance(path, str))
+                files = _list_remote(path_text(path), remote, isinstance(path, str))
             else:
-                files = _local(resolve_local_path(path), isinstance(path, str))
+                files = _list_local(resolve_local_path(path), isinstance(path, str))
             yield map(Entry, files)
         return
 
-    def entries(place: ObjectLocation) -> list[Entry]:
+    def entries(location: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
-        files = [Entry(known.place.name, known) for known in list_objects(place, alone, counted)]
+        files = [Entry(known.location.name, known) for known in list_objects(location, alone, counted)]
         with _COUNTING:
             requests.number += counted.number
         return files
 
-    asked = [place for place in found if place is not None and needs_requests(place)]
-    several = threads.in_order(entries, asked, min(_PARALLEL, len(asked))) if len(asked) > 1 else None
-    with several or nullcontext(map(entries, asked)) as listed:
-        for path, place in zip(paths, found, strict=True):
-            if place is None:
-                yield map(Entry, _local(resolve_local_path(path), isinstance(path, str)))
+    to_list = [location for location in locations if location is not None and needs_requests(location)]
+    listings = threads.in_order(entries, to_list, min(_PARALLEL, len(to_list))) if len(to_list) > 1 else None
+    with listings or nullcontext(map(entries, to_list)) as listed:
+        for path, location in zip(paths, locations, strict=True):
+            if location is None:
+                yield map(Entry, _list_local(resolve_local_path(path), isinstance(path, str)))
             else:
-                yield next(listed) if needs_requests(place) else entries(place)
+                yield next(listed) if needs_requests(location) else entries(location)
 
 
-def _local(path: str, may_be_pattern: bool) -> list[str]:
+def _list_local(path: str, may_be_pattern: bool) -> list[str]:
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
         if os.path.lexists(path):
             raise StorageError.wrap(error, "the link cannot be followed", path) from error
         if may_be_pattern and glob.has_magic(path):
-            return _matches(path)
+            return _expand_pattern(path)
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise StorageError("there is no such file or folder", path=path, errno=error.errno) from error
         raise StorageError.wrap(error, "cannot look at it", path) from error
     if stat.S_ISREG(mode):
         return [path]
     if stat.S_ISDIR(mode):
-        return _folder(path)
+        return _list_folder(path)
     raise StorageError("it is neither a file nor a folder", path=path, errno=errno.EINVAL)
 
 
-def _matches(pattern: str) -> list[str]:
+def _expand_pattern(pattern: str) -> list[str]:
     files: list[str] = []
     spelled_out = frozenset(pattern.split(os.sep))
     for match in sorted(glob.glob(pattern, recursive=True)):
@@ -162,13 +162,13 @@ def _matches(pattern: str) -> list[str]:
             continue  # `*` does not mean `_SUCCESS`, nor what stands in `_temporary`
         if not is_folder:
             refuse_managed_table(managed_table(match), match)
-        files += _local(match, may_be_pattern=False)
+        files += _list_local(match, may_be_pattern=False)
     if not files:
         raise StorageError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
     return files
 
 
-def _folder(path: str) -> list[str]:
+def _list_folder(path: str) -> list[str]:
     refuse_managed_table(managed_table(path), path)
     try:
         return sorted(_walk(path, frozenset()))
@@ -185,7 +185,7 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     above |= {(status.st_dev, status.st_ino)}
     with os.scandir(folder) as listing:
         entries = list(listing)
-    refuse_managed_table(table_at(folder, (entry.name for entry in entries)), folder)
+    refuse_managed_table(find_table_at(folder, (entry.name for entry in entries)), folder)
     for entry in entries:
         if entry.name.startswith("."):
             continue
@@ -201,7 +201,7 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
             raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT)
 
 
-def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str]:
+def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str]:
     is_pattern = may_be_pattern and glob.has_magic(path)
     try:
         try:
@@ -209,9 +209,9 @@ def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str
         except (OSError, pa.ArrowException):
             if not is_pattern:
                 raise
-            return _remote_matches(path, filesystem)  # some take no name that has such characters
+            return _expand_remote_pattern(path, filesystem)  # some take no name that has such characters
         if is_pattern and info.type not in (FileType.File, FileType.Directory):
-            return _remote_matches(path, filesystem)
+            return _expand_remote_pattern(path, filesystem)
         if info.type == FileType.File:
             return [path]
         if info.type != FileType.Directory:
@@ -222,29 +222,29 @@ def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str
         if isinstance(error, StorageError):
             raise
         raise StorageError.wrap(error, "cannot list it", path) from error
-    inside = _inside(path, below, filesystem)
-    for folder, sign in _tables_in(inside):
-        refuse_managed_table(describe_table(sign, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
+    inside = _relative_names(path, below, filesystem)
+    for folder, marker in _find_tables_in(inside):
+        refuse_managed_table(describe_table(marker, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
     files = []
-    for entry, place in inside:
-        *folders, name = place.split("/")
-        left_out = any(is_hidden(folder, is_folder=True) for folder in folders) or is_hidden(name, is_folder=False)
-        if entry.type == FileType.File and not left_out:
+    for entry, relative in inside:
+        *folders, name = relative.split("/")
+        skipped = any(is_hidden(folder, is_folder=True) for folder in folders) or is_hidden(name, is_folder=False)
+        if entry.type == FileType.File and not skipped:
             files.append(entry.path)
     return sorted(files)
 
 
-def _inside(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
+def _relative_names(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
     """What was listed below a folder, with its place in it: names of files lack the scheme that it may have."""
     start = len(normalize_path(root, filesystem).strip("/"))
     return [(entry, entry.path.strip("/")[start:].strip("/")) for entry in below]
 
 
-def _tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
-    return find_tables(place + "/." * (entry.type == FileType.Directory) for entry, place in inside)
+def _find_tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
+    return find_tables(relative + "/." * (entry.type == FileType.Directory) for entry, relative in inside)
 
 
-def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
+def _expand_remote_pattern(path: str, filesystem: FileSystem) -> list[str]:
     """The files that a pattern means. All below the folder in which it begins to be one are listed."""
     scheme = _SCHEME.match(path)
     start = scheme[0] if scheme else ""
@@ -256,12 +256,12 @@ def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
         below = filesystem.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot list it", path) from error
-    inside = _inside(root, below, filesystem)
-    found = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
-    if not found:
+    inside = _relative_names(root, below, filesystem)
+    matches = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
+    if not matches:
         raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
     refuse_managed_table(managed_table(root, filesystem), path)
-    for folder, sign in _tables_in(inside):
-        if not folder or any(name.startswith(folder + "/") for name in found):
-            refuse_managed_table(describe_table(sign, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
-    return [found[name] for name in sorted(found)]
+    for folder, marker in _find_tables_in(inside):
+        if not folder or any(name.startswith(folder + "/") for name in matches):
+            refuse_managed_table(describe_table(marker, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
+    return [matches[name] for name in sorted(matches)]

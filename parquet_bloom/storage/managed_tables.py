@@ -16,7 +16,7 @@ from .objects.managed_tables import find_table_above
 from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
 
-_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
 
 
 def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
@@ -32,28 +32,28 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     -------
     The reason, fit to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
     """
-    place = object_location(path, filesystem)
-    if place is not None:
-        return find_table_above(place, place.key, itself=True) if place.lists else None
+    location = object_location(path, filesystem)
+    if location is not None:
+        return find_table_above(location, location.key, itself=True) if location.can_list else None
     remote = as_arrow_filesystem(filesystem)
     if remote is not None:
-        return _remote(path_text(path), remote)
+        return _find_remote_table(path_text(path), remote)
     name = resolve_local_path(path)
-    folders = [*_upwards(os.path.abspath(name)), *_upwards(os.path.realpath(name))]
+    folders = [*_list_ancestors(os.path.abspath(name)), *_list_ancestors(os.path.realpath(name))]
     for folder in dict.fromkeys(folders):
-        found = table_at(folder)
-        if found:
-            return found
+        reason = find_table_at(folder)
+        if reason:
+            return reason
     return None
 
 
-def table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
+def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
     """The reason if this very folder is a table's root; the `names` in it, if known, save looking."""
-    known = None if names is None else set(names)
+    entry_names = None if names is None else set(names)
     for log in LOGS:
-        if (known is None or log in known) and os.path.isdir(os.path.join(folder, log)):
+        if (entry_names is None or log in entry_names) and os.path.isdir(os.path.join(folder, log)):
             return describe_table(log, folder)
-    if known is None or ICEBERG in known:
+    if entry_names is None or ICEBERG in entry_names:
         try:
             with os.scandir(os.path.join(folder, ICEBERG)) as entries:
                 if any(entry.name.endswith(ICEBERG_FILES) for entry in entries):
@@ -66,10 +66,10 @@ def table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
     return None
 
 
-def _remote(path: str, filesystem: FileSystem) -> str | None:
-    place = _PLACE.match(path)
-    start = place[0] if place else ""
-    folders = [start + folder for folder in _upwards(path[len(start) :]) if folder.strip("/")]
+def _find_remote_table(path: str, filesystem: FileSystem) -> str | None:
+    authority = _AUTHORITY.match(path)
+    start = authority[0] if authority else ""
+    folders = [start + folder for folder in _list_ancestors(path[len(start) :]) if folder.strip("/")]
     try:
         for folder in folders:
             candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
@@ -86,7 +86,7 @@ def _remote(path: str, filesystem: FileSystem) -> str | None:
     return None
 
 
-def _upwards(path: str) -> list[str]:
+def _list_ancestors(path: str) -> list[str]:
     folders = [path]
     while os.path.dirname(path) not in ("", path):
         path = os.path.dirname(path)

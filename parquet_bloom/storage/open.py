@@ -19,7 +19,7 @@ from .rewrite import Rewrite
 from .source import Source
 
 
-def open_source(path: str | os.PathLike[str], filesystem: object | None = None, known: Entry | None = None) -> Source:
+def open_source(path: str | os.PathLike[str], filesystem: object | None = None, entry: Entry | None = None) -> Source:
     """Open a file for reading.
 
     Parameters
@@ -33,10 +33,10 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     StorageError
         if it is missing, not a regular file, or may not be read.
     """
-    object_known = None if known is None else known.known
-    place = object_location(path, filesystem) if object_known is None else object_known.place
-    if place is not None:
-        return ObjectSource(place, object_known)
+    listed = None if entry is None else entry.known
+    location = object_location(path, filesystem) if listed is None else listed.location
+    if location is not None:
+        return ObjectSource(location, listed)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
         return LocalSource(resolve_local_path(path))
@@ -62,9 +62,9 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     StorageError
         As in `rewrite`. At once: if `new` and the file system has no such step, as those of pyarrow and fsspec.
     """
-    place = object_location(path, filesystem)
-    if place is not None:
-        return ObjectRewrite(None, place, new)
+    location = object_location(path, filesystem)
+    if location is not None:
+        return ObjectRewrite(None, location, new)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
         return LocalRewrite(None, resolve_local_path(path), new)

@@ -54,8 +54,8 @@ class Source(ABC):
     bytes_read: int = 0
     first_read: int = 64 * 1024
     remembered: Extents | None = None
-    _kept: NDArray[np.uint8] = np.empty(0, np.uint8)
-    _kept_from: int = 0
+    _cached_tail: NDArray[np.uint8] = np.empty(0, np.uint8)
+    _cached_from: int = 0
     _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -70,17 +70,17 @@ class Source(ABC):
         """
         offset, length = operator.index(offset), operator.index(length)
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise self._outside(offset, length)
-        if self._kept_from <= offset and offset + length <= self._kept_from + len(self._kept):
-            start = offset - self._kept_from
-            return self._kept[start : start + length].tobytes()
+            raise self._outside_error(offset, length)
+        if self._cached_from <= offset and offset + length <= self._cached_from + len(self._cached_tail):
+            start = offset - self._cached_from
+            return self._cached_tail[start : start + length].tobytes()
         if self.remembered is not None:
-            known = self.remembered.find(offset, length)
-            if known is not None:
-                return known.tobytes()
+            cached = self.remembered.find(offset, length)
+            if cached is not None:
+                return cached.tobytes()
         data = self._read(offset, length) if length else b""
         if len(data) != length:
-            raise self._cut(offset, length, len(data))
+            raise self._truncated_error(offset, length, len(data))
         if self.remembered is not None and length <= REMEMBERED_BYTES:
             self.remembered.add(offset, data)
         return data
@@ -94,8 +94,8 @@ class Source(ABC):
         pairs = [(operator.index(offset), operator.index(length)) for offset, length in ranges]
         for offset, length in pairs:  # before NumPy is asked to hold the numbers
             if offset < 0 or length < 0 or offset + length > self.size:
-                raise self._outside(offset, length)
-        start, end = self._kept_from, self._kept_from + len(self._kept)
+                raise self._outside_error(offset, length)
+        start, end = self._cached_from, self._cached_from + len(self._cached_tail)
         if len(pairs) < 2 or all(start <= offset and offset + length <= end for offset, length in pairs):
             return [self.read_at(offset, length) for offset, length in pairs]  # arrays would take longer than reading
         offsets, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -122,7 +122,7 @@ class Source(ABC):
         """
         offsets, lengths, total = self.require_inside(offsets, lengths)
         out = np.empty(total, np.uint8)
-        if not total or (not len(self._kept) and self.remembered is None):
+        if not total or (not len(self._cached_tail) and self.remembered is None):
             if total:
                 self._gather(offsets, lengths, out)
             return out
@@ -136,21 +136,21 @@ class Source(ABC):
                 positions[here] = offsets[here] - start + num_near
                 near.append(extent)
                 num_near += len(extent)
-        asked = positions < 0
+        unread = positions < 0
         if not near:
             self._gather(offsets, lengths, out)
             return out
-        if asked.any():
-            far = np.empty(int(lengths[asked].sum()), np.uint8)
-            self._gather(offsets[asked], lengths[asked], far)
-            positions[asked] = num_near + np.cumsum(lengths[asked]) - lengths[asked]
+        if unread.any():
+            far = np.empty(int(lengths[unread].sum()), np.uint8)
+            self._gather(offsets[unread], lengths[unread], far)
+            positions[unread] = num_near + np.cumsum(lengths[unread]) - lengths[unread]
             near.append(far)
         scatter.copy_scattered(near[0] if len(near) == 1 else np.concatenate(near), positions, lengths, out)
         return out
 
     def _in_memory(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        if len(self._kept):
-            yield self._kept_from, self._kept
+        if len(self._cached_tail):
+            yield self._cached_from, self._cached_tail
         if self.remembered is not None:
             yield from self.remembered.items()
 
@@ -159,12 +159,12 @@ class Source(ABC):
 
         Later reads that lie within them ask the file system for nothing, and see the file as it was.
         """
-        self._kept, self._kept_from = np.frombuffer(data, np.uint8), offset
+        self._cached_tail, self._cached_from = np.frombuffer(data, np.uint8), offset
 
     @property
     def kept(self) -> tuple[bytes, int]:
         """The bytes that `keep` remembers, and where they begin."""
-        return self._kept.tobytes(), self._kept_from
+        return self._cached_tail.tobytes(), self._cached_from
 
     def require_inside(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]
@@ -198,11 +198,11 @@ class Source(ABC):
             self.requests += requests
             self.bytes_read += num_bytes
 
-    def _outside(self, offset: int, length: int) -> TruncatedFileError:
+    def _outside_error(self, offset: int, length: int) -> TruncatedFileError:
         return coalesce.outside_error(offset, length, self.size, self.name)
 
-    def _cut(self, offset: int, length: int, came: int) -> TruncatedFileError:
-        problem = f"{length} bytes at offset {offset} were asked for, {came} came: it was cut meanwhile"
+    def _truncated_error(self, offset: int, length: int, received: int) -> TruncatedFileError:
+        problem = f"{length} bytes at offset {offset} were asked for, {received} came: it was cut meanwhile"
         return TruncatedFileError(problem, path=self.name)
 
     @abstractmethod

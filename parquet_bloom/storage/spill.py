@@ -88,10 +88,10 @@ class SpillFile:
         offset = run.offset + first * run.dtype.itemsize
         try:
             while done < out.nbytes:
-                got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
-                if not got:
+                received = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+                if not received:
                     raise StorageError("a temporary file there was cut", path=self._folder)
-                done += got
+                done += received
         except OSError as error:
             if isinstance(error, StorageError):
                 raise

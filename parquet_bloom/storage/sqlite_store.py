@@ -66,7 +66,7 @@ class RecordStore:
         self._connection: sqlite3.Connection | None = None
         self._used: list[tuple[int]] = []  # records asked for, of which the file says that it was in an earlier hour
         self._usable = self._writable = True
-        self._renewed = False
+        self._recreated = False
         self._waits = 0
         self._warned = False
 
@@ -138,23 +138,23 @@ class RecordStore:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         if self._process != os.getpid():
-            self._forked()
+            self._reset_after_fork()
         with self._lock:
             if not self._usable:
                 return otherwise
             try:
                 if self._connection is None:
                     self._connection = self._connect()
-                found = work(self._connection)
+                result = work(self._connection)
                 self._waits = 0
-                return found
+                return result
             except (sqlite3.Error, OSError) as error:
-                self._failed(error, getattr(error, "sqlite_errorcode", None))
+                self._handle_failure(error, getattr(error, "sqlite_errorcode", None))
             except (ValueError, TypeError) as error:  # a broken file's names and numbers may be none
-                self._failed(error, sqlite3.SQLITE_CORRUPT)
+                self._handle_failure(error, sqlite3.SQLITE_CORRUPT)
             return otherwise
 
-    def _forked(self) -> None:
+    def _reset_after_fork(self) -> None:
         """SQLite's connections cannot be used on both sides of a fork, nor locks that others held at the time."""
         if self._connection is not None:
             _inherited.append(self._connection)
@@ -166,21 +166,21 @@ class RecordStore:
             self._require_private()
             with suppress(FileExistsError):  # never opened but by SQLite if it is there: closing would free its locks
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            return self._opened("mode=rw", _SCHEMA)
+            return self._open("mode=rw", _SCHEMA)
         except (sqlite3.OperationalError, OSError) as error:
             code = error.sqlite_errorcode & 0xFF if isinstance(error, sqlite3.Error) else sqlite3.SQLITE_CANTOPEN
             if code not in _NOT_WRITTEN or isinstance(error, _NotPrivateError) or not os.path.isfile(self._path):
                 raise
             # A folder that cannot be written to has no place for a log, and nobody here who writes one.
-            connection = self._opened("mode=ro&immutable=1")
+            connection = self._open("mode=ro&immutable=1")
             self._writable = False
             self._warn(f"it is read, but not written: {error}")
             return connection
 
-    def _opened(self, mode: str, script: str = "") -> sqlite3.Connection:
-        place = "file:" + "".join(f"%{byte:02x}" for byte in os.fsencode(self._path))
+    def _open(self, mode: str, script: str = "") -> sqlite3.Connection:
+        uri = "file:" + "".join(f"%{byte:02x}" for byte in os.fsencode(self._path))
         connection = sqlite3.connect(
-            f"{place}?{mode}", _WAIT, uri=True, isolation_level=None, check_same_thread=False, cached_statements=16
+            f"{uri}?{mode}", _WAIT, uri=True, isolation_level=None, check_same_thread=False, cached_statements=16
         )
         try:
             if script:
@@ -202,12 +202,12 @@ class RecordStore:
                 status = os.stat(path) if path == self._folder else os.lstat(path)
             except FileNotFoundError:
                 continue
-            ours = status.st_uid in (os.geteuid(), 0)
-            shut = not status.st_mode & 0o022 or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
-            if not (ours and shut) or (path == self._path and not stat.S_ISREG(status.st_mode)):
+            is_owned = status.st_uid in (os.geteuid(), 0)
+            is_private = not status.st_mode & 0o022 or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+            if not (is_owned and is_private) or (path == self._path and not stat.S_ISREG(status.st_mode)):
                 raise _NotPrivateError(f"other users may have written {path}")
 
-    def _failed(self, error: Exception, code: int | None) -> None:
+    def _handle_failure(self, error: Exception, code: int | None) -> None:
         if code is None and isinstance(error, sqlite3.ProgrammingError):  # closed by the interpreter's end
             self._usable = False
             return
@@ -215,8 +215,8 @@ class RecordStore:
         self._waits += code in _BUSY
         if code in _BUSY and self._waits < _WAITS:
             log.debug("%s: %s", self._path, error)
-        elif code in _BROKEN and self._writable and not self._renewed:
-            self._renew(error)
+        elif code in _BROKEN and self._writable and not self._recreated:
+            self._recreate(error)
         elif code in _NOT_WRITTEN and self._connection is not None and self._writable:
             self._writable = False
             self._warn(f"it is not written any more: {error}")
@@ -225,9 +225,9 @@ class RecordStore:
             self._warn(f"it is not used: {error}")
             self._close()
 
-    def _renew(self, error: Exception) -> None:
+    def _recreate(self, error: Exception) -> None:
         """Begin anew. Who still has the broken file open goes on with it; at worst the new one breaks as well."""
-        self._renewed = True
+        self._recreated = True
         self._warn(f"it is broken, and begun anew: {error}")
         self._close()
         for suffix in ("", "-wal", "-shm"):

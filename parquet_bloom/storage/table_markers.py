@@ -26,16 +26,16 @@ def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
                 break
 
 
-def describe_table(sign: str, folder: str) -> str:
+def describe_table(marker: str, folder: str) -> str:
     """Why a folder is a table's: by one of `LOGS`, or `ICEBERG`."""
-    if sign == ICEBERG:
+    if marker == ICEBERG:
         return format_reason("the Iceberg table", folder, "metadata/*.metadata.json")
-    return format_reason(LOGS[sign], folder, sign + "/")
+    return format_reason(LOGS[marker], folder, marker + "/")
 
 
-def format_reason(what: str, folder: str, sign: str) -> str:
+def format_reason(what: str, folder: str, marker: str) -> str:
     """The same in words of one's own."""
-    return f"belongs to {what} {folder} (it has {sign})"
+    return f"belongs to {what} {folder} (it has {marker})"
 
 
 def refuse_managed_table(reason: str | None, path: str) -> None:

@@ -170,14 +170,14 @@ def test_who_has_the_file_open_for_writing(tmp_path):
     path.write_bytes(b"data")
     with open(path, "rb") as reader:
         with leases.hold_lease(reader.fileno()) as lease:
-            assert (lease.refused, lease.wanted) == (False, False)
+            assert (lease.refused, lease.has_waiting_writer) == (False, False)
             with open(path, "rb"):
-                assert not lease.wanted
+                assert not lease.has_waiting_writer
             with pytest.raises(BlockingIOError):
                 os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-            assert lease.wanted
+            assert lease.has_waiting_writer
         with open(path, "r+b"), leases.hold_lease(reader.fileno()) as lease:
-            assert (lease.refused, lease.wanted) == (True, False)
+            assert (lease.refused, lease.has_waiting_writer) == (True, False)
         with open(path, "r+b"):
             pass
 

@@ -62,25 +62,25 @@ class RemoteSource(Source):
         try:
             file = open_file()
         except _FAILURES as error:
-            self._look()  # it may know better what is wrong
-            raise _ours(error, "cannot open", self.name) from error
+            self._stat()  # it may know better what is wrong
+            raise _convert_error(error, "cannot open", self.name) from error
         try:
             metadata = file.metadata() or {}
             etag = metadata.get(b"ETag", metadata.get("ETag"))
             # Opening has told size and etag; only where there is none is the file system asked once more.
-            modified_ns = None if etag else self._look().mtime_ns
+            modified_ns = None if etag else self._stat().mtime_ns
             kind = str(self.filesystem.type_name)
             return file, RemoteIdentity(kind, self.name, file.size(), modified_ns, etag or None)
         except _FAILURES as error:
             file.close()
-            raise _ours(error, "cannot open", self.name) from error
+            raise _convert_error(error, "cannot open", self.name) from error
 
-    def _look(self) -> FileInfo:
+    def _stat(self) -> FileInfo:
         """What the file system says of the path, which must be a file's."""
         try:
             info = self.filesystem.get_file_info(self.name)
         except _FAILURES as error:
-            raise _ours(error, "cannot open", self.name) from error
+            raise _convert_error(error, "cannot open", self.name) from error
         if info.type == FileType.NotFound:
             raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
         if info.type == FileType.Directory:
@@ -98,8 +98,8 @@ class RemoteSource(Source):
         """A file that fetches what it is asked for; fsspec's own would read 5 MiB ahead of every 32 bytes."""
         handler = self.filesystem.handler if isinstance(self.filesystem, PyFileSystem) else None
         if not isinstance(handler, FSSpecHandler):
-            own_position = getattr(handler, "own_positions", False)
-            others = _SideBySide.FILE_EACH if own_position else _SideBySide.NOT
+            has_position = getattr(handler, "own_positions", False)
+            others = _SideBySide.FILE_EACH if has_position else _SideBySide.NOT
             self._side_by_side = _SideBySide.ONE_FILE if handler is None else others
             return self.filesystem.open_input_file(self.name)
         try:
@@ -107,8 +107,8 @@ class RemoteSource(Source):
         except TypeError:  # an implementation that knows no such option
             file = handler.fs.open(self.name, mode="rb")
         # Others (files in memory, for one) may hand out one object, with one position, to all who open them.
-        own_position = isinstance(file, sys.modules["fsspec"].spec.AbstractBufferedFile)
-        self._side_by_side = _SideBySide.FILE_EACH if own_position else _SideBySide.NOT
+        has_position = isinstance(file, sys.modules["fsspec"].spec.AbstractBufferedFile)
+        self._side_by_side = _SideBySide.FILE_EACH if has_position else _SideBySide.NOT
         return pa.PythonFile(file, mode="r")
 
     def _read(self, offset: int, length: int) -> bytes:
@@ -120,7 +120,7 @@ class RemoteSource(Source):
         try:
             return bytes(file.read_at(length, offset))
         except (*_FAILURES, ValueError) as error:
-            raise _ours(error, f"cannot read at offset {offset}", self.name) from error
+            raise _convert_error(error, f"cannot read at offset {offset}", self.name) from error
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         spans = coalesce.coalesce(offsets, lengths)
@@ -135,7 +135,7 @@ class RemoteSource(Source):
         data = self._fetch_some(span)
         self._count(1, len(data))
         if len(data) != span.length:
-            raise self._cut(span.offset, span.length, len(data))
+            raise self._truncated_error(span.offset, span.length, len(data))
         return data
 
     def _fetch_some(self, span: coalesce.Span) -> bytes:
@@ -164,5 +164,5 @@ class RemoteSource(Source):
         self._idle.clear()
 
 
-def _ours(error: Exception, action: str, name: str) -> StorageError:
+def _convert_error(error: Exception, action: str, name: str) -> StorageError:
     return error if isinstance(error, StorageError) else StorageError.wrap(error, action, name)

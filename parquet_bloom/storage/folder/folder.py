@@ -62,8 +62,8 @@ class Folder:
         name = path_text(name)
         if name in ("", ".", "..") or "/" in name:
             raise StorageError(f"{name!r} is no name of a file", path=self.path, errno=errno.EINVAL)
-        place = self._place()
-        if place is not None and place.kind == "HTTP":
+        location = self._location()
+        if location is not None and location.kind == "HTTP":
             name = quote(name)
         return f"{self.path.rstrip('/')}/{name}" if self.path else name
 
@@ -77,17 +77,17 @@ class Folder:
         StorageError
             It cannot be listed. Object stores do not know whether there is a folder: one without files is empty.
         """
-        place, remote = self._place(), self._remote()
-        if place is not None:
-            listed = folder_objects.list_names(place)
-            self._listed = {name: known for name, (_, _, known) in listed.items()}
-            found = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
+        location, remote = self._location(), self._remote()
+        if location is not None:
+            listed = folder_objects.list_names(location)
+            self._listed = {name: listed_object for name, (_, _, listed_object) in listed.items()}
+            files = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
         elif remote is not None:
-            found = self._remote_names(remote)
+            files = self._list_remote(remote)
         else:
-            found = self._local_names()
+            files = self._list_local()
         return {
-            name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_temporary(name)
+            name: file for name, file in files.items() if name != folder_lock.NAME and not temporary.is_temporary(name)
         }
 
     def open(self, name: str) -> Source:
@@ -111,7 +111,7 @@ class Folder:
             It is one, or no name of a file.
         """
         path = self.path_of(name)
-        if self._place() is None and self._remote() is None and os.path.islink(path):
+        if self._location() is None and self._remote() is None and os.path.islink(path):
             inside = os.path.join(os.path.realpath(self.path), "")
             if not os.path.realpath(path).startswith(inside):
                 raise StorageError("it is a link that leads out of its folder", path=path, errno=errno.ELOOP)
@@ -135,9 +135,9 @@ class Folder:
         paths = {name: self.path_of(name) for name in names}
         for name in paths:
             self._listed.pop(name, None)
-        place = self._place()
-        if place is not None:
-            folder_objects.delete(place, list(paths))
+        location = self._location()
+        if location is not None:
+            folder_objects.delete(location, list(paths))
             return
         for path in paths.values():
             try:
@@ -155,7 +155,7 @@ class Folder:
             It cannot be made, or is no folder.
         """
         self._require_writable()
-        if self._place() is not None:
+        if self._location() is not None:
             return
         missing = [os.path.abspath(self.path)]
         while not os.path.lexists(missing[-1]):
@@ -181,7 +181,7 @@ class Folder:
         """
         self._require_writable()
         path = self.path_of(name)
-        return nullcontext() if self._place() is not None else folder_lock.hold_lock(self.path, path)
+        return nullcontext() if self._location() is not None else folder_lock.hold_lock(self.path, path)
 
     def sweep_temporary(self) -> list[str]:
         """Delete what writers that were killed have left behind, and tell their names; only under the lock.
@@ -194,42 +194,42 @@ class Folder:
             The folder cannot be listed, or one of them not deleted.
         """
         self._require_writable()
-        if self._place() is not None:
+        if self._location() is not None:
             return []
         names = map(os.path.basename, temporary.leftovers(self.path))
-        found = [name for name in names if temporary.displaced_from(name) is None]
-        self.delete(found)
-        return found
+        leftover = [name for name in names if temporary.displaced_from(name) is None]
+        self.delete(leftover)
+        return leftover
 
-    def _place(self) -> ObjectLocation | None:
+    def _location(self) -> ObjectLocation | None:
         return object_location(self.path, self.filesystem)
 
     def _remote(self) -> FileSystem | None:
         return as_arrow_filesystem(self.filesystem)
 
     def _require_writable(self) -> None:
-        if self._place() is None and self._remote() is not None:
+        if self._location() is None and self._remote() is not None:
             problem = (
                 "an index cannot be written there: the file system has no way to write a file only if there is none"
             )
             raise StorageError(f"{problem}; give a local path or a URL", path=self.path, errno=errno.EOPNOTSUPP)
 
-    def _local_names(self) -> dict[str, tuple[int, int]]:
-        found = {}
+    def _list_local(self) -> dict[str, tuple[int, int]]:
+        files = {}
         try:
             with os.scandir(self.path) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):  # deleted meanwhile, or a link that leads nowhere
                         if entry.is_file():
                             status = entry.stat()
-                            found[entry.name] = status.st_size, status.st_mtime_ns
+                            files[entry.name] = status.st_size, status.st_mtime_ns
         except OSError as error:
             raise StorageError.wrap(error, "cannot list the folder", self.path) from error
-        return found
+        return files
 
-    def _remote_names(self, filesystem: FileSystem) -> dict[str, tuple[int, int]]:
+    def _list_remote(self, filesystem: FileSystem) -> dict[str, tuple[int, int]]:
         try:
-            listed = filesystem.get_file_info(FileSelector(self.path))
+            infos = filesystem.get_file_info(FileSelector(self.path))
         except (OSError, pa.ArrowException) as error:
             raise StorageError.wrap(error, "cannot list the folder", self.path) from error
-        return {info.base_name: (info.size, info.mtime_ns or 0) for info in listed if info.type == FileType.File}
+        return {info.base_name: (info.size, info.mtime_ns or 0) for info in infos if info.type == FileType.File}

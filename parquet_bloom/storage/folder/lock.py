@@ -14,7 +14,7 @@ from ..local.libc import fcntl
 from ..local.rewrite import require_writable
 
 NAME = "writer.lock"
-_MOST_BYTES = 300
+_MAX_HOLDER_BYTES = 300
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def hold_lock(folder: str, path: str) -> Iterator[None]:
     """
     try:
         require_writable(folder, "the folder", os.stat(folder), folder)
-        descriptor = _taken(folder, path)
+        descriptor = _open_locked(folder, path)
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -46,19 +46,19 @@ def hold_lock(folder: str, path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(folder: str, path: str) -> int:
+def _open_locked(folder: str, path: str) -> int:
     """The descriptor of the lock's file, locked."""
     while True:
         # What holds the lock is written into it: that must not be a file from elsewhere, by a link of either kind.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o666)
         try:
-            _require_own(descriptor, path)
+            _require_regular(descriptor, path)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _stands(descriptor, path):
+            if _is_current(descriptor, path):
                 return descriptor
         except OSError as error:
-            holder = _holder(descriptor)
+            holder = _read_holder(descriptor)
             os.close(descriptor)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 problem = f"another writer is at work{holder and ': '}{holder}"
@@ -67,23 +67,23 @@ def _taken(folder: str, path: str) -> int:
         os.close(descriptor)  # of a file that was deleted before it was locked
 
 
-def _require_own(descriptor: int, path: str) -> None:
+def _require_regular(descriptor: int, path: str) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         problem = "it is no file of the index's own, and is not written to"
         raise StorageError(problem, path=path, errno=errno.EINVAL)
 
 
-def _stands(descriptor: int, path: str) -> bool:
+def _is_current(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _holder(descriptor: int) -> str:
+def _read_holder(descriptor: int) -> str:
     """What the holder has said of itself; "" if nothing."""
     try:
-        return os.pread(descriptor, _MOST_BYTES, 0).decode(errors="replace").strip()
+        return os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip()
     except OSError:
         return ""

@@ -13,7 +13,7 @@ from ..objects.location import ListedObject, ObjectLocation
 from ..objects.source import to_nanoseconds
 
 
-def list_names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
+def list_names(location: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
     """{name: (bytes, ns, what opening it need not ask)} of the objects directly in a folder; a request a thousand.
 
     Raises
@@ -21,25 +21,25 @@ def list_names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]
     StorageError
         It cannot be listed.
     """
-    if not place.lists:
+    if not location.can_list:
         problem = "a web server tells no names of files"
-        raise StorageError(problem, path=place.name, errno=errno.EOPNOTSUPP)
-    with translate_errors("cannot list it", place.name):
-        listed = place.client.list_folder(place.key or None)
-    start = len(place.key) + 1 if place.key else 0
+        raise StorageError(problem, path=location.name, errno=errno.EOPNOTSUPP)
+    with translate_errors("cannot list it", location.name):
+        listed = location.client.list_folder(location.key or None)
+    start = len(location.key) + 1 if location.key else 0
     # The mark of the folder itself is shown as the folder's key, without the slash.
     return {
         item["path"][start:]: (
             item["size"],
             to_nanoseconds(item["last_modified"]),
-            make_listed_object(place, Listed(item["path"], item["size"], item["e_tag"])),
+            make_listed_object(location, Listed(item["path"], item["size"], item["e_tag"])),
         )
         for item in listed
         if item["path"][start:]
     }
 
 
-def delete(place: ObjectLocation, names: Sequence[str]) -> None:
+def delete(location: ObjectLocation, names: Sequence[str]) -> None:
     """Delete objects of a folder; those that are not there are no error.
 
     Raises
@@ -47,22 +47,22 @@ def delete(place: ObjectLocation, names: Sequence[str]) -> None:
     StorageError
         One cannot be deleted.
     """
-    keys = [f"{place.key}/{name}" if place.key else name for name in names]
+    keys = [f"{location.key}/{name}" if location.key else name for name in names]
     try:
-        with translate_errors("cannot delete objects", place.name):
-            place.client.delete(keys)
+        with translate_errors("cannot delete objects", location.name):
+            location.client.delete(keys)
     except StorageError as error:
         if not is_missing(error):
             raise
         # Such a store stops at the first one that is missing.
         for key in keys:
-            _delete_one(place.at(key))
+            _delete_one(location.at(key))
 
 
-def _delete_one(place: ObjectLocation) -> None:
+def _delete_one(location: ObjectLocation) -> None:
     try:
-        with translate_errors("cannot delete it", place.name):
-            place.client.delete([place.key])
+        with translate_errors("cannot delete it", location.name):
+            location.client.delete([location.key])
     except StorageError as error:
         if not is_missing(error):
             raise

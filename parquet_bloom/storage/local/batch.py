@@ -122,6 +122,6 @@ def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | No
     For each path the file, closed; None where nothing could be read of it, or it was written to meanwhile.
     """
     return [
-        None if found is None else ClosedSource(path, FileIdentity(*found[0]), found[1])
-        for path, found in zip(paths, batch_read.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+        None if result is None else ClosedSource(path, FileIdentity(*result[0]), result[1])
+        for path, result in zip(paths, batch_read.read_ends([os.fsencode(path) for path in paths], length), strict=True)
     ]

@@ -88,9 +88,9 @@ def renew(old: Checksums, prefix: int, descriptor: int, size: int) -> Checksums:
     Whole chunks of the prefix are carried over, not computed: should the disk have damaged a page, the
     writer's own checksum still tells.
     """
-    kept = prefix // old.chunk
-    tail = compute(descriptor, kept * old.chunk, size, old.chunk)
-    return Checksums(old.chunk, old.sums[: 4 * kept] + tail)
+    num_kept = prefix // old.chunk
+    tail = compute(descriptor, num_kept * old.chunk, size, old.chunk)
+    return Checksums(old.chunk, old.sums[: 4 * num_kept] + tail)
 
 
 def matches_file(path: str, data: str) -> bool:
@@ -101,8 +101,8 @@ def matches_file(path: str, data: str) -> bool:
         return False
     try:
         size = os.fstat(descriptor).st_size
-        found = read(path, size)
-        return found is not None and compute(descriptor, 0, size, found.chunk) == found.sums
+        checksums = read(path, size)
+        return checksums is not None and compute(descriptor, 0, size, checksums.chunk) == checksums.sums
     except OSError:
         return False
     finally:
@@ -146,7 +146,7 @@ class Sidecar:
             if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
                 raise
 
-    def place(self, is_ours: Callable[[], bool]) -> None:
+    def install(self, is_ours: Callable[[], bool]) -> None:
         """Bring in the new one, while `is_ours` says that the file which it describes stands there.
 
         One that stands there by now is another writer's, and is left alone. Who writes checksums puts them
@@ -165,18 +165,18 @@ class Sidecar:
         with suppress(OSError):
             os.unlink(new)
 
-    def put_back(self, data: str, before: object) -> None:
+    def restore(self, data: str, before: object) -> None:
         """Bring back the old one, if the file `data` is still the one that it describes: `before`, or else it is read.
 
         Who writes to the file in that moment need not know of checksums, so that it is looked at once more afterwards.
         """
-        now = _state(data)
+        now = _read_identity(data)
         if self._aside is None or not ((now is not None and now == before) or matches_file(self._aside, data)):
             return
         with suppress(OSError):
             rename.rename_new(self._aside, self.path)
             self._aside = None
-            if _state(data) != now:
+            if _read_identity(data) != now:
                 os.unlink(self.path)
 
     def discard(self) -> None:
@@ -188,7 +188,7 @@ class Sidecar:
         self._new = self._aside = None
 
 
-def _state(path: str) -> FileIdentity | None:
+def _read_identity(path: str) -> FileIdentity | None:
     try:
         return FileIdentity.of(os.lstat(path))
     except OSError:

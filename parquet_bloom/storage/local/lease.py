@@ -37,7 +37,7 @@ class Lease:
             self.refused = error.errno == errno.EAGAIN
 
     @property
-    def wanted(self) -> bool:
+    def has_waiting_writer(self) -> bool:
         """Whether somebody waits for it, to write to the file."""
         if not self._granted:
             return False

@@ -23,12 +23,12 @@ def load_function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        found = getattr(ctypes.CDLL(None, use_errno=True), name)
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except (OSError, AttributeError):
         return None
-    found.argtypes = argument_types
-    found.restype = ctypes.c_int
-    return found
+    function.argtypes = argument_types
+    function.restype = ctypes.c_int
+    return function
 
 
 def require_posix(name: str | os.PathLike[str]) -> None:

@@ -46,7 +46,7 @@ class MappedFile:
             raise StorageError.wrap(error, "cannot map", name) from error
         self.data: NDArray[np.uint8] = np.frombuffer(mapping, np.uint8)
 
-    def require_whole(self) -> None:
+    def require_not_truncated(self) -> None:
         """Raise TruncatedFileError if the file is shorter than it was when it was opened."""
         try:
             size = os.fstat(self._descriptor).st_size
@@ -65,7 +65,7 @@ class MappedFile:
 
     def view(self, offset: int, length: int) -> NDArray[np.uint8] | None:
         """A range that is in memory, as far as a sample of its pages tells; else None: read it, which is quicker."""
-        self.require_whole()
+        self.require_not_truncated()
         sample = np.linspace(offset, offset + length - 1, _SAMPLE).astype(np.int64)
         if scatter.count_resident(self.data, sample) < _SAMPLE:
             return None
@@ -74,7 +74,7 @@ class MappedFile:
     def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The ranges one behind the other, as `Source.gather` has them; no request is counted."""
         offsets, lengths, total = require_inside(offsets, lengths, self._size, self._name)
-        self.require_whole()
+        self.require_not_truncated()
         self.will_need(offsets, lengths)
         out = np.empty(total, np.uint8)
         scatter.copy_scattered(self.data, offsets, lengths, out)

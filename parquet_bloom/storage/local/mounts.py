@@ -12,7 +12,7 @@ _KEEPING = frozenset(
 _KEEPING |= {"ocfs2", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _MOUNTS = "/proc/self/mountinfo"
-_known: dict[int, bool] = {}  # by device number, which is the same as long as the process sees the device
+_cached: dict[int, bool] = {}  # by device number, which is the same as long as the process sees the device
 
 
 def keeps_change_times(path: str, device: int) -> bool:
@@ -23,25 +23,25 @@ def keeps_change_times(path: str, device: int) -> bool:
     path : real path of a file.
     device : number of the device that it is on.
     """
-    if device not in _known:
+    if device not in _cached:
         try:
             mounts = Path(_MOUNTS).read_bytes().decode("utf-8", "surrogateescape")
         except OSError:  # no Linux
             mounts = ""
-        _known[device] = find_filesystem_type(path, mounts) in _KEEPING
-    return _known[device]
+        _cached[device] = find_filesystem_type(path, mounts) in _KEEPING
+    return _cached[device]
 
 
 def find_filesystem_type(path: str, mounts: str) -> str | None:
     """The type of the file system that a real path is on, by the kernel's list of mounts (proc_pid_mountinfo(5))."""
-    found, longest = None, 0
+    result, longest = None, 0
     for line in mounts.splitlines():
-        places, separator, kind = line.partition(" - ")
-        fields = places.split(" ")
+        mount, separator, kind = line.partition(" - ")
+        fields = mount.split(" ")
         if not separator or len(fields) < 5:
             continue
         point = _ESCAPE.sub(lambda code: chr(int(code[1], 8)), fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= longest:  # of mounts over each other the last one is seen
-            found, longest = kind.split(" ")[0], len(point)
-    return found
+            result, longest = kind.split(" ")[0], len(point)
+    return result

@@ -34,19 +34,19 @@ class LocalRewrite(Rewrite):
 
     def __init__(self, source: Source | None, target: str | None, new: bool = False) -> None:
         libc.require_posix(target or (source.name if source else ""))
-        held = None if source is None else source.path
+        source_path = None if source is None else source.path
         path = target or (source.name if source else "")
         super().__init__(source, path)
         # Without a target it is the opened file, wherever the link that led to it may point by now.
-        self._real = held if target is None and held else os.path.realpath(path)
+        self._real = source_path if target is None and source_path else os.path.realpath(path)
         if new:
             self._real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         self._new = new
-        self._in_place = self._real == held
-        self._descriptor = self._held = -1  # of the new file: for writing, and for its lock
+        self._in_place = self._real == source_path
+        self._descriptor = self._lock_descriptor = -1  # of the new file: for writing, and for its lock
         self._temporary = ""
         self._ours = (0, 0)
-        self._was: FileIdentity | None = None  # what stood in the target's place at the beginning
+        self._old_identity: FileIdentity | None = None  # what stood in the target's place at the beginning
         self._written: FileIdentity | None = None  # the new file, when all was written
         self._may_be_exchanged = False
         paths = dict.fromkeys(map(hadoop_crc.checksum_path, (self._real, os.path.abspath(path))))
@@ -63,7 +63,7 @@ class LocalRewrite(Rewrite):
             mode = 0o666
             if isinstance(self._source, LocalSource):
                 mode = stat.S_IMODE(os.fstat(self._source.fileno()).st_mode) & 0o777
-        self._descriptor, self._held, self._temporary = temporary.create_locked(self._real, mode)
+        self._descriptor, self._lock_descriptor, self._temporary = temporary.create_locked(self._real, mode)
         self._ours = _inode(self._descriptor)
         if old is not None:
             temporary.keep_attributes(old, self._descriptor, self.path)
@@ -76,9 +76,9 @@ class LocalRewrite(Rewrite):
             if self._in_place:
                 raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
             return None
-        self._was = FileIdentity.of(status)
+        self._old_identity = FileIdentity.of(status)
         if self._new:
-            raise self._taken()
+            raise self._exists_error()
         if not stat.S_ISREG(status.st_mode):
             raise StorageError("it is not a regular file", path=self.path, errno=errno.EINVAL)
         require_writable(self._real, "it", status, self.path)
@@ -97,13 +97,13 @@ class LocalRewrite(Rewrite):
         os.fsync(self._descriptor)
         self._written = FileIdentity.of(os.fstat(self._descriptor))
         for sidecar in self._sidecars:
-            sidecar.prepare(self._old_checksums(sidecar), self._prefix, self._descriptor, self._position)
+            sidecar.prepare(self._read_old_checksums(sidecar), self._prefix, self._descriptor, self._position)
         self._end_writing()
         self._check_source()
         for sidecar in self._sidecars:
             sidecar.set_aside()
         if self._in_place and self._exchange():
-            self._note_names()
+            self._refresh_written()
             flush(os.path.dirname(self._real))
             return
         if self._new:
@@ -111,7 +111,7 @@ class LocalRewrite(Rewrite):
         else:
             self._check_source()  # as late as can be: nothing tells of a change between this and the next call
             os.replace(self._temporary, self._real)
-        self._note_names()
+        self._refresh_written()
         try:
             flush(os.path.dirname(self._real))
         except OSError as error:
@@ -121,7 +121,7 @@ class LocalRewrite(Rewrite):
 
     def _end_writing(self) -> None:
         """Close the new file before it has its name, so that who takes it for what stands there meets no writer."""
-        if self._held >= 0:
+        if self._lock_descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
@@ -131,12 +131,12 @@ class LocalRewrite(Rewrite):
             rename.rename_new(self._temporary, self._real)
         except FileExistsError:
             if not self._is_ours():  # NFS may do a thing twice, and answer for the second time
-                raise self._taken() from None
+                raise self._exists_error() from None
 
-    def _taken(self) -> ConcurrentChangeError:
+    def _exists_error(self) -> ConcurrentChangeError:
         return ConcurrentChangeError("there is one already", path=self.path)
 
-    def _old_checksums(self, sidecar: hadoop_crc.Sidecar) -> hadoop_crc.Checksums | None:
+    def _read_old_checksums(self, sidecar: hadoop_crc.Sidecar) -> hadoop_crc.Checksums | None:
         """The checksums whose front the new file shares."""
         if self._source is None or self._source.path is None:
             return None
@@ -161,7 +161,7 @@ class LocalRewrite(Rewrite):
         """Exchange the new file with the old one; False where that cannot be done."""
         assert isinstance(self._source, LocalSource)
         self._rename_temporary(temporary.displaced_name(self._temporary))
-        with self._alone(self._source.fileno()), lease.hold_lease(self._source.fileno()) as granted:
+        with self._exclusive(self._source.fileno()), lease.hold_lease(self._source.fileno()) as granted:
             self._check_source()
             self._may_be_exchanged = True  # said before it is done: an error or an interrupt may follow the deed
             try:
@@ -171,16 +171,16 @@ class LocalRewrite(Rewrite):
                 if error.errno in rename.UNSUPPORTED:
                     return False
                 raise
-            self._let_go()
+            self._unlock()
             # Nobody can open the old file by its name any more: who did not begin to by now will not write to it.
-            if granted.refused or granted.wanted:
+            if granted.refused or granted.has_waiting_writer:
                 raise ConcurrentChangeError("another writer has it open", path=self.path)
             if not self._is_source(self._temporary):
                 raise ConcurrentChangeError("another writer replaced it meanwhile", path=self.path)
         return True
 
     @contextmanager
-    def _alone(self, old: int) -> Iterator[None]:
+    def _exclusive(self, old: int) -> Iterator[None]:
         """Keep other writers of this package from exchanging the same old file, between the look at it and the deed.
 
         Without it one of two would exchange what the other one has put there, and put it back: for that moment readers
@@ -213,10 +213,10 @@ class LocalRewrite(Rewrite):
         """Whether the file at `path` is the one that was read. Being renamed changed its `changed_ns`."""
         identity = None if self._source is None else self._source.identity
         try:
-            found = FileIdentity.of(os.lstat(path))
+            current = FileIdentity.of(os.lstat(path))
         except OSError:
             return False
-        return isinstance(identity, FileIdentity) and found.same_bytes(identity)
+        return isinstance(identity, FileIdentity) and current.same_bytes(identity)
 
     def _undo(self) -> None:
         try:
@@ -226,9 +226,9 @@ class LocalRewrite(Rewrite):
                 with suppress(OSError):
                     os.unlink(self._temporary)
         finally:
-            before = self._source.identity if self._source is not None and self._in_place else self._was
+            before = self._source.identity if self._source is not None and self._in_place else self._old_identity
             for sidecar in self._sidecars:
-                sidecar.put_back(self._real, before)
+                sidecar.restore(self._real, before)
                 sidecar.discard()
             self._close()
 
@@ -240,18 +240,18 @@ class LocalRewrite(Rewrite):
         """
         expected = self._ours  # what stands in the file's place, as far as this process knows
         try:
-            found = _inode(self._temporary)
-            while found != expected:
+            current = _inode(self._temporary)
+            while current != expected:
                 rename.exchange(self._temporary, self._real)
                 came_out = _inode(self._temporary)
                 if came_out == expected:
                     return
-                expected, found = found, came_out
+                expected, current = current, came_out
         except FileNotFoundError:
             return  # replaced without an exchange, or removed meanwhile by somebody who wanted it gone
         except OSError as error:
-            kept, self._temporary = self._temporary, ""
-            raise StorageError.wrap(error, f"cannot be cleared up, see {kept}", self.path) from error
+            path, self._temporary = self._temporary, ""
+            raise StorageError.wrap(error, f"cannot be cleared up, see {path}", self.path) from error
 
     def _is_ours(self) -> bool:
         """Whether the new file stands in its place."""
@@ -267,7 +267,7 @@ class LocalRewrite(Rewrite):
         except OSError:
             return False
 
-    def _note_names(self) -> None:
+    def _refresh_written(self) -> None:
         """Note the new file's state once more: getting its name has changed when it was changed."""
         with suppress(OSError):
             now = FileIdentity.of(os.lstat(self._real))
@@ -276,21 +276,21 @@ class LocalRewrite(Rewrite):
 
     def _tidy(self) -> None:
         for sidecar in self._sidecars:
-            sidecar.place(self._is_ours_as_written)
+            sidecar.install(self._is_ours_as_written)
             sidecar.discard()
         with suppress(OSError):
             os.unlink(self._temporary)  # the old file, after an exchange
         self._close()
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         """Unlock the new file, which has its name by now: its next writer may be here already."""
-        held, self._held = self._held, -1
-        if held >= 0:
-            os.close(held)
+        descriptor, self._lock_descriptor = self._lock_descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _close(self) -> None:
-        descriptors = self._descriptor, self._held
-        self._descriptor = self._held = -1
+        descriptors = self._descriptor, self._lock_descriptor
+        self._descriptor = self._lock_descriptor = -1
         for descriptor in descriptors:
             if descriptor >= 0:
                 with suppress(OSError):

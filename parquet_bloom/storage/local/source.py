@@ -91,7 +91,7 @@ class LocalSource(Source):
         self._count(int((lengths[:done] > 0).sum()), int(lengths[:done].sum()))
         if done < len(offsets):
             offset, length = int(offsets[done]), int(lengths[done])
-            raise self._cut(offset, length, len(self._read(offset, length)))
+            raise self._truncated_error(offset, length, len(self._read(offset, length)))
 
     def mapped(self) -> MappedFile:
         if self._mapped is None:
@@ -114,7 +114,7 @@ class LocalSource(Source):
             As `read_at`.
         """
         if offset < 0 or length < 1 or offset + length > self.size:
-            raise self._outside(offset, length)
+            raise self._outside_error(offset, length)
         try:
             view = self.mapped().view(offset, length)
         except (TruncatedFileError, StorageError):  # what is left of it, or can be read, may be enough
@@ -127,11 +127,11 @@ class LocalSource(Source):
                 continue
             piece = buffer[:count]
             try:
-                got = os.preadv(self._descriptor, [piece.data], offset + start)
+                received = os.preadv(self._descriptor, [piece.data], offset + start)
             except OSError as error:
                 raise StorageError.wrap(error, f"cannot read at offset {offset + start}", self.name) from error
-            if got < count:
-                raise self._cut(offset, length, start + got)
+            if received < count:
+                raise self._truncated_error(offset, length, start + received)
             yield piece
         self._count(1, length)
 

@@ -45,8 +45,8 @@ def is_temporary(name: str) -> bool:
 
 def displaced_from(name: str) -> str | None:
     """The name beside which a file was put by an exchange, as far as it was kept; None of other temporary files."""
-    found = _NAME.fullmatch(name)
-    return found[1] if found and found[2] else None
+    match = _NAME.fullmatch(name)
+    return match[1] if match and match[2] else None
 
 
 def create(path: str, mode: int) -> tuple[int, str]:
@@ -54,7 +54,7 @@ def create(path: str, mode: int) -> tuple[int, str]:
 
     It stays locked while the descriptor is open, so that `leftovers` can tell it from one without a writer.
     """
-    descriptor, name = _created(path, mode)
+    descriptor, name = _create_file(path, mode)
     _lock(descriptor)
     return descriptor, name
 
@@ -64,21 +64,21 @@ def create_locked(path: str, mode: int) -> tuple[int, int, str]:
 
     The second is -1 where a file that is open for reading cannot be locked; the first one then has the lock.
     """
-    descriptor, name = _created(path, mode)
-    held = -1
+    descriptor, name = _create_file(path, mode)
+    lock_descriptor = -1
     try:
-        held = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        if os.path.samestat(os.fstat(held), os.fstat(descriptor)) and _lock(held):
-            return descriptor, held, name
+        lock_descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if os.path.samestat(os.fstat(lock_descriptor), os.fstat(descriptor)) and _lock(lock_descriptor):
+            return descriptor, lock_descriptor, name
     except OSError:  # it may be of a mode by which its owner cannot read it
         pass
-    if held >= 0:
-        os.close(held)
+    if lock_descriptor >= 0:
+        os.close(lock_descriptor)
     _lock(descriptor)
     return descriptor, -1, name
 
 
-def _created(path: str, mode: int) -> tuple[int, str]:
+def _create_file(path: str, mode: int) -> tuple[int, str]:
     name = name_beside(path)
     return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), name
 
@@ -113,15 +113,17 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
         labels that a policy sets, are kept as far as this user may.
     """
     follow: dict[str, Any] = {} if isinstance(old, int) else {"follow_symlinks": False}
-    status, own = os.stat(old, **follow), os.fstat(descriptor)
+    status, current = os.stat(old, **follow), os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file any more")
-    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+    if (current.st_uid, current.st_gid) != (status.st_uid, status.st_gid):
         try:
             os.fchown(descriptor, status.st_uid, status.st_gid)
         except PermissionError:
             what = (
-                f"its owner, user {status.st_uid}," if own.st_uid != status.st_uid else f"its group, {status.st_gid},"
+                f"its owner, user {status.st_uid},"
+                if current.st_uid != status.st_uid
+                else f"its group, {status.st_gid},"
             )
             text = f"{what} cannot be kept by this user; run as its owner or as root, or write the result elsewhere"
             raise StorageError(text, path=name, errno=errno.EPERM) from None
@@ -134,7 +136,7 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
 def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, Any]) -> None:
     try:
         names = os.listxattr(old, **follow) if hasattr(os, "listxattr") else []
-        own = os.listxattr(descriptor) if hasattr(os, "listxattr") else []
+        current = os.listxattr(descriptor) if hasattr(os, "listxattr") else []
     except OSError:  # none on this file system
         return
     for name in names:
@@ -145,7 +147,7 @@ def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, Any]) -
                 continue
             if name == _ACCESS_LIST or name.startswith("user.") or error.errno not in _NOT_OURS:
                 raise
-    if _ACCESS_LIST in own and _ACCESS_LIST not in names:
+    if _ACCESS_LIST in current and _ACCESS_LIST not in names:
         os.removexattr(descriptor, _ACCESS_LIST)
 
 
@@ -161,16 +163,16 @@ def leftovers(folder: str | os.PathLike[str]) -> list[str]:
     in that moment, and before it put it back, leaves that other writer's file under such a name.
     """
     root = resolve_local_path(folder)
-    found = []
+    paths = []
     try:
         with os.scandir(root) as entries:
             for entry in entries:
                 candidate = is_temporary(entry.name) and entry.is_file(follow_symlinks=False)
                 if candidate and not _in_use(entry.path):
-                    found.append(entry.path)
+                    paths.append(entry.path)
     except OSError as error:
         raise StorageError.wrap(error, "cannot list the folder", root) from error
-    return sorted(found)
+    return sorted(paths)
 
 
 def leftovers_below(folder: str | os.PathLike[str]) -> list[str]:

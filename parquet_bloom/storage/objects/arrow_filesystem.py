@@ -44,25 +44,25 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]
 
     def _info(self, path: str) -> FileInfo:
         try:
-            with self._opened(path) as source:
+            with self._open(path) as source:
                 return FileInfo(path, FileType.File, size=source.size)
         except FileNotFoundError:
             return FileInfo(path, FileType.NotFound)
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
-        found = list_entries([selector.base_dir.rstrip("/") + "/"], self._objects)
-        return [FileInfo(entry.path, FileType.File, size=entry.known.size if entry.known else -1) for entry in found]
+        entries = list_entries([selector.base_dir.rstrip("/") + "/"], self._objects)
+        return [FileInfo(entry.path, FileType.File, size=entry.known.size if entry.known else -1) for entry in entries]
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        return self._opened(path).arrow_file()
+        return self._open(path).arrow_file()
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
-        return self._opened(path).arrow_file()
+        return self._open(path).arrow_file()
 
-    def _opened(self, path: str) -> Source:
-        place = object_location(path, self._objects)
+    def _open(self, path: str) -> Source:
+        location = object_location(path, self._objects)
         try:
-            return LocalSource(path) if place is None else ObjectSource(place)
+            return LocalSource(path) if location is None else ObjectSource(location)
         except StorageError as error:
             if error.errno is None:
                 raise

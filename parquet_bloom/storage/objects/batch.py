@@ -29,7 +29,7 @@ class ClosedObject(ClosedSource):
 
     def __init__(self, known: ListedObject, identity: RemoteIdentity):
         self.known = known
-        super().__init__(known.place.name, identity)  # type: ignore[arg-type]
+        super().__init__(known.location.name, identity)  # type: ignore[arg-type]
         self.take_end(known.tail)
 
     def take_end(self, end: bytes) -> None:
@@ -54,7 +54,7 @@ def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
 def _listed_object(known: ListedObject | None) -> ClosedObject | None:
     if known is None or known.size is None or known.e_tag is None:
         return None
-    identity = make_identity(known.place, known.size, known.e_tag)
+    identity = make_identity(known.location, known.size, known.e_tag)
     return None if identity.etag is None else ClosedObject(known, identity)
 
 
@@ -78,7 +78,7 @@ def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, Pa
     failures: dict[int, ParquetBloomError] = {}
 
     async def read(position: int, closed: ClosedObject) -> None:
-        source = ObjectSource(closed.known.place, closed.known)
+        source = ObjectSource(closed.known.location, closed.known)
         try:
             with translate_errors("cannot open", closed.name):
                 closed.take_end(await source.fetch_tail())

@@ -23,12 +23,12 @@ PARALLEL_REQUESTS = 64
 """Requests to one store that are under way together, as long as it does not say that they are too many."""
 
 LIST_PAGE = 1000  # keys that a store names in an answer
-_ASKED_AGAIN = 100  # keys of an answer that the next listing repeats, since one alone may be deleted meanwhile
+_REPEATED_KEYS = 100  # keys of an answer that the next listing repeats, since one alone may be deleted meanwhile
 
-_GAP_MOST = 128 * 1024
+_MAX_GAP = 128 * 1024
 _BANDWIDTH = 64e6  # bytes a second that no more than is counted on, since all requests share a network
-_FORGET = 0.98  # weight of what was measured before one more request
-_FEW = 8.0  # answers of which nothing is concluded
+_DECAY = 0.98  # weight of what was measured before one more request
+_MIN_WEIGHT = 8.0  # answers of which nothing is concluded
 
 
 class StoreResponse(NamedTuple):
@@ -130,8 +130,8 @@ class StoreClient:
         import obstore
 
         for start in range(0, len(keys), LIST_PAGE):
-            some = list(keys[start : start + LIST_PAGE])
-            event_loop.run(self._try(lambda some=some: obstore.delete_async(self._store, some)))  # type: ignore[misc]
+            page = list(keys[start : start + LIST_PAGE])
+            event_loop.run(self._try(lambda page=page: obstore.delete_async(self._store, page)))  # type: ignore[misc]
 
     async def fetch(self, key: str, options: GetOptions) -> StoreResponse:
         """`get`, in the loop."""
@@ -139,10 +139,10 @@ class StoreClient:
 
         async def ask() -> tuple[dict[str, Any], int, bytes]:
             loop = asyncio.get_running_loop()
-            begun = loop.time()
+            started = loop.time()
             result = await obstore.get_async(self._store, key, options=options)
             data = b"" if options.get("head") else bytes(await result.bytes_async())
-            self._speed.add(loop.time() - begun, len(data))
+            self._speed.add(loop.time() - started, len(data))
             return dict(result.meta), result.range[0], data
 
         (meta, start, data), tries = await self._try(ask)
@@ -194,7 +194,7 @@ class StoreClient:
                 try:
                     async with asyncio.timeout_at(until):
                         answer = await ask()
-                    self._slots.answered()
+                    self._slots.increase()
                     return answer, tries
                 except TimeoutError:
                     failure = NoAnswerError(f"no answer within {until - now:.3g} s")
@@ -202,7 +202,7 @@ class StoreClient:
                     if not is_transient(error):
                         raise
                     if is_busy(error):
-                        self._slots.refused()
+                        self._slots.decrease()
                     failure = error
             pause = limits.pause(tries)
             if tries > limits.max_retries or loop.time() + pause >= deadline:
@@ -239,7 +239,7 @@ class _Pages:
         import obstore
 
         if self._stream is None:
-            again = min(_ASKED_AGAIN, len(self._items) - 1)
+            again = min(_REPEATED_KEYS, len(self._items) - 1)
             self._repeated = frozenset(item.key for item in self._items) if again > 0 else frozenset()
             start = self._items[-1 - again].key if again > 0 else None
             self._stream = obstore.list(self._store, self._prefix, offset=start, chunk_size=LIST_PAGE)
@@ -264,9 +264,9 @@ class _Pages:
 class _Slots:
     """How many requests are under way: fewer as soon as a store says that they are too many, then slowly more again."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._limit = float(most)
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
+        self._limit = float(max_requests)
         self._running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -295,13 +295,13 @@ class _Slots:
                 waiter.set_result(None)
                 room -= 1
 
-    def refused(self) -> None:
+    def decrease(self) -> None:
         """Halve the limit: the store gets too many requests."""
         self._limit = max(1.0, self._limit / 2)
 
-    def answered(self) -> None:
+    def increase(self) -> None:
         """Raise the limit by one for each round of answers."""
-        self._limit = min(float(self._most), self._limit + 1 / self._limit)
+        self._limit = min(float(self._max_requests), self._limit + 1 / self._limit)
 
 
 class _Speed:
@@ -317,14 +317,14 @@ class _Speed:
 
     def add(self, elapsed: float, num_bytes: int) -> None:
         """Take an answer into account: seconds and bytes."""
-        self._weight = self._weight * _FORGET + 1
-        self._bytes = self._bytes * _FORGET + num_bytes
-        self._time = self._time * _FORGET + elapsed
-        self._bytes_bytes = self._bytes_bytes * _FORGET + num_bytes * num_bytes
-        self._bytes_time = self._bytes_time * _FORGET + num_bytes * elapsed
+        self._weight = self._weight * _DECAY + 1
+        self._bytes = self._bytes * _DECAY + num_bytes
+        self._time = self._time * _DECAY + elapsed
+        self._bytes_bytes = self._bytes_bytes * _DECAY + num_bytes * num_bytes
+        self._bytes_time = self._bytes_time * _DECAY + num_bytes * elapsed
         spread = self._weight * self._bytes_bytes - self._bytes**2
         seconds_a_byte = (self._weight * self._bytes_time - self._bytes * self._time) / spread if spread > 0 else 0.0
         latency = (self._time - seconds_a_byte * self._bytes) / self._weight
-        if self._weight >= _FEW and latency > 0:
+        if self._weight >= _MIN_WEIGHT and latency > 0:
             bandwidth = min(_BANDWIDTH, 1 / seconds_a_byte) if seconds_a_byte > 0 else _BANDWIDTH
-            self.gap_bytes = int(min(_GAP_MOST, max(GAP_BYTES, latency * bandwidth / PARALLEL_REQUESTS)))
+            self.gap_bytes = int(min(_MAX_GAP, max(GAP_BYTES, latency * bandwidth / PARALLEL_REQUESTS)))

@@ -13,7 +13,7 @@ from ...redaction import redacted, without_secrets
 from ...util.threads import Stopped
 from .failures import STATUS, NoAnswerError, status_of
 
-_SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
+_XML_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _NO_OBJECT = "there is no such object"
 _CHANGED = "it was changed while it was being read"
 _MISSING_BUCKETS = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
@@ -80,13 +80,13 @@ def convert_error(error: Exception, action: str, name: str, opened: bool = False
     if kind == "PreconditionError" or status == 412 or (opened and status == 416):
         return ConcurrentChangeError(_CHANGED, path=name)
     if isinstance(error, FileNotFoundError) or status == 404:
-        if any(sign in text for sign in _MISSING_BUCKETS):
+        if any(marker in text for marker in _MISSING_BUCKETS):
             return StorageError("there is no such bucket", path=name, errno=errno.ENOENT)
         if opened:
             return ConcurrentChangeError("it was removed while it was being read", path=name)
         return StorageError(_NO_OBJECT, path=name, errno=errno.ENOENT)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
-        return StorageError(f"{action}: access denied{_said(text)}", path=name, errno=errno.EACCES)
+        return StorageError(f"{action}: access denied{_format_xml_reason(text)}", path=name, errno=errno.EACCES)
     if kind == "NotSupportedError" and "Range" in text:
         problem = f"{action}: the server does not answer requests for ranges of bytes"
         return StorageError(problem, path=name, errno=errno.EOPNOTSUPP)
@@ -96,9 +96,11 @@ def convert_error(error: Exception, action: str, name: str, opened: bool = False
     for number, words in _NUMBERS:
         if words in text:
             return StorageError(f"{action}: {os.strerror(number)}", path=name, errno=number)
-    found = STATUS.search(text)
-    reason = f"the server answers {found[1]} {found[2].strip()}{_said(text)}" if found else first_line(error)
-    return StorageError(f"{action}: {reason}", path=name, errno=errno.EIO if found else getattr(error, "errno", None))
+    match = STATUS.search(text)
+    reason = (
+        f"the server answers {match[1]} {match[2].strip()}{_format_xml_reason(text)}" if match else first_line(error)
+    )
+    return StorageError(f"{action}: {reason}", path=name, errno=errno.EIO if match else getattr(error, "errno", None))
 
 
 def is_missing(error: StorageError) -> bool:
@@ -111,9 +113,9 @@ def make_changed_error(name: str) -> ConcurrentChangeError:
     return ConcurrentChangeError(_CHANGED, path=name)
 
 
-def _said(text: str) -> str:
+def _format_xml_reason(text: str) -> str:
     """What an answer's XML says, to follow the rest of a message."""
-    found = _SAID.search(text)
-    if not found:
+    match = _XML_ERROR.search(text)
+    if not match:
         return ""
-    return f" ({': '.join(' '.join(part.split()) for part in found.groups() if part)[:_LENGTH]})"
+    return f" ({': '.join(' '.join(part.split()) for part in match.groups() if part)[:_LENGTH]})"

@@ -42,7 +42,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     if _ended == os.getpid():
         work.close()
         raise RuntimeError("the interpreter is ending")
-    future = asyncio.run_coroutine_threadsafe(work, _running())
+    future = asyncio.run_coroutine_threadsafe(work, _get_loop())
     try:
         return result_of(future)
     except BaseException:
@@ -50,7 +50,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _running() -> asyncio.AbstractEventLoop:
+def _get_loop() -> asyncio.AbstractEventLoop:
     global _loop, _process
     with _lock:
         if _loop is None or _process != os.getpid():
@@ -93,11 +93,11 @@ def _wait_for_deliveries() -> None:
     lock for that. Were the interpreter ending by then, Rust would abort the process, whose work was all done.
     """
     deadline = time.monotonic() + _GIVE_UP
-    while time.monotonic() < deadline and any(map(_delivers, sys._current_frames().values())):
+    while time.monotonic() < deadline and any(map(_is_delivering, sys._current_frames().values())):
         time.sleep(0.001)
 
 
-def _delivers(frame: FrameType | None) -> bool:
+def _is_delivering(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code is not _DELIVERY:
         frame = frame.f_back
     return frame is not None

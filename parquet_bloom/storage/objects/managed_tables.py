@@ -24,7 +24,7 @@ _LOCK = threading.Lock()
 
 
 def find_table_above(
-    place: ObjectLocation, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
+    location: ObjectLocation, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
 ) -> str | None:
     """Say which table keeps books on a key, or None.
 
@@ -45,44 +45,44 @@ def find_table_above(
     folders = ["/".join(parts[:depth]) for depth in range(len(parts) + itself)]
     now = time.monotonic()
     if remembered:
-        folders = [folder for folder in folders if _NO_TABLE.get((place.label, folder), 0.0) < now]
+        folders = [folder for folder in folders if _NO_TABLE.get((location.label, folder), 0.0) < now]
     if not folders:
         return None
-    asked = [(folder, name) for folder in reversed(folders) for name in (*LOGS, ICEBERG)]
-    prefixes = [f"{folder}/{name}" if folder else name for folder, name in asked]
-    with _checking(place):
-        pages = place.client.list_first(prefixes)
+    candidates = [(folder, name) for folder in reversed(folders) for name in (*LOGS, ICEBERG)]
+    prefixes = [f"{folder}/{name}" if folder else name for folder, name in candidates]
+    with _checking(location):
+        pages = location.client.list_first(prefixes)
         if requests is not None:
             requests.number += len(prefixes)
-        for (folder, name), prefix, page in zip(asked, prefixes, pages, strict=True):
+        for (folder, name), prefix, page in zip(candidates, prefixes, pages, strict=True):
             if name != ICEBERG:
-                stands = bool(page)
+                is_table = bool(page)
             else:  # a table's metadata folder may have much else in it
-                several = place.client.list_objects(prefix)[0] if len(page) == LIST_PAGE else page
-                stands = any(_is_iceberg(item.key[len(prefix) + 1 :]) for item in several)
-            if stands:
-                return describe_table(name, place.root + folder)
+                items = location.client.list_objects(prefix)[0] if len(page) == LIST_PAGE else page
+                is_table = any(_is_iceberg_metadata(item.key[len(prefix) + 1 :]) for item in items)
+            if is_table:
+                return describe_table(name, location.root + folder)
     with _LOCK:
         if len(_NO_TABLE) > _MAX_REMEMBERED:
             _NO_TABLE.clear()
-        _NO_TABLE.update(((place.label, folder), now + REMEMBERED) for folder in folders)
+        _NO_TABLE.update(((location.label, folder), now + REMEMBERED) for folder in folders)
     return None
 
 
 @contextmanager
-def _checking(place: ObjectLocation) -> Iterator[None]:
+def _checking(location: ObjectLocation) -> Iterator[None]:
     """Say of what fails that nobody knows whether a table is there, and what has to be allowed."""
     try:
-        with translate_errors("it cannot be checked whether it belongs to a table", place.name):
+        with translate_errors("it cannot be checked whether it belongs to a table", location.name):
             yield
     except StorageError as error:
         if error.errno != errno.EACCES:
             raise
-        needed = _LISTS.get(place.kind, "listing it")
+        needed = _LISTS.get(location.kind, "listing it")
         problem = f"{error.problem}; that takes the permission to list its bucket ({needed})"
-        raise StorageError(problem, path=place.name, errno=error.errno) from error.__cause__
+        raise StorageError(problem, path=location.name, errno=error.errno) from error.__cause__
 
 
-def _is_iceberg(name: str) -> bool:
+def _is_iceberg_metadata(name: str) -> bool:
     """Whether a name in a folder `metadata` is that of an Iceberg table's file."""
     return "/" not in name and name.endswith(ICEBERG_FILES)

@@ -73,7 +73,7 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
     remember(options)
     remember_url(url)
     remember_environment()
-    config, client, retry = _sorted_out(options, path)
+    config, client, retry = _split_options(options, path)
     provider = config.pop("credential_provider", None)
     is_http = url.startswith(("http://", "https://"))
     if is_http:
@@ -91,11 +91,11 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
     def make_store(retries: Any) -> Any:
         if is_http:
             return HTTPStore(url, retry_config=retries, **arguments)
-        of_url: Any = from_url  # its overloads are one a kind of store
-        return of_url(url, config=config, retry_config=retries, **arguments)
+        open_url: Any = from_url  # its overloads are one a kind of store
+        return open_url(url, config=config, retry_config=retries, **arguments)
 
     try:
-        store, trying_once = (make_store(retries) for retries in (retry, {**retry, "max_retries": 0}))
+        store, single_try_store = (make_store(retries) for retries in (retry, {**retry, "max_retries": 0}))
     except Exception as error:
         raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     except BaseException as error:
@@ -103,8 +103,8 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
             raise
         raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     kind = type(store).__name__.removesuffix("Store")
-    label = " at ".join(filter(None, (without_password(url), _elsewhere(kind, config))))
-    return StoreHandle(store, label, kind, StoreClient(trying_once, RequestLimits.of_store(store)))
+    label = " at ".join(filter(None, (without_password(url), _describe_endpoint(kind, config))))
+    return StoreHandle(store, label, kind, StoreClient(single_try_store, RequestLimits.of_store(store)))
 
 
 def _check_endpoint(config: Mapping[str, Any], path: str) -> None:
@@ -117,11 +117,11 @@ def _check_endpoint(config: Mapping[str, Any], path: str) -> None:
             raise StorageError(problem, path=path, errno=errno.EINVAL)
 
 
-def _elsewhere(kind: str, config: Mapping[str, Any]) -> str:
+def _describe_endpoint(kind: str, config: Mapping[str, Any]) -> str:
     """Where a bucket of that name is, if a setting or the environment says so."""
     names = _ENDPOINTS if kind == "S3" else _ACCOUNTS
-    told = [config.get(name) or os.environ.get(name.upper()) for name in names if "_" in name or name in config]
-    return " ".join(dict.fromkeys(without_password(str(value)) for value in told if value))
+    values = [config.get(name) or os.environ.get(name.upper()) for name in names if "_" in name or name in config]
+    return " ".join(dict.fromkeys(without_password(str(value)) for value in values if value))
 
 
 def without_password(url: str) -> str:
@@ -129,7 +129,7 @@ def without_password(url: str) -> str:
     return re.sub("^(https?://)[^/@]*@", r"\1", url, flags=re.IGNORECASE)
 
 
-def _sorted_out(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _split_options(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Options as obstore takes them: of the store, of its HTTP client, of retries."""
     config: dict[str, Any] = {}
     client: dict[str, Any] = {}

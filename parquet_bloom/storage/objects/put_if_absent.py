@@ -19,7 +19,7 @@ _ATTEMPTS = 5
 _PAUSE = 0.1  # seconds after the first one; doubles
 
 
-def put_new(place: ObjectLocation, data: bytearray) -> None:
+def put_new(location: ObjectLocation, data: bytearray) -> None:
     """Write an object if there is none.
 
     A request whose answer got lost is sent again, and is then refused on account of the object that it has written
@@ -36,42 +36,42 @@ def put_new(place: ObjectLocation, data: bytearray) -> None:
     run = uuid.uuid4().hex
     for attempt in range(_ATTEMPTS):
         try:
-            _put_if_none(place, data, run)
+            _put_if_none(location, data, run)
             return
         except (ConcurrentChangeError, StorageError) as error:
             if isinstance(error, StorageError) and error.errno == errno.EACCES:
                 raise
-            found = _run_there(place, error)
-            if found == run:
+            current_run = _read_run(location, error)
+            if current_run == run:
                 return
-            if found is not None or isinstance(error, StorageError):
+            if current_run is not None or isinstance(error, StorageError):
                 raise
         time.sleep(_PAUSE * 2**attempt)
-    raise ConcurrentChangeError("others keep writing it at the same time", path=place.name)
+    raise ConcurrentChangeError("others keep writing it at the same time", path=location.name)
 
 
-def _put_if_none(place: ObjectLocation, data: bytearray, run: str) -> None:
+def _put_if_none(location: ObjectLocation, data: bytearray, run: str) -> None:
     import obstore
 
-    attributes: dict[str, Any] | None = None if place.kind == "Local" else {_run_key(place): run}
-    with translate_errors("cannot put the new object in its place", place.name):
+    attributes: dict[str, Any] | None = None if location.kind == "Local" else {_run_key(location): run}
+    with translate_errors("cannot put the new object in its place", location.name):
         try:
-            place.client.put(place.key, bytes(data), mode="create", attributes=attributes)
+            location.client.put(location.key, bytes(data), mode="create", attributes=attributes)
         except obstore.exceptions.AlreadyExistsError as error:
-            raise ConcurrentChangeError("there is one already", path=place.name) from error
+            raise ConcurrentChangeError("there is one already", path=location.name) from error
 
 
-def _run_there(place: ObjectLocation, failure: ParquetBloomError) -> str | None:
+def _read_run(location: ObjectLocation, failure: ParquetBloomError) -> str | None:
     """The run that wrote the object which stands there, "" for one that does not say; None if there is none."""
     try:
-        with translate_errors("cannot look at it", place.name):
-            return str(place.client.attributes(place.key).get(_run_key(place), ""))
+        with translate_errors("cannot look at it", location.name):
+            return str(location.client.attributes(location.key).get(_run_key(location), ""))
     except (ConcurrentChangeError, StorageError) as error:
         if isinstance(error, StorageError) and is_missing(error):
             return None
         problem = f"{failure.problem}; cannot tell whether it was written (what stands there is whole)"
-        raise StorageError(problem, path=place.name, errno=getattr(failure, "errno", None)) from error
+        raise StorageError(problem, path=location.name, errno=getattr(failure, "errno", None)) from error
 
 
-def _run_key(place: ObjectLocation) -> str:
-    return RUN.replace("-", "_") if place.kind == "Azure" else RUN  # there it must be an identifier
+def _run_key(location: ObjectLocation) -> str:
+    return RUN.replace("-", "_") if location.kind == "Azure" else RUN  # there it must be an identifier

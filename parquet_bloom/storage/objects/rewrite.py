@@ -35,18 +35,18 @@ class ObjectRewrite(Rewrite):
     With `new` nothing is replaced: the store takes the object, in one request, if there is none of the key.
     """
 
-    def __init__(self, source: Source | None, place: ObjectLocation, new: bool = False) -> None:
-        super().__init__(source, place.name)
-        self._place = place
+    def __init__(self, source: Source | None, location: ObjectLocation, new: bool = False) -> None:
+        super().__init__(source, location.name)
+        self._location = location
         self._new = new
         self._part = bytearray()
         self._upload: _Upload | None = None
 
     def _begin(self) -> None:
-        if not self._place.lists:
+        if not self._location.can_list:
             problem = "cannot write: a web server takes no files; write to an object store's URL, or a local path"
             raise StorageError(problem, path=self.path, errno=errno.EROFS)
-        if not self._place.key or self.path.endswith("/"):
+        if not self._location.key or self.path.endswith("/"):
             raise StorageError("cannot write: the URL names no object", path=self.path, errno=errno.EISDIR)
 
     def _copy(self, source: Source, length: int) -> None:
@@ -68,7 +68,7 @@ class ObjectRewrite(Rewrite):
 
     def _send(self) -> None:
         if self._upload is None:
-            self._upload = _Upload(self._place)
+            self._upload = _Upload(self._location)
         part, self._part = self._part, bytearray()
         self._upload.send(part)
 
@@ -76,10 +76,10 @@ class ObjectRewrite(Rewrite):
         if self._source is not None:
             self._source.check_unchanged()
         if self._new:
-            put_new(self._place, self._part)
+            put_new(self._location, self._part)
             return
         if self._upload is None:
-            _put_whole(self._place, self._part)
+            _put_object(self._location, self._part)
             return
         if self._part:
             self._send()
@@ -95,22 +95,22 @@ class ObjectRewrite(Rewrite):
         self._part = bytearray()
 
 
-def _put_whole(place: ObjectLocation, data: bytearray) -> None:
-    with translate_errors("cannot put the new object in its place", place.name):
-        place.client.put(place.key, bytes(data))
+def _put_object(location: ObjectLocation, data: bytearray) -> None:
+    with translate_errors("cannot put the new object in its place", location.name):
+        location.client.put(location.key, bytes(data))
 
 
-class _GivenUp(Exception):
+class _AbortUpload(Exception):
     """Ends an upload from the side that feeds it."""
 
 
 class _Upload:
     """A thread in which obstore asks for parts, as that is how it wants to be fed."""
 
-    def __init__(self, place: ObjectLocation) -> None:
-        require_own_process(place.name)
-        self._place = place
-        self._parts: queue.Queue[bytearray | _GivenUp | None] = queue.Queue(maxsize=1)
+    def __init__(self, location: ObjectLocation) -> None:
+        require_own_process(location.name)
+        self._location = location
+        self._parts: queue.Queue[bytearray | _AbortUpload | None] = queue.Queue(maxsize=1)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="parquet_bloom upload", daemon=True)
         self._thread.start()
@@ -120,9 +120,9 @@ class _Upload:
 
         try:
             obstore.put(
-                self._place.store,
-                self._place.key,
-                self._asked(),
+                self._location.store,
+                self._location.key,
+                self._iterate_parts(),
                 use_multipart=True,
                 chunk_size=PART_BYTES,
                 max_concurrency=_PARALLEL,
@@ -130,16 +130,16 @@ class _Upload:
         except BaseException as error:  # told to whoever feeds it
             self._error = error
 
-    def _asked(self) -> Iterator[bytes]:
+    def _iterate_parts(self) -> Iterator[bytes]:
         while True:
             part = self._parts.get()
-            if isinstance(part, _GivenUp):
+            if isinstance(part, _AbortUpload):
                 raise part  # and obstore aborts the upload
             if part is None:
                 return
             yield bytes(part)
 
-    def send(self, part: bytearray | _GivenUp | None) -> None:
+    def send(self, part: bytearray | _AbortUpload | None) -> None:
         """Hand over a part; waits while the ones before are on their way."""
         while self._thread.is_alive():
             try:
@@ -161,13 +161,13 @@ class _Upload:
         """Give the upload up; no error of it is of interest any more. Who is interrupted waits a moment for it."""
         error = sys.exception()
         interrupted = error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
-        end = time.monotonic() + (_MOMENT if interrupted else self._place.client.patience)
-        given = False
+        end = time.monotonic() + (_MOMENT if interrupted else self._location.client.patience)
+        sent = False
         while self._thread.is_alive() and time.monotonic() < end:
             try:
-                if not given:
-                    self._parts.put(_GivenUp(), timeout=_WAIT)
-                    given = True
+                if not sent:
+                    self._parts.put(_AbortUpload(), timeout=_WAIT)
+                    sent = True
             except queue.Full:
                 continue
             self._thread.join(_WAIT)
@@ -175,6 +175,6 @@ class _Upload:
             error.add_note("an unfinished upload may be left")
 
     def _raise(self) -> None:
-        with translate_errors("cannot write the new object", self._place.name):
+        with translate_errors("cannot write the new object", self._location.name):
             if self._error is not None:
                 raise self._error

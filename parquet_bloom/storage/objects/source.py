@@ -67,23 +67,23 @@ class ObjectSource(Source):
     path: None
     identity: RemoteIdentity
 
-    def __init__(self, place: ObjectLocation, known: ListedObject | None = None):
-        self.place = place
-        self.name, self.path = place.name, None
-        self.store, self.key = place.store, place.key
+    def __init__(self, location: ObjectLocation, listed: ListedObject | None = None):
+        self.location = location
+        self.name, self.path = location.name, None
+        self.store, self.key = location.store, location.key
         self.size = 0
         self.e_tag: str | None = None
         self.modified: datetime | None = None
         self.tail = b""  # kept for files from `arrow_file`, whatever `keep` replaces
-        self.client = place.client
-        self._prefetched = Extents(most=_PREFETCHED)
-        if known is not None and known.e_tag is not None and known.size is not None:
-            self.size, self.e_tag = known.size, known.e_tag
-            self._count(known.requests, len(known.tail))
-            self._take_tail(known.tail)
+        self.client = location.client
+        self._prefetched = Extents(max_extents=_PREFETCHED)
+        if listed is not None and listed.e_tag is not None and listed.size is not None:
+            self.size, self.e_tag = listed.size, listed.e_tag
+            self._count(listed.requests, len(listed.tail))
+            self._set_tail(listed.tail)
         else:
             self._open()
-        self.identity = make_identity(place, self.size, self.e_tag, self.modified)
+        self.identity = make_identity(location, self.size, self.e_tag, self.modified)
 
     @property
     def _pin(self) -> str | None:
@@ -91,24 +91,24 @@ class ObjectSource(Source):
         return None if self.e_tag is None or self.e_tag.startswith("W/") else self.e_tag
 
     def _open(self) -> None:
-        answer = self._suffix() if self.place.kind != "Azure" else None
+        answer = self._suffix() if self.location.kind != "Azure" else None
         if answer is None:
-            self._know(self._head())
-            self._take_tail(self._get(max(0, self.size - TAIL_BYTES), min(self.size, TAIL_BYTES)))
+            self._set_metadata(self._head())
+            self._set_tail(self._get(max(0, self.size - TAIL_BYTES), min(self.size, TAIL_BYTES)))
             return
         meta, start, tail = answer
-        self._know(meta)
+        self._set_metadata(meta)
         length = min(self.size, TAIL_BYTES)
         if len(tail) != length or start != self.size - length:
-            raise self._cut(self.size - length, length, len(tail))
-        self._take_tail(tail)
+            raise self._truncated_error(self.size - length, length, len(tail))
+        self._set_tail(tail)
 
     async def fetch_tail(self) -> bytes:
         """The last bytes, as opening fetches them, of an object that a listing told; in the loop."""
         length = min(self.size, TAIL_BYTES)
         return await self._fetch(self.size - length, length) if length else b""
 
-    def _know(self, meta: dict[str, Any]) -> None:
+    def _set_metadata(self, meta: dict[str, Any]) -> None:
         self.size, self.e_tag = meta["size"], meta["e_tag"]
         self.modified = None if meta["last_modified"] == _EPOCH else meta["last_modified"]
 
@@ -135,7 +135,7 @@ class ObjectSource(Source):
         self._count(answer.tries, 0)
         return answer.meta
 
-    def _take_tail(self, tail: bytes) -> None:
+    def _set_tail(self, tail: bytes) -> None:
         if tail:
             self.tail = tail
             self.keep(self.size - len(tail), tail)
@@ -154,7 +154,7 @@ class ObjectSource(Source):
         self._count(answer.tries, len(answer.data))
         self._compare(answer.meta)
         if len(answer.data) != length:
-            raise self._cut(offset, length, len(answer.data))
+            raise self._truncated_error(offset, length, len(answer.data))
         return answer.data
 
     async def _fetch_long(self, offset: int, length: int) -> bytes:
@@ -205,7 +205,7 @@ class ObjectSource(Source):
         missing = [
             number
             for number, span in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True))
-            if not self._at_hand(*span)
+            if not self._find_in_memory(*span)
         ]
         if not missing:
             return
@@ -219,10 +219,10 @@ class ObjectSource(Source):
 
     def read_for_arrow(self, offset: int, length: int) -> bytes:
         """A range for a file of `arrow_file`."""
-        data = self._at_hand(offset, length)
+        data = self._find_in_memory(offset, length)
         return self._read(offset, length) if data is None else data.tobytes()
 
-    def _at_hand(self, offset: int, length: int) -> NDArray[np.uint8] | None:
+    def _find_in_memory(self, offset: int, length: int) -> NDArray[np.uint8] | None:
         """Bytes for pyarrow that need not be asked for."""
         data = self._prefetched.find(offset, length)
         return data if data is not None or self.remembered is None else self.remembered.find(offset, length)
@@ -252,8 +252,8 @@ class _Reader(SeekableFile):
         self._tail = source.tail
 
     def read(self, size: int = -1) -> bytes:
-        left = max(0, self._size - self._position)
-        length = left if size is None or size < 0 else min(size, left)
+        remaining = max(0, self._size - self._position)
+        length = remaining if size is None or size < 0 else min(size, remaining)
         inside = self._position - (self._size - len(self._tail))
         if inside >= 0:
             data = self._tail[inside : inside + length]
@@ -269,13 +269,13 @@ class _Reader(SeekableFile):
 
 
 def make_identity(
-    place: ObjectLocation, size: int, e_tag: str | None, modified: datetime | None = None
+    location: ObjectLocation, size: int, e_tag: str | None, modified: datetime | None = None
 ) -> RemoteIdentity:
     """Which version of an object one is. Weak etags promise no equal bytes; those of stores in memory count from 0."""
-    distinct = e_tag is not None and not e_tag.startswith("W/") and place.kind != "Memory"
+    distinct = e_tag is not None and not e_tag.startswith("W/") and location.kind != "Memory"
     etag = e_tag.encode() if distinct and e_tag is not None else None
     modified_ns = None if etag or modified is None else to_nanoseconds(modified)
-    return RemoteIdentity(place.label, place.key, size, modified_ns, etag)
+    return RemoteIdentity(location.label, location.key, size, modified_ns, etag)
 
 
 def to_nanoseconds(moment: datetime) -> int:

@@ -227,7 +227,7 @@ def test_file_systems_without_change_times_are_left_out(
     lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mounts, "_KEEPING", frozenset({"none"}))
-    monkeypatch.setattr(mounts, "_known", {})
+    monkeypatch.setattr(mounts, "_cached", {})
     fill(lake, folder)
     assert fill(lake, folder).requests == FILES
 

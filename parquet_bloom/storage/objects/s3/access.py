@@ -43,14 +43,14 @@ class Access(NamedTuple):
         """
         if self.is_plain:
             return {}
-        found: dict[str, list[str]] = {}
+        grants: dict[str, list[str]] = {}
         for permission, grantee in sorted(self.grants):
             if permission not in _HEADERS or not grantee:
                 grant = f"a grant of {permission}" if permission else "a grant that cannot be understood, and"
                 problem = f"its access control list has {grant} that a new object cannot be given"
                 raise StorageError(f"{problem}; give an output elsewhere", path=path)
-            found.setdefault(_HEADERS[permission], []).append(grantee)
-        return {header: ", ".join(grantees) for header, grantees in found.items()}
+            grants.setdefault(_HEADERS[permission], []).append(grantee)
+        return {header: ", ".join(grantees) for header, grantees in grants.items()}
 
 
 def parse_access(answer: Mapping[str, Any]) -> Access | None:

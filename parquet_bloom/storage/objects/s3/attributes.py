@@ -57,12 +57,14 @@ def copy_attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], ru
     if "ExpiresString" in head and "Expires" not in head:
         text = f"its header Expires, {head['ExpiresString']!r}, is not a date and would be lost"
         raise StorageError(f"{text}; give an output elsewhere", path=path)
-    kept = {name: head[name] for name in DESCRIPTIVE if head.get(name) is not None}
-    kept["Metadata"] = {key: text for key, text in head.get("Metadata", {}).items() if key.lower() != RUN} | {RUN: run}
+    arguments = {name: head[name] for name in DESCRIPTIVE if head.get(name) is not None}
+    arguments["Metadata"] = {key: text for key, text in head.get("Metadata", {}).items() if key.lower() != RUN} | {
+        RUN: run
+    }
     tagging = urlencode(sorted(tags), quote_via=quote)
     if tagging:
-        kept["Tagging"] = tagging
-    return kept
+        arguments["Tagging"] = tagging
+    return arguments
 
 
 def find_lost_attributes(
@@ -79,14 +81,14 @@ def find_lost_attributes(
     names = [name for name in DESCRIPTIVE if name in given and head.get(name) != given[name]]
     if head.get("StorageClass", _USUAL_CLASS) != given.get("StorageClass", _USUAL_CLASS):
         names.append("StorageClass")
-    if _lowered(given.get("Metadata", {})) != _lowered(head.get("Metadata", {})):
+    if _lower_keys(given.get("Metadata", {})) != _lower_keys(head.get("Metadata", {})):
         names.append("user metadata")
     if urlencode(sorted(tags or ()), quote_via=quote) != given.get("Tagging", ""):
         names.append("tags")
     return sorted(set(names))
 
 
-def _lowered(metadata: Mapping[str, str]) -> dict[str, str]:
+def _lower_keys(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key.lower(): text for key, text in metadata.items()}
 
 

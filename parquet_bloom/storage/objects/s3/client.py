@@ -40,7 +40,7 @@ _FROM_ENVIRONMENT = {
     "anonymous": ("AWS_SKIP_SIGNATURE",),
 }
 # These say how obstore does things, and change nothing for who writes by multipart copy; times are in the limits.
-_WITHOUT_MEANING = {
+_IGNORED = {
     "allow_http",
     "bucket",
     "checksum_algorithm",
@@ -67,7 +67,7 @@ _WITHOUT_MEANING = {
 
 _LIMITS = RequestLimits()
 _LOCK = threading.Lock()
-_SHORTEST = 0.001  # seconds; to sockets 0 says that they never wait
+_MIN_TIMEOUT = 0.001  # seconds; to sockets 0 says that they never wait
 
 
 def connect(bucket: str, options: Mapping[str, Any], path: str, limits: RequestLimits = _LIMITS) -> Any:
@@ -86,22 +86,22 @@ def connect(bucket: str, options: Mapping[str, Any], path: str, limits: RequestL
     StorageError
         if boto3 is not here, or an option is one that it cannot follow.
     """
-    given = _understood(options, path)
+    given = _parse_options(options, path)
     for name, variables in _FROM_ENVIRONMENT.items():
         value = next((os.environ[variable] for variable in variables if os.environ.get(variable)), None)
         if value is not None:
             given.setdefault(name, value)
     _require_boto3(path)
     endpoint = given.get("endpoint")
-    if endpoint and _true(given.get("virtual_hosted")):
-        given["endpoint"] = _without_bucket(endpoint, bucket, path)
+    if endpoint and _is_true(given.get("virtual_hosted")):
+        given["endpoint"] = _strip_bucket(endpoint, bucket, path)
     # Who changes the environment, or forks, gets another client.
-    surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
-    wrong: tuple[type[Exception], ...] = (*failure_types(), ValueError)  # an endpoint that is no URL, for one
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    expected_errors: tuple[type[Exception], ...] = (*failure_types(), ValueError)  # an endpoint that is no URL, for one
     try:
         with _LOCK:  # threads that come at once get one, too
-            return _client(tuple(sorted(given.items())), surroundings, os.getpid(), limits)
-    except wrong as error:
+            return _client(tuple(sorted(given.items())), environment, os.getpid(), limits)
+    except expected_errors as error:
         raise make_error(error, "cannot make an S3 client", path) from error
 
 
@@ -119,8 +119,8 @@ def failure_types() -> tuple[type[Exception], ...]:
 
 def make_error(error: Exception, action: str, path: str) -> errors.StorageError:
     """What a request raised, as ours: `path: action: reason`."""
-    found = _answer(error).get("Error", {})
-    reason = ": ".join(dict.fromkeys(text for text in (found.get("Code"), found.get("Message")) if text))
+    body = _get_response(error).get("Error", {})
+    reason = ": ".join(dict.fromkeys(text for text in (body.get("Code"), body.get("Message")) if text))
     number = {403: errno.EACCES, 404: errno.ENOENT}.get(http_status(error))
     if isinstance(error, NoAnswerError):
         number = errno.ETIMEDOUT
@@ -129,26 +129,26 @@ def make_error(error: Exception, action: str, path: str) -> errors.StorageError:
 
 def http_status(error: Exception) -> int:
     """The HTTP status of an answer that was an error; 0 if there was no answer."""
-    return int(_answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return int(_get_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def error_code(error: Exception) -> str:
     """S3's name of the error; empty if there was no answer."""
-    return str(_answer(error).get("Error", {}).get("Code", ""))
+    return str(_get_response(error).get("Error", {}).get("Code", ""))
 
 
-def _answer(error: Exception) -> dict[str, Any]:
+def _get_response(error: Exception) -> dict[str, Any]:
     answer = getattr(error, "response", None)
     return answer if isinstance(answer, dict) else {}
 
 
-def _understood(options: Mapping[str, Any], path: str) -> dict[str, str]:
+def _parse_options(options: Mapping[str, Any], path: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in options.items():
         short = name.lower().removeprefix("aws_")
         if short in _NAMES:
             given.setdefault(_NAMES[short], str(value))
-        elif short not in _WITHOUT_MEANING:
+        elif short not in _IGNORED:
             text = f"the option {name!r} is not understood for embedding in place; give an output elsewhere"
             raise errors.StorageError(text, path=path)
     return given
@@ -165,7 +165,7 @@ def _require_boto3(path: str) -> None:
         raise errors.StorageError(text, path=path)
 
 
-def _without_bucket(endpoint: str, bucket: str, path: str) -> str:
+def _strip_bucket(endpoint: str, bucket: str, path: str) -> str:
     """The endpoint as boto3 wants it: it puts the bucket before the host itself."""
     url = urlsplit(endpoint)
     if not url.netloc.startswith(f"{bucket}."):
@@ -174,13 +174,13 @@ def _without_bucket(endpoint: str, bucket: str, path: str) -> str:
     return url._replace(netloc=url.netloc.removeprefix(f"{bucket}.")).geturl()
 
 
-def _true(text: str | None) -> bool:
+def _is_true(text: str | None) -> bool:
     return text is not None and text.lower() in ("1", "true", "on", "yes", "y")
 
 
 @lru_cache(maxsize=8)
 def _client(
-    given: tuple[tuple[str, str], ...], surroundings: tuple[tuple[str, str], ...], pid: int, limits: RequestLimits
+    given: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...], pid: int, limits: RequestLimits
 ) -> Any:
     import boto3
     from botocore import UNSIGNED
@@ -190,19 +190,19 @@ def _client(
     style = "auto"
     if options.get("endpoint"):
         style = "path"
-    if _true(options.get("virtual_hosted")):
+    if _is_true(options.get("virtual_hosted")):
         style = "virtual"
     # Digests of ours go with what is uploaded; those that boto3 adds by itself not every store understands.
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=2 * PARALLEL_REQUESTS,
-        connect_timeout=max(limits.connect_timeout, _SHORTEST),
-        read_timeout=max(limits.timeout, _SHORTEST),
+        connect_timeout=max(limits.connect_timeout, _MIN_TIMEOUT),
+        read_timeout=max(limits.timeout, _MIN_TIMEOUT),
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": style},
         proxies={"http": options["proxy"], "https": options["proxy"]} if "proxy" in options else None,
-        signature_version=UNSIGNED if _true(options.get("anonymous")) else None,
+        signature_version=UNSIGNED if _is_true(options.get("anonymous")) else None,
     )
     # A session of its own: boto3's default one is not made for several threads.
     return boto3.session.Session().client(
@@ -212,6 +212,6 @@ def _client(
         aws_access_key_id=options.get("access_key_id"),
         aws_secret_access_key=options.get("secret_access_key"),
         aws_session_token=options.get("session_token"),
-        verify=False if _true(options.get("any_certificate")) else None,
+        verify=False if _is_true(options.get("any_certificate")) else None,
         config=config,
     )

@@ -37,18 +37,18 @@ class ProofContext(NamedTuple):
     path: str
 
 
-_Known = dict[tuple[object, ...], "Future[Any]"]
-_KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()  # a client has an endpoint and credentials
+_ProofCache = dict[tuple[object, ...], "Future[Any]"]
+_PROOFS: WeakKeyDictionary[Any, _ProofCache] = WeakKeyDictionary()  # a client has an endpoint and credentials
 _LOCK = threading.Lock()
-_LOOK_SECONDS = 0.1  # between looks at whether the work was given up
+_POLL_SECONDS = 0.1  # between looks at whether the work was given up
 
 
-def prove_put(setting: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
+def prove_put(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that one PUT replaces an object only if it is the one that is named; see `prove_upload`."""
-    return _once(setting, ("put", *sorted(given)), lambda: _on_probe(setting, proof.prove_put, given))
+    return _prove_once(context, ("put", *sorted(given)), lambda: _show_on_probe(context, proof.prove_put, given))
 
 
-def prove_upload(setting: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
+def prove_upload(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that an upload in parts copies from, and replaces, only the version that is named.
 
     Parameters
@@ -61,53 +61,53 @@ def prove_upload(setting: ProofContext, given: Mapping[str, Any]) -> ConditionSu
         If the store does not do so, or it cannot be shown. This is remembered, for the process, if it is the store's
         way and no mishap.
     """
-    return _once(setting, ("upload", *sorted(given)), lambda: _on_probe(setting, proof.prove_upload, given))
+    return _prove_once(context, ("upload", *sorted(given)), lambda: _show_on_probe(context, proof.prove_upload, given))
 
 
-def prove_no_tags(setting: ProofContext) -> None:
+def prove_no_tags(context: ProofContext) -> None:
     """Show that answers without a TagSet are this store's way to say that there are no tags."""
-    _once(setting, ("no tags",), lambda: _on_probe(setting, proof.prove_no_tags))
+    _prove_once(context, ("no tags",), lambda: _show_on_probe(context, proof.prove_no_tags))
 
 
-def _on_probe(setting: ProofContext, show: Callable[..., Any], *given: Any) -> Any:
-    with Probe(setting.client, setting.requests, setting.bucket, setting.key, setting.path) as probe:
+def _show_on_probe(context: ProofContext, show: Callable[..., Any], *given: Any) -> Any:
+    with Probe(context.client, context.requests, context.bucket, context.key, context.path) as probe:
         return show(probe, *given)
 
 
-def _once(setting: ProofContext, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
+def _prove_once(context: ProofContext, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
     """Prove it, or wait for who is proving it, or remember."""
-    key = (setting.bucket, *name)
+    key = (context.bucket, *name)
     while True:
         with _LOCK:
-            known = _KNOWN.setdefault(setting.client, {})
-            found = known.get(key)
-            if found is None:
-                mine = known[key] = Future[Any]()
-        if found is None:
-            return _settle(known, key, mine, setting, prove)
-        while not wait((found,), _LOOK_SECONDS).done:
+            proofs = _PROOFS.setdefault(context.client, {})
+            pending = proofs.get(key)
+            if pending is None:
+                future = proofs[key] = Future[Any]()
+        if pending is None:
+            return _run_proof(proofs, key, future, context, prove)
+        while not wait((pending,), _POLL_SECONDS).done:
             threads.raise_if_stopped()
-        error = found.exception()
+        error = pending.exception()
         if error is None:
-            return found.result()
+            return pending.result()
         if isinstance(error, UnsupportedStoreError):
-            raise StorageError(str(error), path=setting.path)
+            raise StorageError(str(error), path=context.path)
         if isinstance(error, StorageError):
-            raise StorageError(error.problem, path=setting.path, errno=error.errno)
+            raise StorageError(error.problem, path=context.path, errno=error.errno)
 
 
-def _settle(
-    known: _Known, key: tuple[object, ...], mine: Future[Any], setting: ProofContext, prove: Callable[[], Any]
+def _run_proof(
+    proofs: _ProofCache, key: tuple[object, ...], future: Future[Any], context: ProofContext, prove: Callable[[], Any]
 ) -> Any:
     try:
         result = prove()
     except UnsupportedStoreError as error:
-        mine.set_exception(error)
-        raise StorageError("; ".join([str(error), *getattr(error, "__notes__", ())]), path=setting.path) from error
+        future.set_exception(error)
+        raise StorageError("; ".join([str(error), *getattr(error, "__notes__", ())]), path=context.path) from error
     except BaseException as error:
         with _LOCK:
-            del known[key]
-        mine.set_exception(error)
+            del proofs[key]
+        future.set_exception(error)
         raise
-    mine.set_result(result)
+    future.set_result(result)
     return result

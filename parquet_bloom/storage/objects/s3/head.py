@@ -36,7 +36,7 @@ class ObjectHead(NamedTuple):
         changed = "another writer changed"
         if not same_etag(self.head.get("ETag"), first.head.get("ETag")):
             raise ConcurrentChangeError(f"{changed} it meanwhile", path=path)
-        if _described(self.head) != _described(first.head):
+        if _descriptive_fields(self.head) != _descriptive_fields(first.head):
             raise ConcurrentChangeError(f"{changed} its metadata meanwhile", path=path)
         if self.tags != first.tags:
             raise ConcurrentChangeError(f"{changed} its tags meanwhile", path=path)
@@ -44,7 +44,7 @@ class ObjectHead(NamedTuple):
             raise ConcurrentChangeError(f"{changed} its access control list meanwhile", path=path)
 
 
-def read_head(client: Any, requests: Requests, place: Mapping[str, str], path: str) -> ObjectHead:
+def read_head(client: Any, requests: Requests, target: Mapping[str, str], path: str) -> ObjectHead:
     """Look at an object: three requests, side by side.
 
     Raises
@@ -57,7 +57,7 @@ def read_head(client: Any, requests: Requests, place: Mapping[str, str], path: s
 
     def ask(call: Callable[..., Any], action: str) -> Any:
         try:
-            return requests.send(call, **place)
+            return requests.send(call, **target)
         except failure_types() as error:
             raise make_request_error(error, action, path) from error
 
@@ -78,10 +78,10 @@ def read_head(client: Any, requests: Requests, place: Mapping[str, str], path: s
             if isinstance(error.__cause__, Exception) and http_status(error.__cause__) in (401, 403, *_UNKNOWN):
                 return None
             raise
-        found = parse_access(answer)
-        if found is None:
+        access_list = parse_access(answer)
+        if access_list is None:
             raise StorageError(f"{action}: the answer has no Grants", path=path)
-        return found
+        return access_list
 
     head = lambda: ask(client.head_object, "cannot look at it")  # noqa: E731
     return ObjectHead(*requests.together([head, tags, access]))
@@ -103,7 +103,7 @@ def make_request_error(error: Exception, action: str, path: str) -> ParquetBloom
     return make_error(error, action, path)
 
 
-def _described(head: Mapping[str, Any]) -> dict[str, Any]:
+def _descriptive_fields(head: Mapping[str, Any]) -> dict[str, Any]:
     """What of an answer must stay as it is while the bytes are the same."""
-    found = {name: head.get(name) for name in DESCRIPTIVE}
-    return found | {"Metadata": dict(head.get("Metadata", {}))}
+    access_list = {name: head.get(name) for name in DESCRIPTIVE}
+    return access_list | {"Metadata": dict(head.get("Metadata", {}))}

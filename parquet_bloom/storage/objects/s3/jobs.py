@@ -18,7 +18,7 @@ class Job:
         self._call, self._arguments, self._late = call, arguments, late
         self._answer: Any = None
         self._failure: BaseException | None = None
-        self._left = False
+        self._abandoned = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -33,14 +33,14 @@ class Job:
             self._failure = error
         with self._lock:
             self.done.set()
-            left = self._left
-        if left:
+            abandoned = self._abandoned
+        if abandoned:
             self._hand_on()
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Wait no longer."""
         with self._lock:
-            self._left = True
+            self._abandoned = True
             done = self.done.is_set()
         if done:
             self._hand_on()

@@ -21,7 +21,7 @@ from .upload import add_to_error
 NAME = ".parquet-bloom-probe-"
 """What its name begins with; listings for data pass over names that begin with a dot."""
 _NO_VERSION = "null"  # what some stores call the only one where they keep no others
-_MOST_UNNAMED = 10  # versions whose answers got lost
+_MAX_UNNAMED = 10  # versions whose answers got lost
 
 
 class Probe:
@@ -45,7 +45,7 @@ class Probe:
         name = f"{folder}{slash}{NAME}{uuid.uuid4().hex}"
         self.url = f"s3://{bucket}/{name}"
         self._client, self._requests, self.path = client, requests, path
-        self._place = {"Bucket": bucket, "Key": name}
+        self._target = {"Bucket": bucket, "Key": name}
         self._server = self._run = ""
         self._written = self._cleared = False
         self._versions: set[str] = set()
@@ -85,7 +85,7 @@ class Probe:
             self._client.upload_part_copy,
             UploadId=upload,
             PartNumber=1,
-            CopySource=self._place,
+            CopySource=self._target,
             CopySourceIfMatch=condition,
         )
         return str(answer.get("CopyPartResult", {}).get("ETag", ""))
@@ -124,7 +124,7 @@ class Probe:
 
     def _send(self, call: Callable[..., Any], late: Callable[[Any], None] | None = None, **arguments: Any) -> Any:
         try:
-            answer = self._requests.send(call, late, **self._place, **arguments)
+            answer = self._requests.send(call, late, **self._target, **arguments)
         except failure_types() as error:
             self._note_server(getattr(error, "response", None) or {})
             raise
@@ -162,23 +162,23 @@ class Probe:
         def send(call: Callable[..., Any], **arguments: Any) -> Any:
             return self._requests.clear_up(call, end, **arguments)
 
-        left = [text for text in (self._abort(send), self._delete(send)) if text]
-        if left and error is None:
-            raise StorageError("; ".join(left), path=self.path)
-        if left and error is not None:
-            add_to_error(error, "; ".join(left))
+        problems = [text for text in (self._abort(send), self._delete(send)) if text]
+        if problems and error is None:
+            raise StorageError("; ".join(problems), path=self.path)
+        if problems and error is not None:
+            add_to_error(error, "; ".join(problems))
 
     def _abort(self, send: Callable[..., Any]) -> str:
         """What is left behind; empty for nothing."""
-        left = ""
+        problems = ""
         for upload in sorted(self._uploads):
             try:
-                send(self._client.abort_multipart_upload, **self._place, UploadId=upload)
+                send(self._client.abort_multipart_upload, **self._target, UploadId=upload)
             except failure_types() as error:
                 if http_status(error) != 404:
                     action = f"cannot abort the upload {upload} of the probe {self.url} (s3:AbortMultipartUpload)"
-                    left = make_error(error, action, self.path).problem
-        return left
+                    problems = make_error(error, action, self.path).problem
+        return problems
 
     def _delete(self, send: Callable[..., Any]) -> str:
         if not self._written:
@@ -194,24 +194,24 @@ class Probe:
         """Delete what was written for good, where versions are kept and it may; else as anybody deletes."""
         try:
             for version in sorted(self._versions):
-                send(self._client.delete_object, **self._place, VersionId=version)
+                send(self._client.delete_object, **self._target, VersionId=version)
         except failure_types() as error:
             if http_status(error) in (0, 503):
                 raise
         else:
             kept = self._versions - {_NO_VERSION}
-            if self._versions and not (kept and self._is_left(send)):
+            if self._versions and not (kept and self._has_unnamed_version(send)):
                 return
-        send(self._client.delete_object, **self._place)
+        send(self._client.delete_object, **self._target)
 
-    def _is_left(self, send: Callable[..., Any]) -> bool:
+    def _has_unnamed_version(self, send: Callable[..., Any]) -> bool:
         """Whether a version is left that no answer has named: one whose answer got lost."""
-        for _ in range(_MOST_UNNAMED):
+        for _ in range(_MAX_UNNAMED):
             try:
-                found = send(self._client.head_object, **self._place).get("VersionId")
+                version = send(self._client.head_object, **self._target).get("VersionId")
             except failure_types() as error:
                 return http_status(error) != 404
-            if not found:
+            if not version:
                 return True
-            send(self._client.delete_object, **self._place, VersionId=found)
+            send(self._client.delete_object, **self._target, VersionId=version)
         return True

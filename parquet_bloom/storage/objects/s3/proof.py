@@ -36,27 +36,27 @@ class UnsupportedStoreError(Exception):
 
 def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that PutObject heeds If-Match, and keeps what is given to an object; UnfitError if it does not."""
-    etag = _asked(probe, "PutObject", probe.put, given)
+    etag = _send(probe, "PutObject", probe.put, given)
 
     def attempt(condition: str, right: bool) -> bool:
         try:
             probe.put(given, IfMatch=condition)
         except failure_types() as error:
             if http_status(error) != 412:
-                raise _failed(probe, error, "PutObject with If-Match") from error
+                raise _make_failure(probe, error, "PutObject with If-Match") from error
             # Refused; or done, the answer lost, and refused when it was sent again.
-            return right and bool(_asked(probe, "HeadObject", probe.was_written))
+            return right and bool(_send(probe, "HeadObject", probe.was_written))
         return True
 
-    spell = _spelling(probe, "PutObject's If-Match", etag, attempt)
+    spell = _find_spelling(probe, "PutObject's If-Match", etag, attempt)
     return ConditionSupport(quoted, spell, _require_kept(probe, given, "PutObject"))
 
 
 def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     """Show that uploads in parts heed both conditions, and keep what is given; UnfitError if they do not."""
     plain = {name: given[name] for name in given if name in ("ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")}
-    etag = _asked(probe, "PutObject", probe.put, plain)
-    number = _asked(probe, "CreateMultipartUpload", probe.begin, given)
+    etag = _send(probe, "PutObject", probe.put, plain)
+    number = _send(probe, "CreateMultipartUpload", probe.begin, given)
     part = ""
 
     def copy(condition: str, right: bool) -> bool:
@@ -65,38 +65,38 @@ def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
             part = probe.copy_part(number, condition)
         except failure_types() as error:
             if http_status(error) != 412:
-                raise _failed(probe, error, "UploadPartCopy with x-amz-copy-source-if-match") from error
+                raise _make_failure(probe, error, "UploadPartCopy with x-amz-copy-source-if-match") from error
             return False
         return True
 
-    copied = _spelling(probe, "UploadPartCopy's x-amz-copy-source-if-match", etag, copy)
-    renewed = False
+    copy_spelling = _find_spelling(probe, "UploadPartCopy's x-amz-copy-source-if-match", etag, copy)
+    recreated = False
 
     def complete(condition: str, right: bool) -> bool:
-        nonlocal number, renewed
+        nonlocal number, recreated
         try:
             probe.complete(number, part, IfMatch=condition)
         except failure_types() as error:
             gone = error_code(error) == "NoSuchUpload"
             if http_status(error) != 412 and not gone:
-                raise _failed(probe, error, "CompleteMultipartUpload with If-Match") from error
-            if (right or gone) and _asked(probe, "HeadObject", probe.was_written):
+                raise _make_failure(probe, error, "CompleteMultipartUpload with If-Match") from error
+            if (right or gone) and _send(probe, "HeadObject", probe.was_written):
                 return True  # the answer got lost, and it was refused when it was sent again
-            if gone and renewed:
-                raise _failed(probe, error, "CompleteMultipartUpload with If-Match") from error
+            if gone and recreated:
+                raise _make_failure(probe, error, "CompleteMultipartUpload with If-Match") from error
             if not gone:
                 return False
         else:
             return True
         # The store takes a refused upload for ended.
-        renewed = True
-        number = _asked(probe, "CreateMultipartUpload", probe.begin, given)
-        if not copy(copied(etag), True):
+        recreated = True
+        number = _send(probe, "CreateMultipartUpload", probe.begin, given)
+        if not copy(copy_spelling(etag), True):
             raise StorageError(f"cannot show on the probe {probe.url} that the store heeds conditions", path=probe.path)
         return complete(condition, right)
 
-    replaced = _spelling(probe, "CompleteMultipartUpload's If-Match", etag, complete)
-    return ConditionSupport(copied, replaced, _require_kept(probe, given, "a multipart upload"))
+    replace_spelling = _find_spelling(probe, "CompleteMultipartUpload's If-Match", etag, complete)
+    return ConditionSupport(copy_spelling, replace_spelling, _require_kept(probe, given, "a multipart upload"))
 
 
 def prove_no_tags(probe: Probe) -> None:
@@ -104,17 +104,17 @@ def prove_no_tags(probe: Probe) -> None:
 
     Some stores answer so for what was uploaded in parts. UnfitError if it is not this store's way.
     """
-    _asked(probe, "PutObject with a tag", probe.put, {"Tagging": "parquet-bloom=probe"})
-    told = _asked(probe, "GetObjectTagging", probe.tags)
-    number = _asked(probe, "CreateMultipartUpload", probe.begin, {})
-    part = _asked(probe, "UploadPart", probe.upload_part, number)
-    _asked(probe, "CompleteMultipartUpload", probe.complete, number, part)
-    if not told or _asked(probe, "GetObjectTagging", probe.tags) is not None:
+    _send(probe, "PutObject with a tag", probe.put, {"Tagging": "parquet-bloom=probe"})
+    tags = _send(probe, "GetObjectTagging", probe.tags)
+    number = _send(probe, "CreateMultipartUpload", probe.begin, {})
+    part = _send(probe, "UploadPart", probe.upload_part, number)
+    _send(probe, "CompleteMultipartUpload", probe.complete, number, part)
+    if not tags or _send(probe, "GetObjectTagging", probe.tags) is not None:
         text = "cannot read its tags, which a new object would lose: the answer has no TagSet"
         raise UnsupportedStoreError(f"{text}; {WAY_OUT}")
 
 
-def _spelling(probe: Probe, condition: str, etag: str, attempt: Callable[[str, bool], bool]) -> Spelling:
+def _find_spelling(probe: Probe, condition: str, etag: str, attempt: Callable[[str, bool], bool]) -> Spelling:
     """Find the spelling of the etag in which a false one is refused and the right one is not.
 
     Parameters
@@ -134,14 +134,14 @@ def _spelling(probe: Probe, condition: str, etag: str, attempt: Callable[[str, b
     raise UnsupportedStoreError(f"{problem}; {WAY_OUT}")
 
 
-def _asked(probe: Probe, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+def _send(probe: Probe, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except failure_types() as error:
-        raise _failed(probe, error, what) from error
+        raise _make_failure(probe, error, what) from error
 
 
-def _failed(probe: Probe, error: Exception, what: str) -> Exception:
+def _make_failure(probe: Probe, error: Exception, what: str) -> Exception:
     """What to raise for a request that failed otherwise than by its condition."""
     if http_status(error) in _UNKNOWN or error_code(error) == "NotImplemented":
         answer = " ".join(dict.fromkeys(str(text) for text in (http_status(error), error_code(error)) if text))
@@ -151,15 +151,15 @@ def _failed(probe: Probe, error: Exception, what: str) -> Exception:
     needed = "s3:PutObject and GetObject, PutObjectTagging for tags, and PutObjectAcl for others' grants"
     permission = f" (needs {needed})" if http_status(error) == 403 else ""
     action = f"cannot show on the probe {probe.url} that the store heeds conditions: {what}{permission}"
-    found = make_error(error, action, probe.path)
-    found.problem += f"; {WAY_OUT}"
-    return found
+    failure = make_error(error, action, probe.path)
+    failure.problem += f"; {WAY_OUT}"
+    return failure
 
 
 def _require_kept(probe: Probe, given: Mapping[str, Any], way: str) -> str:
     """Show that the probe has what it was given; returns its owner."""
-    head = _asked(probe, "HeadObject", probe.head)
-    tags = _asked(probe, "GetObjectTagging", probe.tags) if given.get("Tagging") else frozenset()
+    head = _send(probe, "HeadObject", probe.head)
+    tags = _send(probe, "GetObjectTagging", probe.tags) if given.get("Tagging") else frozenset()
     access = probe.access()
     lost = find_lost_attributes(probe.marked(given), head, tags)
     if any(name.startswith("Grant") for name in given) and (access is None or access.is_plain):

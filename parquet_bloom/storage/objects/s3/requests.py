@@ -15,7 +15,7 @@ from .jobs import Group, Job, Late
 
 CLEARING_SECONDS = 0.4
 """For each step that clears up, when the time for the request that failed is over, or somebody interrupted it."""
-_LOOK_SECONDS = 0.1  # between looks at whether the work was given up
+_POLL_SECONDS = 0.1  # between looks at whether the work was given up
 _LATE_SECONDS = 0.2  # an answer that is about to come, when somebody interrupts: it may tell what is to be cleared up
 
 _BUSY = frozenset((429, 500, 502, 503, 504))
@@ -54,7 +54,7 @@ class Requests:
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
-        self._own = threading.local()
+        self._thread = threading.local()
         self._until = 0.0  # when the time of the last request is over
 
     def send(self, call: Callable[..., Any], late: Late | None = None, /, **arguments: Any) -> Any:
@@ -81,7 +81,7 @@ class Requests:
             for _ in range(min(len(calls), PARALLEL_REQUESTS)):
                 # Not a pool, which waits for its threads however it is left.
                 threading.Thread(target=self._work, args=(group,), name="parquet_bloom group", daemon=True).start()
-            while not group.over.wait(_LOOK_SECONDS):
+            while not group.over.wait(_POLL_SECONDS):
                 threads.raise_if_stopped()
         except BaseException:
             group.given_up.set()
@@ -89,14 +89,14 @@ class Requests:
         return group.results()
 
     def _work(self, group: Group) -> None:
-        self._own.given_up = group.given_up
+        self._thread.given_up = group.given_up
         group.work()
 
     @property
     def _given_up(self) -> threading.Event:
         """Whether the work is given up that this thread does."""
-        found: threading.Event = getattr(self._own, "given_up", _NEVER)
-        return found
+        event: threading.Event = getattr(self._thread, "given_up", _NEVER)
+        return event
 
     def end_of_clearing(self) -> float:
         """Return when clearing up must be over that begins now, in the handling of the error that it follows, if any.
@@ -131,7 +131,7 @@ class Requests:
                     raise
             end = time.monotonic() + pause
             while time.monotonic() < end:
-                if self._given_up.wait(min(_LOOK_SECONDS, max(0.0, end - time.monotonic()))):
+                if self._given_up.wait(min(_POLL_SECONDS, max(0.0, end - time.monotonic()))):
                     raise NoAnswerError("it was given up")
                 if not clearing:
                     threads.raise_if_stopped()
@@ -145,7 +145,7 @@ class Requests:
         try:
             begun = time.monotonic()
             job.start()
-            while not job.done.wait(max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
+            while not job.done.wait(max(0.0, min(_POLL_SECONDS, until - time.monotonic()))):
                 if time.monotonic() >= until:
                     raise NoAnswerError(f"no answer within {time.monotonic() - begun:.1f} s")
                 if self._given_up.is_set():
@@ -155,7 +155,7 @@ class Requests:
         except BaseException as error:
             if _is_interrupt(error):
                 job.done.wait(_LATE_SECONDS)
-            job.leave()
+            job.abandon()
             raise
         return job.result()
 

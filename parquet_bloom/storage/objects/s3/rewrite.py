@@ -32,18 +32,18 @@ COPIED_PART = 64 << 20
 UPLOADED_PART = 16 << 20
 """Small enough to go within the time of a request where the way to the store is slow."""
 _UNKNOWN_END = "cannot tell whether it was written (what stands there is whole)"
-_MOST_PARTS = 9000  # S3 allows 10,000; the others are for what is uploaded
+_MAX_COPIED_PARTS = 9000  # S3 allows 10,000; the others are for what is uploaded
 
 
 def rewrite_in_place(source: ObjectSource) -> S3Rewrite:
     """Replace an object that was opened; StorageError if it is not one of S3's, or boto3 is not here."""
-    if source.place.kind != "S3":
+    if source.location.kind != "S3":
         text = "objects are replaced in place on S3 only; give an output elsewhere"
         raise StorageError(text, path=source.name)
     if _pin(source) is None:
         text = "the store tells no etag by which a change of the object could be noticed; give an output elsewhere"
         raise StorageError(text, path=source.name)
-    return S3Rewrite(source, source.place)
+    return S3Rewrite(source, source.location)
 
 
 def rewrite_elsewhere(source: Source, target: ObjectLocation) -> S3Rewrite | None:
@@ -115,7 +115,7 @@ class S3Rewrite(Rewrite):
             return
         first = read_head(self._client, self._requests, self._old, self.path)
         if not same_etag(first.head.get("ETag"), self._etag):
-            raise self._changed()
+            raise self._changed_error()
         if first.tags is None:
             self._require_no_tags(first)
         self._attributes = copy_attributes(first.head, first.tags or (), self._run, self.path)
@@ -127,16 +127,16 @@ class S3Rewrite(Rewrite):
         if first.head.get("TagCount"):
             problem = "cannot read its tags, which a new object would lose: the answer has no TagSet"
             raise StorageError(f"{problem}; give an output elsewhere", path=self.path)
-        prove_no_tags(self._setting())
+        prove_no_tags(self._proof_context())
 
-    def _setting(self) -> ProofContext:
+    def _proof_context(self) -> ProofContext:
         return ProofContext(self._client, self._requests, self._new["Bucket"], self._new["Key"], self.path)
 
     def _prove(self, prove: Callable[[ProofContext, Mapping[str, Any]], ConditionSupport]) -> None:
         """Let the store show that it heeds conditions, before the first request that writes."""
         if not self._in_place or self._proven is not None:
             return
-        self._proven = prove(self._setting(), self._attributes)
+        self._proven = prove(self._proof_context(), self._attributes)
         access = self._first.access if self._first is not None else None
         if access is not None and access.owner and self._proven.owner not in ("", access.owner):
             problem = f"it belongs to another account ({access.owner}), which a new object would not"
@@ -152,18 +152,18 @@ class S3Rewrite(Rewrite):
             return
         self._prove(prove_upload)
         self._upload.begin(self._attributes)
-        places = sample_ranges(length)
-        reads = [partial(old.read, *place, self._etag, self._read_from) for place in places]
+        samples = sample_ranges(length)
+        reads = [partial(old.read, *sample, self._etag, self._read_from) for sample in samples]
         spelling = quoted if self._proven is None else self._proven.copy
         try:
-            answers = self._upload.copy(self._old, spelling(self._etag), _spans(length), reads)
+            answers = self._upload.copy(self._old, spelling(self._etag), _plan_parts(length), reads)
         except ParquetBloomError as error:
             if self._in_place or not _cannot_copy(error):
                 raise
             self._require_unchanged()  # so that it is the store's way, and not another writer's deed
             self._upload_front(old, length)
             return
-        self._pieces = [WrittenPart(offset, data) for (offset, _), data in zip(places, answers, strict=True)]
+        self._pieces = [WrittenPart(offset, data) for (offset, _), data in zip(samples, answers, strict=True)]
         self._copied = length
 
     def _upload_front(self, old: StoredObject, length: int) -> None:
@@ -172,21 +172,21 @@ class S3Rewrite(Rewrite):
 
     def _write(self, data: memoryview) -> None:
         self._tail += data
-        while self._upload.number is not None and len(self._tail) >= UPLOADED_PART + MIN_PART:
+        while self._upload.upload_id is not None and len(self._tail) >= UPLOADED_PART + MIN_PART:
             self._upload.send(bytes(self._tail[:UPLOADED_PART]))
             del self._tail[:UPLOADED_PART]
 
     def _commit(self) -> None:
         tail = bytes(self._tail)
-        if self._upload.number is None:
+        if self._upload.upload_id is None:
             self._prove(prove_put)
             self._require_unchanged()
             etag = self._finish(self._client.put_object, Body=tail, ContentMD5=digest(tail), **self._attributes)
         else:
             self._upload.send(tail)
             self._require_unchanged()
-            etag = self._finish(self._client.complete_multipart_upload, **self._upload.whole())
-            self._upload.number = None  # it is an object now
+            etag = self._finish(self._client.complete_multipart_upload, **self._upload.completion_arguments())
+            self._upload.upload_id = None  # it is an object now
         pieces = [*self._pieces, make_tail_part(self._position, tail)]
         given = self._attributes if self._in_place else None
         written = WriteCheck(etag, self._run, given, self._first, pieces, self.path)
@@ -202,7 +202,7 @@ class S3Rewrite(Rewrite):
         except failure_types() as error:
             raise make_request_error(error, "cannot look at it", self._read_from) from error
         if not same_etag(head.get("ETag"), self._etag):
-            raise self._changed()
+            raise self._changed_error()
 
     def _finish(self, replace: Callable[..., Any], **arguments: Any) -> str:
         """Take the last step; where it seems to fail, see what became of it: an answer may have got lost."""
@@ -221,14 +221,14 @@ class S3Rewrite(Rewrite):
             if http_status(error) != 404:
                 raise make_error(failure, _UNKNOWN_END, self.path) from error
             if self._in_place:
-                raise self._removed() from failure
+                raise self._removed_error() from failure
             head = {}
         if find_run_id(head) == self._run:
             return str(head.get("ETag", ""))
         if self._in_place and not same_etag(head.get("ETag"), self._etag):
-            raise self._changed() from failure
+            raise self._changed_error() from failure
         # What was sent and not answered may still be carried out, unless its upload is no more.
-        open_end = http_status(failure) == 0 and ("Body" in arguments or bool(self._upload.left))
+        open_end = http_status(failure) == 0 and ("Body" in arguments or bool(self._upload.leftover))
         raise make_error(failure, _UNKNOWN_END if open_end else "cannot write it", self.path) from failure
 
     def _undo(self) -> None:
@@ -241,19 +241,19 @@ class S3Rewrite(Rewrite):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        if self._upload.left and error is not None:
-            add_to_error(error, self._upload.left)
+        if self._upload.leftover and error is not None:
+            add_to_error(error, self._upload.leftover)
 
-    def _changed(self) -> ParquetBloomError:
+    def _changed_error(self) -> ParquetBloomError:
         return ConcurrentChangeError("another writer changed it meanwhile", path=self._read_from)
 
-    def _removed(self) -> ParquetBloomError:
+    def _removed_error(self) -> ParquetBloomError:
         return ConcurrentChangeError("it was removed meanwhile", path=self._read_from)
 
 
-def _spans(length: int) -> list[tuple[int, int]]:
+def _plan_parts(length: int) -> list[tuple[int, int]]:
     """Where parts that are copied begin and end."""
-    count = min(_MOST_PARTS, max(1, length // COPIED_PART))
+    count = min(_MAX_COPIED_PARTS, max(1, length // COPIED_PART))
     ends = [length * number // count for number in range(count + 1)]
     return list(pairwise(ends))
 

@@ -36,16 +36,16 @@ class StoredObject:
     place : bucket and key.
     """
 
-    def __init__(self, client: Any, requests: Requests, place: Mapping[str, str]) -> None:
-        self._client, self._requests, self._place = client, requests, place
+    def __init__(self, client: Any, requests: Requests, target: Mapping[str, str]) -> None:
+        self._client, self._requests, self._target = client, requests, target
 
     def get(self, offset: int, length: int) -> tuple[Mapping[str, Any], bytes]:
         """One answer, and its bytes; raises one of `failure_types()`."""
         span = f"bytes={offset}-{offset + length - 1}"
-        answer, data = self._requests.send(self._whole, Range=span, **self._place)
+        answer, data = self._requests.send(self._get_with_body, Range=span, **self._target)
         return answer, data
 
-    def _whole(self, **arguments: Any) -> tuple[Mapping[str, Any], bytes]:
+    def _get_with_body(self, **arguments: Any) -> tuple[Mapping[str, Any], bytes]:
         answer = self._client.get_object(**arguments)
         with answer["Body"] as body:
             return answer, body.read()
@@ -75,16 +75,16 @@ class StoredObject:
 
     def head(self) -> Mapping[str, Any]:
         """The answer to a HEAD; raises one of `failure_types()`."""
-        answer: Mapping[str, Any] = self._requests.send(self._client.head_object, **self._place)
+        answer: Mapping[str, Any] = self._requests.send(self._client.head_object, **self._target)
         return answer
 
     def tags(self) -> Any:
         """Its tags, as `look` has them."""
-        return parse_tags(self._requests.send(self._client.get_object_tagging, **self._place))
+        return parse_tags(self._requests.send(self._client.get_object_tagging, **self._target))
 
     def access(self) -> Any:
         """The answer to GetObjectAcl."""
-        return self._requests.send(self._client.get_object_acl, **self._place)
+        return self._requests.send(self._client.get_object_acl, **self._target)
 
 
 def sample_ranges(length: int) -> list[tuple[int, int]]:
@@ -132,15 +132,15 @@ class WriteCheck(NamedTuple):
             If it lacks what it was given, or cannot be read back.
         """
         try:
-            found = self._look(stored, requests)
+            problem = self._find_problem(stored, requests)
             # What tells no version may tell of another one, which has come since.
-            if found is not None and self._is_ours(stored.head()):
-                raise found
+            if problem is not None and self._is_ours(stored.head()):
+                raise problem
         except failure_types() as error:
             if http_status(error) != 404:
                 raise make_error(error, "it was written, but cannot be read back to be checked", self.path) from error
 
-    def _look(self, stored: StoredObject, requests: Requests) -> ParquetBloomError | None:
+    def _find_problem(self, stored: StoredObject, requests: Requests) -> ParquetBloomError | None:
         """What is wrong with it, if anything is."""
 
         def read(piece: WrittenPart) -> Callable[[], Any]:
@@ -153,14 +153,14 @@ class WriteCheck(NamedTuple):
             answers = requests.together([*map(read, self.pieces), *extra])
         except failure_types() as error:
             if http_status(error) == 416:
-                return self._not_planned("it is shorter")
+                return self._make_mismatch_error("it is shorter")
             raise
         heads = answers[: len(self.pieces)]
         if not all(self._is_ours(head) for head, _ in heads):
             return None
         for piece, (_, data) in zip(self.pieces, heads, strict=True):
             if data != piece.data:
-                return self._not_planned(f"it has other bytes at offset {piece.offset}")
+                return self._make_mismatch_error(f"it has other bytes at offset {piece.offset}")
         if self.given is None:
             return None
         lost = find_lost_attributes(self.given, heads[0][0], answers[len(self.pieces)] if tagged else ())
@@ -173,7 +173,7 @@ class WriteCheck(NamedTuple):
     def _is_ours(self, head: Mapping[str, Any]) -> bool:
         return find_run_id(head) == self.run or same_etag(head.get("ETag"), self.etag)
 
-    def _not_planned(self, difference: str) -> ParquetBloomError:
+    def _make_mismatch_error(self, difference: str) -> ParquetBloomError:
         """For an object that is made of more than one version, and so is none."""
         if self.first is None:
             kept = "what it was made of is where it was"

@@ -83,7 +83,7 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
     """An object as embed opens it; the log then begins anew."""
-    place = ObjectStores(s3.storage_options).place(s3.url(key))
+    place = ObjectStores(s3.storage_options).locate(s3.url(key))
     assert place is not None
     source = ObjectSource(place)
     s3.clear_log()
@@ -403,7 +403,7 @@ from parquet_bloom.storage.objects.source import ObjectSource
 conditions._on_probe = lambda *given: proof.Proven(etags.quoted, etags.quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
-with ObjectSource(ObjectStores(options).place(url)) as source, s3_rewrite.in_place(source) as new:
+with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:
     new.copy_prefix(source.size - cut)
     new.write(tail.encode())
     new.commit()
@@ -448,7 +448,7 @@ def beside(s3: Any, size: str) -> ParquetBloomError | None:
     s3.put("a.parquet", OLD[size])
     s3.put("b c/d.parquet", THEIRS)
     with opened(s3) as source:
-        new = s3_rewrite.rewrite_elsewhere(source, source.place.at("b c/d.parquet"))
+        new = s3_rewrite.rewrite_elsewhere(source, source.location.at("b c/d.parquet"))
         assert new is not None
         try:
             write(new, source.size - CUT)
@@ -558,7 +558,7 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
         {"ObjectLockLegalHoldStatus": "ON"},
     ):
         client.put_object(**put, **lock)
-        place = ObjectStores(s3.storage_options).place(f"s3://{bucket}/a.parquet")
+        place = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
         assert place is not None
         with ObjectSource(place) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
             write(s3_rewrite.rewrite_in_place(source), 500)
@@ -590,7 +590,7 @@ def test_other_stores_are_refused(s3: Any) -> None:
 
     store = MemoryStore()
     store.put("a.parquet", b"x" * 100)
-    place = ObjectStores(store=store).place("a.parquet")
+    place = ObjectStores(store=store).locate("a.parquet")
     assert place is not None
     with ObjectSource(place) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
         s3_rewrite.rewrite_in_place(source)
@@ -602,7 +602,7 @@ def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
     s3.put("deep/er/a.parquet", OLD["small"])
     options = {name: text for name, text in s3.storage_options.items() if name.startswith("aws_")}
     store = S3Store(s3.bucket, prefix="deep", config=options, client_options={"allow_http": True})
-    place = ObjectStores(store=store).place("er/a.parquet")
+    place = ObjectStores(store=store).locate("er/a.parquet")
     assert place is not None
     with ObjectSource(place) as source:
         write(s3_rewrite.rewrite_in_place(source), len(OLD["small"]) - CUT)

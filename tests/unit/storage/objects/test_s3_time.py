@@ -46,7 +46,7 @@ def limits(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def rewrite(s3: Any, size: str, harm: Callable[[], Any]) -> BaseException | None:
     """Rewrite an object; `harm` is done when it has been opened. Returns the error, an interrupt included."""
     s3.put("a.parquet", OLD[size])
-    place = ObjectStores(s3.storage_options).place(s3.url("a.parquet"))
+    place = ObjectStores(s3.storage_options).locate(s3.url("a.parquet"))
     assert place is not None
     with ObjectSource(place) as source:
         harm()
@@ -148,7 +148,7 @@ def test_a_thread_that_is_given_up_ends_its_upload(s3: Any) -> None:
         if key == "a.parquet":
             assert hung.wait(BUSY)
             raise StorageError("enough")
-        place = ObjectStores(s3.storage_options).place(s3.url(key))
+        place = ObjectStores(s3.storage_options).locate(s3.url(key))
         assert place is not None
         with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
             new.copy_prefix(len(OLD["large"]) - CUT)
@@ -253,7 +253,7 @@ def test_an_upload_whose_number_comes_late_is_aborted(s3: Any) -> None:
 
 def test_the_limits_are_the_stores() -> None:
     options = {"aws_region": "x", "timeout": "7s", "connect_timeout": 3, "max_retries": 2, "retry_timeout": 11}
-    place = ObjectStores(options).place("s3://lake/a")
+    place = ObjectStores(options).locate("s3://lake/a")
     assert place is not None
     limits = RequestLimits.of_store(place.store)
     assert (limits.timeout, limits.connect_timeout, limits.max_retries, limits.retry_timeout) == (7, 3, 2, 11)
