@@ -1,4 +1,8 @@
-"""The only place that opens files: ranged reads, listings, and replacing a file whole or not at all."""
+"""File access for the whole package: ranged reads, listings, and atomic replacement of files.
+
+No other part of the package opens files. `local/`, `filesystems/` and `objects/` implement reading and writing for the
+local disk, pyarrow and fsspec file systems, and object stores; `listing`, `open` and `folder/` build on these.
+"""
 
 from __future__ import annotations
 
@@ -73,16 +77,16 @@ __all__ = [
 
 
 def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
-    """Whether files are on the local file system."""
+    """Return whether files are on the local file system."""
     if as_arrow_filesystem(filesystem) is not None or is_store(filesystem):
         return False
     return not any(map(is_url, paths))
 
 
 def entry_for_identity(path: str, filesystem: object | None, identity: object) -> Entry | None:
-    """An object as it was when it was opened before, so that opening it takes no request; None if it is no object.
+    """Return a listing entry for an object that was opened before, or None if the path is not that object.
 
-    Nothing is asked: that it still is the same shows when it is read.
+    No request is made, neither here nor when the entry is opened. A change of the object is noticed when it is read.
     """
     if not isinstance(identity, RemoteIdentity) or identity.etag is None:
         return None
@@ -97,12 +101,12 @@ def rewrite(
     target: str | os.PathLike[str] | None = None,
     filesystem: object | None = None,
 ) -> Rewrite:
-    """Write a file that begins as `source` does, and let it take the place of `source` or of `target`.
+    """Write a file that begins like `source`, and replace `source` or `target` with it.
 
     Parameters
     ----------
-    source : the file as it was opened; it stays open, and the caller's.
-    target : the file to be written; None, or a path that leads to the source, replaces the source itself.
+    source : the opened file; it stays open, and the caller closes it.
+    target : the file to write; None, or a path that leads to the source, replaces the source itself.
     filesystem : where `target` is: a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for
         local paths and URLs.
 
@@ -113,8 +117,8 @@ def rewrite(
     Raises
     ------
     StorageError
-        when it is entered: if the folder is missing, or it or the file may not be written. At once: if a file
-        that is neither on the local file system nor an object on S3 is to be replaced in place.
+        On entering it: if the folder is missing, or it or the file may not be written. At once: if the source is to be
+        replaced in place but is neither a local file nor an object on S3.
     """
     remote = as_arrow_filesystem(filesystem)
     if target is None:
@@ -133,7 +137,7 @@ def rewrite(
 
 
 def _in_place(source: Source) -> Rewrite:
-    """What replaces the source itself."""
+    """Return the rewrite that replaces the source itself."""
     if isinstance(source, LocalSource):
         return LocalRewrite(source, None)
     if isinstance(source, ObjectSource):
@@ -142,12 +146,12 @@ def _in_place(source: Source) -> Rewrite:
 
 
 def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> FileSystem:
-    """The pyarrow file system on which pyarrow itself finds the paths that `list_files` gives.
+    """Return the pyarrow file system on which pyarrow can open the paths that `list_files` returns.
 
     Parameters
     ----------
     filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` gives; None for local paths and URLs.
-    paths : those that it is wanted for; it is the local file system, for None, only if none of them is a URL.
+    paths : the paths to open; without `filesystem` the result is the local file system only if none of them is a URL.
     """
     if is_local(filesystem, paths):
         return LocalFileSystem()
@@ -155,7 +159,7 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
 
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
-    """Whether two paths of one file system lead to the same place, symbolic links resolved on the local one."""
+    """Return whether two paths of one file system lead to the same file; local symbolic links are resolved."""
     locations = object_location(path, filesystem), object_location(other, filesystem)
     if any(locations):
         return locations[0] is not None and locations[1] is not None and locations[0].same(locations[1])

@@ -1,4 +1,4 @@
-"""Ranges of a file's bytes that were read before, so that they need not be fetched again."""
+"""Cache of byte ranges of one file, so that they are not fetched again."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-_MAX_EXTENTS = 64  # a file of which more ranges are wanted is better read in other ways
+_MAX_EXTENTS = 64  # a file with more ranges is better read in other ways
 
 
 class Extents:
-    """Bytes of one version of one file, by their positions. Threads may share them.
+    """Bytes of one version of one file, by position; thread-safe.
 
     Parameters
     ----------
-    most : ranges that are kept at most.
+    max_extents : largest number of ranges that are kept.
 
     Attributes
     ----------
-    num_bytes : of all ranges together.
+    num_bytes : total size of all ranges.
     """
 
     def __init__(self, max_extents: int = _MAX_EXTENTS) -> None:
@@ -36,7 +36,7 @@ class Extents:
         return self._extents
 
     def add(self, offset: int, data: bytes) -> None:
-        """Remember a range; ranges inside of it are forgotten, and the oldest ones where there are too many."""
+        """Add a range; ranges inside it are dropped, and the oldest ones if there are too many."""
         end = offset + len(data)
         if not data or self.covers(offset, len(data)):
             return
@@ -47,17 +47,17 @@ class Extents:
             self.num_bytes = sum(len(one) for _, one in self._extents)
 
     def covers(self, offset: int, length: int) -> bool:
-        """Return whether one of the ranges has all of another one."""
+        """Return whether a range lies inside one of the ranges."""
         return self.find(offset, length) is not None
 
     def find(self, offset: int, length: int) -> NDArray[np.uint8] | None:
-        """Return the bytes of a range, or None if they are not all in one of the ranges."""
+        """Return the bytes of a range, or None if it is not inside one of the ranges."""
         for start, data in self._extents:
             if start <= offset and offset + length <= start + len(data):
                 return data[offset - start : offset - start + length]
         return None
 
     def clear(self) -> None:
-        """Forget all ranges."""
+        """Drop all ranges."""
         with self._lock:
             self._extents, self.num_bytes = (), 0

@@ -1,4 +1,4 @@
-"""From paths as callers give them to the list of data files."""
+"""Listing of data files from the paths, folders and patterns that callers give."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class Entry(NamedTuple):
-    """A file that a listing found, and what it told of it: only object stores' listings tell."""
+    """A file of a listing, and its description, which only listings of object stores have."""
 
     path: str
     known: ListedObject | None = None
 
 
 def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
-    """The data files that paths stand for, each once.
+    """Return the data files for paths, folders and patterns, each once.
 
     Parameters
     ----------
-    paths : a file, a folder, a glob pattern that is no file's name, or several of them; each a local path or a URL of
-        an object store. Of a folder all files in it and below it are taken, in sorted order, but for hidden ones as
-        Spark understands that: names that begin with `.`, or with `_` unless it is a partition's folder (`_k=v`), or
-        that end in `._COPYING_`. Links to folders are followed. Of object stores, objects without a byte that only
-        stand for a folder are left out. `http://` and `https://` URLs are a file each; nothing in them is a pattern.
+    paths : a file, a folder, a glob pattern that is not the name of a file, or a list of these; each a local path or a
+        URL of an object store. A folder means all files in and below it, in sorted order, except hidden ones as in
+        Spark: names that begin with `.`, or with `_` unless it is the folder of a partition (`_k=v`), or that end in
+        `._COPYING_`. Links to folders are followed. In object stores, empty objects that only mark a folder are
+        skipped. `http://` and `https://` URLs are one file each; nothing in them is a pattern.
     filesystem : a pyarrow or fsspec file system; None for local paths and URLs.
-    alone : False if the paths are some of several, which is what None finds out by their number: of those, an object
-        store's URL whose last part has a dot in it names an object, which is not looked for; end a folder's with `/`.
+    alone : False if the paths are part of a longer list; None decides by their number. In a list, an object store URL
+        whose last part has a dot is taken for an object without a request; end the URL of such a folder with `/`.
 
     Returns
     -------
-    Paths that begin as they were given, in the order given.
+    Paths that begin as given, in the given order.
 
     Raises
     ------
     StorageError
-        if there is no such path, or a folder below it cannot be listed.
+        If there is no such path, or a folder below it cannot be listed.
     ManagedTableError
-        if a folder or pattern leads into a Delta, Iceberg or Hudi table or below a streaming sink: it would
-        also find removed files. Files named one by one are taken.
+        If a folder or pattern leads into a Delta, Iceberg or Hudi table or a streaming sink, because the listing would
+        include removed files. Files that are named one by one are accepted.
     """
     return [entry.path for entry in list_entries(paths, filesystem, alone)]
 
 
 def as_path_list(paths: _Paths) -> list[Any]:
-    """Paths as callers give them, one or several, as a list; what is no path and cannot be iterated over, as one."""
+    """Return one path or many as a list; a value that is neither a path nor iterable is a list of one."""
     if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
         return [paths]
     return [*paths]
@@ -81,11 +81,11 @@ def list_entries(
     alone: bool | None = None,
     requests: RequestCount | None = None,
 ) -> list[Entry]:
-    """The same with what is known of each file besides, which saves opening it a request.
+    """List files like `list_files`, with descriptions that save a request when a file is opened.
 
     Parameters
     ----------
-    requests : counts those that listing object stores takes.
+    requests : counter for the requests that listing object stores takes.
     """
     path_list = as_path_list(paths)
     unique: dict[str, Entry] = {}
@@ -103,7 +103,7 @@ def list_entries(
 def _list_each(
     paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool, requests: RequestCount
 ) -> Iterator[Iterable[Entry]]:
-    """Each path's; what has to be listed in object stores side by side."""
+    """Yield the entries of each path; listings of object stores run concurrently."""
     stores = resolve_stores(filesystem)
     locations = [None] * len(paths) if stores is None else stores.locate_all(paths)
     if not any(locations):
@@ -143,7 +143,7 @@ def _list_local(path: str, may_be_pattern: bool) -> list[str]:
             return _expand_pattern(path)
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise StorageError("there is no such file or folder", path=path, errno=error.errno) from error
-        raise StorageError.wrap(error, "cannot look at it", path) from error
+        raise StorageError.wrap(error, "cannot stat it", path) from error
     if stat.S_ISREG(mode):
         return [path]
     if stat.S_ISDIR(mode):
@@ -159,7 +159,7 @@ def _expand_pattern(pattern: str) -> list[str]:
         *folders, name = match.rstrip(os.sep).split(os.sep)
         in_hidden = any(is_hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
         if in_hidden or is_hidden(name, is_folder):
-            continue  # `*` does not mean `_SUCCESS`, nor what stands in `_temporary`
+            continue  # `*` matches neither `_SUCCESS` nor the files in `_temporary`
         if not is_folder:
             refuse_managed_table(managed_table(match), match)
         files += _list_local(match, may_be_pattern=False)
@@ -197,7 +197,7 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
         elif entry.is_file():
             yield entry.path
         elif entry.is_symlink() and os.path.islink(entry.path):
-            # Perhaps a disk that is not mounted: to leave it out would lose its rows without a word.
+            # Perhaps a disk is not mounted: skipping the link would lose rows silently.
             raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT)
 
 
@@ -209,7 +209,7 @@ def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> lis
         except (OSError, pa.ArrowException):
             if not is_pattern:
                 raise
-            return _expand_remote_pattern(path, filesystem)  # some take no name that has such characters
+            return _expand_remote_pattern(path, filesystem)  # some file systems reject names with such characters
         if is_pattern and info.type not in (FileType.File, FileType.Directory):
             return _expand_remote_pattern(path, filesystem)
         if info.type == FileType.File:
@@ -235,7 +235,7 @@ def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> lis
 
 
 def _relative_names(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
-    """What was listed below a folder, with its place in it: names of files lack the scheme that it may have."""
+    """Return each entry below a folder with its path relative to it; entries lack the scheme that the root may have."""
     start = len(normalize_path(root, filesystem).strip("/"))
     return [(entry, entry.path.strip("/")[start:].strip("/")) for entry in below]
 
@@ -245,7 +245,7 @@ def _find_tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[st
 
 
 def _expand_remote_pattern(path: str, filesystem: FileSystem) -> list[str]:
-    """The files that a pattern means. All below the folder in which it begins to be one are listed."""
+    """Return the files that match a pattern, from a listing of everything below its fixed folder."""
     scheme = _SCHEME.match(path)
     start = scheme[0] if scheme else ""
     parts = path[len(start) :].strip("/").split("/")

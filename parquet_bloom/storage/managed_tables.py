@@ -1,4 +1,4 @@
-"""Files that somebody keeps books on: their sizes are recorded elsewhere, and old versions lie among them."""
+"""Detection of files that belong to a table: its metadata records their sizes, and old versions lie among them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from .objects.managed_tables import find_table_above
 from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
 
-_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # the root of a URL: there is no folder above it
 
 
 def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
-    """Say which table or sink keeps books on a file or folder, or None if no folder above shows any.
+    """Return which table or sink tracks a file or folder, or None if no folder above has the marker of one.
 
     Parameters
     ----------
-    path : a file or folder; it need not exist. Of a symbolic link both are looked at, the path as given and
-        the real one.
+    path : a file or folder; it need not exist. For a symbolic link both the given and the real path are checked.
     filesystem : a pyarrow or fsspec file system; None for local paths and URLs of object stores.
 
     Returns
     -------
-    The reason, fit to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
+    The reason, to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
     """
     location = object_location(path, filesystem)
     if location is not None:
@@ -48,7 +47,7 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
 
 
 def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
-    """The reason if this very folder is a table's root; the `names` in it, if known, save looking."""
+    """Return the reason if this folder itself is the root of a table; `names`, the entries in it, save system calls."""
     entry_names = None if names is None else set(names)
     for log in LOGS:
         if (entry_names is None or log in entry_names) and os.path.isdir(os.path.join(folder, log)):
@@ -82,7 +81,7 @@ def _find_remote_table(path: str, filesystem: FileSystem) -> str | None:
                 if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
                     return describe_table(ICEBERG, folder)
     except (OSError, pa.ArrowException) as error:
-        raise StorageError.wrap(error, "cannot look for a table around it", path) from error
+        raise StorageError.wrap(error, "cannot check whether it belongs to a table", path) from error
     return None
 
 

@@ -1,4 +1,4 @@
-"""From a path and a file system to a file that is read, or to one that comes to be."""
+"""Opening of files for reading, and creation of new files, on any file system."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     Parameters
     ----------
     path : a path; on the local file system also a `file:` URI. Without a file system also a URL of an object store.
-    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
-    known : what a listing told of the file, which saves a request.
+    filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for local paths and URLs.
+    entry : the file in a listing, which saves a request.
 
     Raises
     ------
     StorageError
-        if it is missing, not a regular file, or may not be read.
+        If it is missing, not a regular file, or may not be read.
     """
     listed = None if entry is None else entry.known
     location = object_location(path, filesystem) if listed is None else listed.location
@@ -49,18 +49,19 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     Parameters
     ----------
     path, filesystem : the file, as in `rewrite`.
-    new : whether it must not take the place of another one, which without it does; decided in the step that puts it
-        there, so that of several who write one name at the same time only one succeeds. Such an object is held in
-        memory and sent in one request, and can have `put_if_absent.NEW_BYTES`.
+    new : fail if the file exists, instead of replacing it. The step that creates the name decides, so that only one of
+        several concurrent writers succeeds. Such an object is buffered in memory and sent in one request, so it can
+        have at most `put_if_absent.NEW_BYTES`.
 
     Returns
     -------
-    A context manager; see `Rewrite`. `commit` (or entering it) raises ConcurrentChangeError if `new` and there is one.
+    A context manager; see `Rewrite`. `commit`, or entering it, raises ConcurrentChangeError if `new` and the file
+    exists.
 
     Raises
     ------
     StorageError
-        As in `rewrite`. At once: if `new` and the file system has no such step, as those of pyarrow and fsspec.
+        As in `rewrite`. At once: if `new` and the file system has no such step, as for pyarrow and fsspec.
     """
     location = object_location(path, filesystem)
     if location is not None:
@@ -69,6 +70,6 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     if remote is None:
         return LocalRewrite(None, resolve_local_path(path), new)
     if new:
-        problem = "the file system cannot write a file only if there is none; give a local path or a URL"
+        problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
     return RemoteRewrite(None, path_text(path), remote)

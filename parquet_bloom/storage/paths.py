@@ -1,4 +1,4 @@
-"""What a caller's path and file system mean: a local path, or a path on a pyarrow file system."""
+"""Resolution of paths and file systems as callers give them, and one canonical name for each file."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def as_arrow_filesystem(filesystem: object | None) -> FileSystem | None:
-    """The pyarrow file system that is meant.
+    """Return the pyarrow file system for what a caller gave, or None.
 
-    None means the local one, for which plain Python is used, unless `place_of` finds an object for the path.
+    None means the local file system, which is read without pyarrow, or object stores, if `object_location` finds an
+    object for the path.
     """
     if filesystem is None or isinstance(filesystem, LocalFileSystem) or resolve_stores(filesystem) is not None:
         return None
     if isinstance(filesystem, FileSystem):
         remember_filesystem(filesystem)
         return filesystem
-    fsspec = sys.modules.get("fsspec")  # whoever has an object of it has imported it
+    fsspec = sys.modules.get("fsspec")  # a caller that has such an object has imported it
     if fsspec is not None and isinstance(filesystem, fsspec.AbstractFileSystem):
         protocol = filesystem.protocol
         if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
@@ -39,12 +40,12 @@ def as_arrow_filesystem(filesystem: object | None) -> FileSystem | None:
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
-    """The path as a string, fit to be handed to a system call."""
+    """Return a path as a string that can be passed to a system call."""
     try:
         text = os.fsdecode(path)
         os.fsencode(text)
     except TypeError:
-        raise StorageError(f"a path is a string or a path object, not {type(path).__name__}") from None
+        raise StorageError(f"a path must be a string or a path object, not {type(path).__name__}") from None
     except UnicodeEncodeError:
         raise StorageError("the path holds characters that no file's name can", path=path, errno=errno.EINVAL) from None
     if "\0" in text:
@@ -53,7 +54,7 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 
 def normalize_path(path: str, filesystem: FileSystem) -> str:
-    """A path on a file system without what may stand there or not; of fsspec's, its protocol is such a thing."""
+    """Return a path in the normal form of its file system; fsspec also removes the protocol."""
     handler = filesystem.handler if isinstance(filesystem, PyFileSystem) else None
     if isinstance(handler, FSSpecHandler):
         path = handler.fs._strip_protocol(path)
@@ -61,9 +62,9 @@ def normalize_path(path: str, filesystem: FileSystem) -> str:
 
 
 def resolve_local_path(path: str | os.PathLike[str]) -> str:
-    """The local path meant by a path or by a `file:` URI, as Spark names its input files."""
+    """Return the local path for a path or a `file:` URI, which is how Spark names its input files."""
     text = path_text(path)
-    if not text:  # the file system's root elsewhere; here it would stand for the working folder
+    if not text:  # elsewhere it is the root of the file system; here it would mean the working folder
         raise StorageError("there is no such file or folder: the path is empty", errno=errno.ENOENT)
     if ":" not in text or os.path.lexists(text):
         return text
@@ -79,7 +80,7 @@ _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 
 
 def name_of(path: str, filesystem: object | None = None) -> str:
-    """The name of a file: absolute on the local file system, and whichever way S3's scheme was written."""
+    """Return the canonical name of a file: an absolute local path, or a URL with the standard name of its scheme."""
     if is_url(path):
         scheme, colon, rest = path.partition(":")
         scheme = scheme.lower()
@@ -89,6 +90,6 @@ def name_of(path: str, filesystem: object | None = None) -> str:
     if path[:1] == "/" and "//" not in path and "/." not in path:
         return path
     folder, name = os.path.split(path)
-    if ".." in folder.split(os.sep):  # behind a link it leads elsewhere than its name says
+    if ".." in folder.split(os.sep):  # after a link, `..` leads elsewhere than the text says
         return os.path.join(os.path.realpath(folder), name)
     return os.path.abspath(path)

@@ -1,4 +1,4 @@
-"""Reading: one opened file, ranges of its bytes, and proof of which file it was."""
+"""Base classes for reading: an opened file, ranges of its bytes, and the identity of the version that was opened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .local import scatter
 from .local.mapped import MappedFile
 
 REMEMBERED_BYTES = 1024 * 1024
-"""Longer reads are not remembered: they are of data, not of what is asked again and again."""
+"""Longer reads are not remembered: they read data, not metadata that is read again."""
 
 
 class Source(ABC):
@@ -36,14 +36,14 @@ class Source(ABC):
     size : length in bytes when it was opened.
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
-    requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
-        goes through `arrow_file` or a mapping, nor what `keep` remembers. Of an object in a store every request is
-        counted: opening, `arrow_file` and each further try included.
-    bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
-    first_read : how many of its last bytes are best read at once: most footers fit.
-    gap_bytes : bytes between two ranges up to which they are best read as one.
-    remembered : ranges that were read before, of this version of the file, and to which reads add; None where nothing
-        is remembered, as of local files.
+    requests : ranges read from the file system so far; coalesced ranges count once. Opening is not counted, nor reads
+        through `arrow_file` or a mapping, nor reads that `keep` answers. For objects in a store every request is
+        counted, including opening, `arrow_file` and retries.
+    bytes_read : bytes that these requests returned, including gaps between coalesced ranges.
+    first_read : number of bytes to read from the end of the file in the first read; most footers fit.
+    gap_bytes : largest gap in bytes between two ranges that are worth one request.
+    remembered : cache of ranges of this version of the file, to which reads add; None where nothing is remembered, as
+        for local files.
     """
 
     name: str
@@ -59,14 +59,14 @@ class Source(ABC):
     _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes from `offset` on.
+        """Return exactly `length` bytes from `offset` on.
 
         Raises
         ------
         TruncatedFileError
-            if the range is not inside the file. It is checked before anything is allocated.
+            If the range is not inside the file. This is checked before anything is allocated.
         StorageError
-            if the file system fails to deliver.
+            If the read fails.
         """
         offset, length = operator.index(offset), operator.index(length)
         if offset < 0 or length < 0 or offset + length > self.size:
@@ -90,35 +90,35 @@ class Source(ABC):
         return coalesce.GAP_BYTES
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Many ranges at once, each given as (offset, length); see `gather`, which has the same errors."""
+        """Read many ranges, each given as (offset, length); see `gather`, which raises the same errors."""
         pairs = [(operator.index(offset), operator.index(length)) for offset, length in ranges]
-        for offset, length in pairs:  # before NumPy is asked to hold the numbers
+        for offset, length in pairs:  # before NumPy has to hold the numbers
             if offset < 0 or length < 0 or offset + length > self.size:
                 raise self._outside_error(offset, length)
         start, end = self._cached_from, self._cached_from + len(self._cached_tail)
         if len(pairs) < 2 or all(start <= offset and offset + length <= end for offset, length in pairs):
-            return [self.read_at(offset, length) for offset, length in pairs]  # arrays would take longer than reading
+            return [self.read_at(offset, length) for offset, length in pairs]  # faster than building arrays
         offsets, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
         ends = np.cumsum(lengths)
         data = self.gather(offsets, lengths).tobytes()
         return [data[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
     def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Many ranges at once, one behind the other in one array, in the order given.
+        """Read many ranges into one array, one after the other in the given order.
 
-        On the local file system the disk is told of all of them before the first is waited for. Elsewhere ranges that
-        lie close together are read in one request, and up to `coalesce.PARALLEL_REQUESTS` requests at a time.
+        On the local file system the kernel is told about all ranges before the first one is waited for. Elsewhere
+        nearby ranges are read in one request, with up to `coalesce.PARALLEL_REQUESTS` requests at a time.
 
         Parameters
         ----------
-        offsets, lengths : the ranges, in bytes; they may overlap. The disk likes them sorted.
+        offsets, lengths : the ranges, in bytes; they may overlap. Sorted ranges are faster on disk.
 
         Raises
         ------
         TruncatedFileError
-            if a range is not inside the file. It is checked before anything is allocated.
+            If a range is not inside the file. This is checked before anything is allocated.
         StorageError
-            if the file system fails to deliver.
+            If a read fails.
         """
         offsets, lengths, total = self.require_inside(offsets, lengths)
         out = np.empty(total, np.uint8)
@@ -126,8 +126,8 @@ class Source(ABC):
             if total:
                 self._gather(offsets, lengths, out)
             return out
-        near: list[NDArray[np.uint8]] = []  # what is in memory of the ranges, and then what is read, joined
-        positions = np.full(len(offsets), -1, np.int64)  # in it, of each range
+        near: list[NDArray[np.uint8]] = []  # cached extents that hold ranges, then the bytes that are read
+        positions = np.full(len(offsets), -1, np.int64)  # of each range in the concatenation of `near`
         positions[lengths == 0] = 0
         num_near = 0
         for start, extent in self._in_memory():
@@ -155,15 +155,15 @@ class Source(ABC):
             yield from self.remembered.items()
 
     def keep(self, offset: int, data: bytes) -> None:
-        """Remember bytes that were read at `offset`, in place of those remembered before.
+        """Keep bytes that were read at `offset` in memory, replacing those kept before.
 
-        Later reads that lie within them ask the file system for nothing, and see the file as it was.
+        Later reads inside this range make no request, and see the file as it was.
         """
         self._cached_tail, self._cached_from = np.frombuffer(data, np.uint8), offset
 
     @property
     def kept(self) -> tuple[bytes, int]:
-        """The bytes that `keep` remembers, and where they begin."""
+        """The bytes that `keep` stored, and their offset."""
         return self._cached_tail.tobytes(), self._cached_from
 
     def require_inside(
@@ -173,23 +173,22 @@ class Source(ABC):
         return coalesce.require_inside(offsets, lengths, self.size, self.name)
 
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
-        """Get ranges that are about to be read by `arrow_file`, side by side where a store is waited for.
+        """Fetch ranges that `arrow_file` is about to read, concurrently where that is a request to a store.
 
-        While pyarrow waits for them, Ctrl-C would not be heeded.
-
-        They are held until others are prefetched or the source is closed. Ranges that are not inside the file, or are
-        long, are left to be read.
+        Without this, pyarrow would wait for them, and Ctrl-C would have no effect meanwhile. The bytes are kept until
+        others are prefetched or the source is closed. If a range is not inside the file, or the ranges are too long
+        together, nothing is fetched.
         """
 
     def mapped(self) -> MappedFile:
-        """The file as memory, for who knows that nobody will shorten it; see `MappedFile` for what happens otherwise.
+        """Return the file mapped into memory; only for files that nobody truncates, see `MappedFile`.
 
-        The mapping is made once, and let go of with the source.
+        The mapping is created once, and closed with the source.
 
         Raises
         ------
         StorageError
-            if it is not a local file, or the system cannot map it.
+            If it is not a local file, or the system cannot map it.
         """
         raise StorageError("cannot map: it is not a local file", path=self.name, errno=errno.EINVAL)
 
@@ -202,20 +201,20 @@ class Source(ABC):
         return coalesce.outside_error(offset, length, self.size, self.name)
 
     def _truncated_error(self, offset: int, length: int, received: int) -> TruncatedFileError:
-        problem = f"{length} bytes at offset {offset} were asked for, {received} came: it was cut meanwhile"
+        problem = f"read {received} of {length} bytes at offset {offset}: the file was truncated meanwhile"
         return TruncatedFileError(problem, path=self.name)
 
     @abstractmethod
     def _read(self, offset: int, length: int) -> bytes:
-        """What there is of the range, counted; fewer bytes when the file has shrunk."""
+        """Read a range and count it; return fewer bytes if the file has shrunk."""
 
     @abstractmethod
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        """Read ranges inside of the file into `out`, one behind the other, and count them."""
+        """Read ranges inside the file into `out`, one after the other, and count them."""
 
     @abstractmethod
     def arrow_file(self) -> pa.NativeFile:
-        """A pyarrow file over the same bytes, even if the path leads elsewhere by now; close it."""
+        """Return a pyarrow file over the same bytes, even if the path leads elsewhere by now; the caller closes it."""
 
     @abstractmethod
     def check_unchanged(self) -> None:
@@ -223,7 +222,7 @@ class Source(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file; may be called again. Files from `arrow_file` stay usable."""
+        """Close the file; may be called again. Files from `arrow_file` stay usable."""
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +237,7 @@ class Source(ABC):
 
 
 class SeekableFile(io.RawIOBase):
-    """A readable file of a known size, with a position of its own; what reads is added by who derives from it."""
+    """Seekable read-only file of known size; subclasses implement `readinto`."""
 
     def __init__(self, size: int) -> None:
         self._size = size

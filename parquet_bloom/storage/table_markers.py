@@ -1,4 +1,4 @@
-"""How a table or a sink that keeps books on its files is known: by the folder of its log."""
+"""Markers of tables and sinks that track their files in metadata: the folder of the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 
 
 def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(folder, sign) for each path, `/` between its parts, that shows a folder above it to be a table's."""
+    """Yield (table folder, marker) for each path that has a marker of a table in it; parts are separated by `/`."""
     for file in files:
         parts = file.split("/")
         for depth, part in enumerate(parts[:-1]):
@@ -27,19 +27,19 @@ def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def describe_table(marker: str, folder: str) -> str:
-    """Why a folder is a table's: by one of `LOGS`, or `ICEBERG`."""
+    """Return the reason why a folder belongs to a table; the marker is one of `LOGS`, or `ICEBERG`."""
     if marker == ICEBERG:
         return format_reason("the Iceberg table", folder, "metadata/*.metadata.json")
     return format_reason(LOGS[marker], folder, marker + "/")
 
 
 def format_reason(what: str, folder: str, marker: str) -> str:
-    """The same in words of one's own."""
+    """Return a reason that names another kind of table or marker."""
     return f"belongs to {what} {folder} (it has {marker})"
 
 
 def refuse_managed_table(reason: str | None, path: str) -> None:
-    """Raise ManagedTableError if there is a reason."""
+    """Raise ManagedTableError if `reason` says that a path belongs to a table."""
     if reason:
         problem = f"{reason}: a listing would find removed files too; pass the list of the table's live files"
         raise ManagedTableError(problem, path=path)

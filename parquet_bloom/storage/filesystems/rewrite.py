@@ -1,4 +1,4 @@
-"""Writing through pyarrow's file systems: a temporary file, moved to its name at the end."""
+"""Writing through pyarrow file systems: a temporary file that is renamed at the end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..source import Source
 class RemoteRewrite(Rewrite):
     """A new file on any pyarrow file system.
 
-    The move at the end is as atomic as the file system makes it: a rename on HDFS, a copy of the whole object
-    and a removal on object stores, where readers see the old object or the new one, never a part. Nobody
-    else's change of the target is noticed.
+    The move at the end is as atomic as the file system makes it: a rename on HDFS, a copy of the object and a removal
+    on object stores, where readers see the old object or the new one, never a part. Concurrent changes of the target by
+    other writers are not noticed.
     """
 
     def __init__(self, source: Source | None, path: str, filesystem: FileSystem) -> None:
@@ -46,7 +46,7 @@ class RemoteRewrite(Rewrite):
     def _undo(self) -> None:
         if self._stream is None:
             return
-        # A stream has no way to give up: closing it completes the temporary file, which is then removed.
+        # A stream cannot be aborted: closing it completes the temporary file, which is then removed.
         with suppress(OSError, pa.ArrowException):
             self._stream.close()
         with suppress(OSError, pa.ArrowException):

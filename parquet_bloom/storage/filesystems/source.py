@@ -1,4 +1,4 @@
-"""Reading by way of pyarrow's and fsspec's file systems."""
+"""Reading through the file systems of pyarrow and fsspec."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .. import coalesce
 from ..source import Source
 
 DATED = "py::hdfs"
-"""Name of a file system whose server writes times of modification, in milliseconds, that tell a file's states apart."""
+"""Type name of a file system whose modification times, in milliseconds, distinguish the versions of a file."""
 
-# What file systems in Python raise is anything: fsspec's WebHDFS says RuntimeError where a server fails.
+# File systems in Python raise many kinds of errors: fsspec's WebHDFS raises RuntimeError if a server fails.
 _FAILURES = (OSError, RuntimeError, pa.ArrowException)
 
-_SPANS_A_FILE = 4  # another file is opened, which asks for its size, for so many requests
+_SPANS_A_FILE = 4  # one more file is opened, which costs a request for its size, for so many requests
 
 
 class _SideBySide(Enum):
-    """How several ranges of a remote file are read at one time."""
+    """Ways to read ranges of a remote file concurrently."""
 
     ONE_FILE = 1  # pyarrow's own file systems: an opened file may be read by many threads
-    FILE_EACH = 2  # a file has one position, so that each thread needs one of its own: fsspec, and handlers that say so
+    FILE_EACH = 2  # a file has one position, so each thread needs its own: fsspec, and handlers that declare it
     NOT = 3
 
 
 class RemoteIdentity(NamedTuple):
-    """Which object of another file system was opened; the etag decides where there is one."""
+    """Identity of a file on another file system; if there is an etag, it decides."""
 
     filesystem: str
     path: str
@@ -62,12 +62,12 @@ class RemoteSource(Source):
         try:
             file = open_file()
         except _FAILURES as error:
-            self._stat()  # it may know better what is wrong
+            self._stat()  # it may raise a more precise error
             raise _convert_error(error, "cannot open", self.name) from error
         try:
             metadata = file.metadata() or {}
             etag = metadata.get(b"ETag", metadata.get("ETag"))
-            # Opening has told size and etag; only where there is none is the file system asked once more.
+            # Opening returned size and etag; without an etag the modification time needs another request.
             modified_ns = None if etag else self._stat().mtime_ns
             kind = str(self.filesystem.type_name)
             return file, RemoteIdentity(kind, self.name, file.size(), modified_ns, etag or None)
@@ -76,7 +76,7 @@ class RemoteSource(Source):
             raise _convert_error(error, "cannot open", self.name) from error
 
     def _stat(self) -> FileInfo:
-        """What the file system says of the path, which must be a file's."""
+        """Return the file info of the path, which must be a file."""
         try:
             info = self.filesystem.get_file_info(self.name)
         except _FAILURES as error:
@@ -95,7 +95,7 @@ class RemoteSource(Source):
         return file
 
     def _open_for_ranges(self) -> pa.NativeFile:
-        """A file that fetches what it is asked for; fsspec's own would read 5 MiB ahead of every 32 bytes."""
+        """Open a file without read-ahead: the default of fsspec would read 5 MiB for every 32 bytes."""
         handler = self.filesystem.handler if isinstance(self.filesystem, PyFileSystem) else None
         if not isinstance(handler, FSSpecHandler):
             has_position = getattr(handler, "own_positions", False)
@@ -104,9 +104,9 @@ class RemoteSource(Source):
             return self.filesystem.open_input_file(self.name)
         try:
             file = handler.fs.open(self.name, mode="rb", cache_type="none")
-        except TypeError:  # an implementation that knows no such option
+        except TypeError:  # an implementation without this option
             file = handler.fs.open(self.name, mode="rb")
-        # Others (files in memory, for one) may hand out one object, with one position, to all who open them.
+        # Other classes (such as files in memory) may return one shared object, with one position, for all opens.
         has_position = isinstance(file, sys.modules["fsspec"].spec.AbstractBufferedFile)
         self._side_by_side = _SideBySide.FILE_EACH if has_position else _SideBySide.NOT
         return pa.PythonFile(file, mode="r")
@@ -151,7 +151,7 @@ class RemoteSource(Source):
             self._idle.append(file)
 
     def arrow_file(self) -> pa.NativeFile:
-        """A pyarrow file of its own, which must still be the same object."""
+        """Return a separate pyarrow file, which must still be the same version."""
         return self._open_again(lambda: self.filesystem.open_input_file(self.name))
 
     def check_unchanged(self) -> None:

@@ -1,4 +1,4 @@
-"""The objects of a folder: what keys begin with, up to the next slash."""
+"""Listing and deletion of the objects of a folder, which is a prefix of keys."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from ..objects.source import to_nanoseconds
 
 
 def list_names(location: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
-    """{name: (bytes, ns, what opening it need not ask)} of the objects directly in a folder; a request a thousand.
+    """Return {name: (size in bytes, modification time in ns, description)} of the objects directly in a folder.
+
+    This takes one request per thousand objects.
 
     Raises
     ------
     StorageError
-        It cannot be listed.
+        If it cannot be listed.
     """
     if not location.can_list:
-        problem = "a web server tells no names of files"
+        problem = "a web server cannot list files"
         raise StorageError(problem, path=location.name, errno=errno.EOPNOTSUPP)
     with translate_errors("cannot list it", location.name):
         listed = location.client.list_folder(location.key or None)
     start = len(location.key) + 1 if location.key else 0
-    # The mark of the folder itself is shown as the folder's key, without the slash.
+    # The marker of the folder itself is listed as the key of the folder, without the slash.
     return {
         item["path"][start:]: (
             item["size"],
@@ -40,12 +42,12 @@ def list_names(location: ObjectLocation) -> dict[str, tuple[int, int, ListedObje
 
 
 def delete(location: ObjectLocation, names: Sequence[str]) -> None:
-    """Delete objects of a folder; those that are not there are no error.
+    """Delete objects of a folder; missing objects are ignored.
 
     Raises
     ------
     StorageError
-        One cannot be deleted.
+        If an object cannot be deleted.
     """
     keys = [f"{location.key}/{name}" if location.key else name for name in names]
     try:
@@ -54,7 +56,7 @@ def delete(location: ObjectLocation, names: Sequence[str]) -> None:
     except StorageError as error:
         if not is_missing(error):
             raise
-        # Such a store stops at the first one that is missing.
+        # Such a store stops at the first missing object.
         for key in keys:
             _delete_one(location.at(key))
 

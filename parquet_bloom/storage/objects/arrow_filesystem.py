@@ -1,4 +1,4 @@
-"""Objects for pyarrow's datasets: a file system, for reading only, whose paths are the names that listings give."""
+"""Read-only pyarrow file system over object stores, for datasets; its paths are the names in listings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .source import ObjectSource
 
 
 def make_filesystem(objects: object | None) -> PyFileSystem:
-    """A pyarrow file system over what `location.file_system` gives; None for the environment's settings."""
+    """Return a pyarrow file system over the result of `resolve_filesystem`; None uses settings of the environment."""
     return PyFileSystem(_Handler(objects))
 
 
 class _Handler(FileSystemHandler):  # type: ignore[misc]
-    """What pyarrow asks of a file system."""
+    """Implementation of the file system for pyarrow."""
 
     def __init__(self, objects: object | None):
         self._objects = objects
@@ -66,7 +66,7 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]
         except StorageError as error:
             if error.errno is None:
                 raise
-            raise OSError(error.errno, error.problem, redacted(path)) from error  # of the class that pyarrow looks for
+            raise OSError(error.errno, error.problem, redacted(path)) from error  # pyarrow checks the class of the error
 
     def _read_only(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("objects can only be read here")

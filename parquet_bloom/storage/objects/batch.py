@@ -1,4 +1,4 @@
-"""Objects of a listing by the hundred, none of them opened: which versions they are, and the ends of many at once."""
+"""Objects of a listing that are not opened: their versions, and concurrent reads of their last bytes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .source import ObjectSource, make_identity
 
 
 class ClosedObject(ClosedSource):
-    """A version of an object that a listing has shown. Nothing is read of it but, by `read_tails`, its end.
+    """Version of an object in a listing; only its last bytes can be read, by `read_tails`.
 
     Attributes
     ----------
-    known : what the listing told.
+    known : its description in the listing.
     """
 
     path: None  # type: ignore[assignment]
@@ -33,20 +33,20 @@ class ClosedObject(ClosedSource):
         self.take_end(known.tail)
 
     def take_end(self, end: bytes) -> None:
-        """Have the last bytes at hand."""
+        """Set the last bytes."""
         self.end = end
         self.first_read = len(end)
         self.keep(self.size - len(end), end)
 
     def entry(self) -> Entry:
-        """The object as a listing would show it that had read its end, so that opening it takes no request."""
+        """Return a listing entry with the last bytes, so that opening the object takes no request."""
         return Entry(self.name, self.known._replace(tail=self.end, requests=0))
 
 
 def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
-    """The versions that a listing has shown; None where it does not tell one from each other one.
+    """Return the versions of objects in a listing, or None for entries that do not identify a version.
 
-    Such are those of stores whose listings have no etags, and of local files.
+    These are local files, and objects of stores whose listings have no etags.
     """
     return [_listed_object(entry.known) for entry in entries]
 
@@ -59,21 +59,21 @@ def _listed_object(known: ListedObject | None) -> ClosedObject | None:
 
 
 def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, ParquetBloomError]:
-    """Read the last bytes of many objects side by side.
+    """Read the last bytes of many objects concurrently.
 
     Parameters
     ----------
-    objects : those that have an end already are passed over.
-    fail_fast : whether a store that does not answer is an error of all, so that not each object waits for it.
+    objects : the objects; those whose last bytes are in memory are skipped.
+    fail_fast : raise an error at once if a store does not answer, so that not every object waits for it.
 
     Returns
     -------
-    {position: why the end of an object could not be read}.
+    {position: the error of an object whose last bytes could not be read}.
 
     Raises
     ------
     StorageError
-        If `fail_fast` and a store does not answer, or not as a store does.
+        If `fail_fast` and a store does not answer, or does not answer like a store.
     """
     failures: dict[int, ParquetBloomError] = {}
 

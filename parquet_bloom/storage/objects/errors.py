@@ -1,4 +1,4 @@
-"""What obstore's errors mean, on one line: its own texts run over many, with the answer's XML and a debug dump."""
+"""Conversion of obstore errors, whose texts have many lines of XML and debug output, to short errors of this package."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NO_OBJECT = "there is no such object"
 _CHANGED = "it was changed while it was being read"
 _MISSING_BUCKETS = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _USED_BY: dict[str, int] = {}
-_LENGTH = 300  # characters of a text that has no structure
+_LENGTH = 300  # longest text of an error without structure, in characters
 
-# By the words of the system's errors, of which obstore hands on the text alone.
+# System errors by their texts, which are all that obstore passes on.
 _NUMBERS = (
     (errno.ECONNREFUSED, "Connection refused"),
     (errno.ECONNRESET, "Connection reset"),
@@ -31,8 +31,8 @@ _NUMBERS = (
 
 
 def first_line(error: BaseException) -> str:
-    """An error of obstore's without its debug dump."""
-    text = redacted(str(error).split("\n\nDebug source:")[0])  # before it is cut: a secret's part is not known as one
+    """Return the text of an obstore error on one line, without its debug output."""
+    text = redacted(str(error).split("\n\nDebug source:")[0])  # before it is shortened: a part of a secret would not be recognized
     return " ".join(text.split())[:_LENGTH] or type(error).__name__
 
 
@@ -53,12 +53,12 @@ def translate_errors(action: str, name: str, opened: bool = False) -> Iterator[N
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether it is obstore's on what it does not foresee; it is no `Exception`."""
+    """Return whether an error is a Rust panic in obstore, which is not a subclass of `Exception`."""
     return type(error).__name__ == "PanicException"
 
 
 def require_own_process(name: str) -> None:
-    """Raise StorageError in a fork of a process that has used obstore, where it would wait for ever."""
+    """Raise StorageError in a fork of a process that has used obstore, where requests would block for ever."""
     process = os.getpid()
     if _USED_BY.setdefault("process", process) != process:
         problem = "object stores cannot be read in a fork of a process that has read some: start processes by spawn"
@@ -66,12 +66,12 @@ def require_own_process(name: str) -> None:
 
 
 def convert_error(error: Exception, action: str, name: str, opened: bool = False) -> ParquetBloomError:
-    """An error of obstore's as one of ours.
+    """Convert an obstore error to an error of this package.
 
     Parameters
     ----------
-    action : what was tried: "cannot open".
-    opened : whether the object was there before, so that its absence is a change.
+    action : what failed, such as "cannot open".
+    opened : whether the object existed before, so that its absence is a concurrent change.
     """
     text, kind, status = redacted(str(error)), type(error).__name__, status_of(error)
     without_secrets(error)
@@ -104,17 +104,17 @@ def convert_error(error: Exception, action: str, name: str, opened: bool = False
 
 
 def is_missing(error: StorageError) -> bool:
-    """Whether it says that there is no such object; a bucket that is not there is another matter."""
+    """Return whether an error says that an object, not its bucket, does not exist."""
     return error.problem == _NO_OBJECT
 
 
 def make_changed_error(name: str) -> ConcurrentChangeError:
-    """For an answer that is of another version."""
+    """Return the error for a response of another version."""
     return ConcurrentChangeError(_CHANGED, path=name)
 
 
 def _format_xml_reason(text: str) -> str:
-    """What an answer's XML says, to follow the rest of a message."""
+    """Return the reason in the XML of a response, to be appended to a message; "" without one."""
     match = _XML_ERROR.search(text)
     if not match:
         return ""

@@ -1,4 +1,4 @@
-"""From a URL to objects: one object, all below a folder, or what a pattern matches."""
+"""Listing of the objects for a URL: one object, all below a folder, or all that match a pattern."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .managed_tables import find_table_above
 from .source import ObjectSource
 
 _SAME_ETAG = ("S3", "Memory", "Local")
-"""Stores whose listings have the etags that reads have. Azure's write them without quotes, Google's may have others."""
+"""Stores whose listings have the same etags as reads. Azure omits the quotes, and Google may list other etags."""
 
 
 def list_objects(location: ObjectLocation, alone: bool, requests: RequestCount) -> list[ListedObject]:
-    """The data objects that a URL stands for, sorted by key.
+    """Return the data objects for a URL, sorted by key.
 
     Parameters
     ----------
-    place : an object, a folder (what keys begin with), or a pattern; what ends in a slash is no object.
-    alone : whether it is asked for by itself. Among several, a name that looks like a file's is taken for one, without
-        a request; such a folder's URL then has to end in a slash.
-    requests : counts those that listing takes; `ListedObject.requests` are not among them.
+    location : an object, a folder (a prefix of keys), or a pattern; a name that ends in a slash is not an object.
+    alone : whether it is the only URL of the caller. Otherwise a name that looks like a file is taken for an object
+        without a request; the URL of such a folder must end in a slash.
+    requests : counter for the requests of the listing, without those in `ListedObject.requests`.
 
     Raises
     ------
@@ -67,16 +67,16 @@ def _looks_like_file(location: ObjectLocation) -> bool:
 
 
 def _make_not_found_error(location: ObjectLocation) -> StorageError:
-    """The error for what does not exist; it says if nothing seems to exist in the whole bucket."""
+    """Return the error for a missing object or folder; it mentions if the whole bucket seems to be empty."""
     problem = "there is no such object or folder"
-    with suppress(Exception):  # where the bucket may not be listed, that is no news
+    with suppress(Exception):  # the bucket may not be listable; then nothing is added
         if not any(location.client.list_first([None])):
-            problem += "; the whole bucket is listed as empty, which is also what a proxy's page looks like"
+            problem += "; the whole bucket is listed as empty, or a proxy answered instead of the store"
     return StorageError(problem, path=location.name, errno=errno.ENOENT)
 
 
 def _open_object(location: ObjectLocation) -> list[ListedObject]:
-    """The object, opened: what that has brought is handed on. Nothing if it does not exist, or is empty."""
+    """Open an object and return it with its last bytes; nothing if it does not exist or is empty."""
     try:
         with ObjectSource(location) as source:
             return (
@@ -89,7 +89,7 @@ def _open_object(location: ObjectLocation) -> list[ListedObject]:
 
 
 def _open_empty(location: ObjectLocation) -> list[ListedObject]:
-    """An object without a byte that is no folder's mark."""
+    """Return an empty object that does not mark a folder."""
     try:
         with ObjectSource(location) as source:
             return [ListedObject(location, source.size, source.e_tag)]
@@ -128,7 +128,7 @@ def _expand_pattern(location: ObjectLocation, requests: RequestCount) -> list[Li
 def _list_below(
     location: ObjectLocation, folder: str, requests: RequestCount
 ) -> tuple[list[ListedObject], dict[str, str], str | None]:
-    """All objects below a folder, {root: sign} of the tables that they show, and a table above, found meanwhile."""
+    """Return all objects below a folder, {root: marker} of the tables among them, and the table above the folder, if any."""
     table_requests = RequestCount()
     search = partial(find_table_above, location, itself=False, remembered=True, requests=table_requests)
     with threads.in_order(search, [folder], 1) as above:
@@ -144,7 +144,7 @@ def _list_below(
 
 
 def _list_all(location: ObjectLocation, folder: str, requests: RequestCount) -> list[Listed]:
-    """All objects below a folder, sorted by key."""
+    """Return all objects below a folder, sorted by key."""
     with translate_errors("cannot list it", location.name):
         items, number = location.client.list_objects(folder or None)
     requests.number += number
@@ -152,13 +152,13 @@ def _list_all(location: ObjectLocation, folder: str, requests: RequestCount) -> 
 
 
 def make_listed_object(location: ObjectLocation, item: Listed) -> ListedObject:
-    """What a listing tells of an object; its etag where reads have the same."""
+    """Return the description of an object in a listing, with its etag if reads return the same one."""
     has_etag = location.kind in _SAME_ETAG and item.e_tag is not None and item.e_tag.startswith('"')
     return ListedObject(location.at(item.key), item.size, item.e_tag if has_etag else None)
 
 
 def _is_folder_marker(key: str, size: int, folders: set[str]) -> bool:
-    """Whether an object only stands for a folder. obstore shows the key `a/` as `a`."""
+    """Return whether an object only marks a folder; obstore shows the key `a/` as `a`."""
     return not size and (key in folders or "." not in key.rpartition("/")[2] or key.endswith("_$folder$"))
 
 

@@ -1,4 +1,4 @@
-"""Tables that keep books on objects: their logs are looked for in every folder above."""
+"""Detection of tables that track objects in their metadata, by their logs in the folders above."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import translate_errors
 from .location import ObjectLocation
 
 REMEMBERED = 60.0
-"""Seconds for which it is remembered that a folder is no table's, for listings. Who writes looks each time."""
+"""Seconds for which listings remember that a folder has no table; writers check each time."""
 
 _MAX_REMEMBERED = 10_000
 _LISTS = {"S3": "s3:ListBucket", "GCS": "storage.objects.list", "Azure": "List on the container"}
@@ -26,20 +26,20 @@ _LOCK = threading.Lock()
 def find_table_above(
     location: ObjectLocation, key: str, itself: bool, remembered: bool = False, requests: RequestCount | None = None
 ) -> str | None:
-    """Say which table keeps books on a key, or None.
+    """Return which table tracks a key, or None.
 
     Parameters
     ----------
-    place : any of the store.
-    key : an object's or a folder's.
-    itself : whether the key may be the table's root, too.
-    remembered : whether an answer of the last minute will do.
-    requests : counts those that it takes.
+    location : any location in the store.
+    key : key of an object or a folder.
+    itself : whether the key itself may be the root of the table.
+    remembered : accept results of the last minute.
+    requests : counter for the requests.
 
     Raises
     ------
     StorageError
-        if it may not be looked for: then a table cannot be ruled out. It names `place` as the caller did.
+        If the store cannot be listed, because then a table cannot be ruled out. It names `location` as the caller did.
     """
     parts = key.split("/") if key else []
     folders = ["/".join(parts[:depth]) for depth in range(len(parts) + itself)]
@@ -57,7 +57,7 @@ def find_table_above(
         for (folder, name), prefix, page in zip(candidates, prefixes, pages, strict=True):
             if name != ICEBERG:
                 is_table = bool(page)
-            else:  # a table's metadata folder may have much else in it
+            else:  # the metadata folder of a table may have many other files
                 items = location.client.list_objects(prefix)[0] if len(page) == LIST_PAGE else page
                 is_table = any(_is_iceberg_metadata(item.key[len(prefix) + 1 :]) for item in items)
             if is_table:
@@ -71,7 +71,7 @@ def find_table_above(
 
 @contextmanager
 def _checking(location: ObjectLocation) -> Iterator[None]:
-    """Say of what fails that nobody knows whether a table is there, and what has to be allowed."""
+    """Extend errors: say that a table cannot be ruled out, and which permission is needed."""
     try:
         with translate_errors("it cannot be checked whether it belongs to a table", location.name):
             yield
@@ -84,5 +84,5 @@ def _checking(location: ObjectLocation) -> Iterator[None]:
 
 
 def _is_iceberg_metadata(name: str) -> bool:
-    """Whether a name in a folder `metadata` is that of an Iceberg table's file."""
+    """Return whether a name in a folder `metadata` is the metadata file of an Iceberg table."""
     return "/" not in name and name.endswith(ICEBERG_FILES)

@@ -1,4 +1,4 @@
-"""An object that must not replace another: one request, on the condition that there is none."""
+"""Creation of an object that must not replace another one, by one conditional request."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from .location import ObjectLocation
 from .s3.attributes import RUN
 
 NEW_BYTES = 1 << 30
-"""What such an object can have: not every store takes a condition at the end of an upload in parts."""
+"""Largest size of such an object: not every store supports a condition at the end of a multipart upload."""
 
 _ATTEMPTS = 5
-_PAUSE = 0.1  # seconds after the first one; doubles
+_PAUSE = 0.1  # seconds after the first attempt; doubles
 
 
 def put_new(location: ObjectLocation, data: bytearray) -> None:
-    """Write an object if there is none.
+    """Write an object if it does not exist.
 
-    A request whose answer got lost is sent again, and is then refused on account of the object that it has written
-    itself: which one that is, its metadata tell. A store may also refuse because others write at the same moment,
-    none of whom need succeed.
+    If the response to a request is lost, its retry fails because of the object that the first try wrote; the metadata of
+    the object show that. A store may also refuse because of concurrent writers, none of which need succeed.
 
     Raises
     ------
     ConcurrentChangeError
-        There is one, and it is another writer's.
+        If it exists, and another writer wrote it.
     StorageError
-        The store refuses, or cannot be asked. If the last word was no answer, the object may still come to be.
+        If the store refuses or does not respond. Without a response the object may still be created later.
     """
     run = uuid.uuid4().hex
     for attempt in range(_ATTEMPTS):
@@ -62,9 +61,9 @@ def _put_if_none(location: ObjectLocation, data: bytearray, run: str) -> None:
 
 
 def _read_run(location: ObjectLocation, failure: ParquetBloomError) -> str | None:
-    """The run that wrote the object which stands there, "" for one that does not say; None if there is none."""
+    """Return the run that wrote the existing object, "" if it has no run, or None if there is no object."""
     try:
-        with translate_errors("cannot look at it", location.name):
+        with translate_errors("cannot read its attributes", location.name):
             return str(location.client.attributes(location.key).get(_run_key(location), ""))
     except (ConcurrentChangeError, StorageError) as error:
         if isinstance(error, StorageError) and is_missing(error):
@@ -74,4 +73,4 @@ def _read_run(location: ObjectLocation, failure: ParquetBloomError) -> str | Non
 
 
 def _run_key(location: ObjectLocation) -> str:
-    return RUN.replace("-", "_") if location.kind == "Azure" else RUN  # there it must be an identifier
+    return RUN.replace("-", "_") if location.kind == "Azure" else RUN  # Azure requires an identifier

@@ -1,4 +1,4 @@
-"""Writing an object: parts are uploaded as they come, and are an object only when all of them are there."""
+"""Writing of an object: parts are uploaded as they are written, and become an object at the end."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .location import ObjectLocation
 from .put_if_absent import NEW_BYTES, put_new
 
 PART_BYTES = 16 * 1024 * 1024
-"""Of an upload: S3 takes 10,000, so that objects of up to 160 GB can be written. Less than one is a single request."""
+"""Size of a part: S3 allows 10,000 parts, so objects have up to 160 GB. A smaller object takes a single request."""
 
 _PARALLEL = 4
-_WAIT = 0.1  # seconds between looks at whether the upload still runs
-_MOMENT = 0.4  # seconds for an upload to be given up after an interrupt
+_WAIT = 0.1  # seconds between checks whether the upload is still running
+_MOMENT = 0.4  # seconds to wait for the abort of an upload after an interrupt
 
 
 class ObjectRewrite(Rewrite):
-    """A new object in any store; one that has the key is replaced when the upload is complete, not before.
+    """New object in any store; an existing object is replaced when the upload is complete, not before.
 
-    Nobody else's change of the target is noticed. An upload that is given up is aborted; that of a process which is
-    killed stays with the store, unseen by readers, until a rule of the bucket's clears it away.
+    Concurrent changes of the target are not noticed. An abandoned upload is aborted; the upload of a killed process
+    stays in the store, invisible to readers, until a lifecycle rule of the bucket removes it.
 
-    With `new` nothing is replaced: the store takes the object, in one request, if there is none of the key.
+    With `new` nothing is replaced: the store creates the object, in one request, if the key does not exist.
     """
 
     def __init__(self, source: Source | None, location: ObjectLocation, new: bool = False) -> None:
@@ -44,10 +44,10 @@ class ObjectRewrite(Rewrite):
 
     def _begin(self) -> None:
         if not self._location.can_list:
-            problem = "cannot write: a web server takes no files; write to an object store's URL, or a local path"
+            problem = "cannot write to a web server; write to the URL of an object store, or to a local path"
             raise StorageError(problem, path=self.path, errno=errno.EROFS)
         if not self._location.key or self.path.endswith("/"):
-            raise StorageError("cannot write: the URL names no object", path=self.path, errno=errno.EISDIR)
+            raise StorageError("cannot write: the URL does not name an object", path=self.path, errno=errno.EISDIR)
 
     def _copy(self, source: Source, length: int) -> None:
         for offset in range(0, length, copy.PIECE):
@@ -101,11 +101,11 @@ def _put_object(location: ObjectLocation, data: bytearray) -> None:
 
 
 class _AbortUpload(Exception):
-    """Ends an upload from the side that feeds it."""
+    """Raised inside the upload to abort it."""
 
 
 class _Upload:
-    """A thread in which obstore asks for parts, as that is how it wants to be fed."""
+    """Thread in which obstore pulls the parts of an upload from a queue."""
 
     def __init__(self, location: ObjectLocation) -> None:
         require_own_process(location.name)
@@ -127,7 +127,7 @@ class _Upload:
                 chunk_size=PART_BYTES,
                 max_concurrency=_PARALLEL,
             )
-        except BaseException as error:  # told to whoever feeds it
+        except BaseException as error:  # raised again in the thread that writes
             self._error = error
 
     def _iterate_parts(self) -> Iterator[bytes]:
@@ -140,7 +140,7 @@ class _Upload:
             yield bytes(part)
 
     def send(self, part: bytearray | _AbortUpload | None) -> None:
-        """Hand over a part; waits while the ones before are on their way."""
+        """Queue a part; waits while earlier parts are being uploaded."""
         while self._thread.is_alive():
             try:
                 self._parts.put(part, timeout=_WAIT)
@@ -150,7 +150,7 @@ class _Upload:
         self._raise()
 
     def finish(self) -> None:
-        """Complete the upload: now the object is there."""
+        """Complete the upload, which creates the object."""
         self.send(None)
         while self._thread.is_alive():
             self._thread.join(_WAIT)
@@ -158,7 +158,7 @@ class _Upload:
         self._raise()
 
     def abort(self) -> None:
-        """Give the upload up; no error of it is of interest any more. Who is interrupted waits a moment for it."""
+        """Abort the upload and ignore its errors; after an interrupt, only wait for a moment."""
         error = sys.exception()
         interrupted = error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
         end = time.monotonic() + (_MOMENT if interrupted else self._location.client.patience)

@@ -601,7 +601,7 @@ def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(atomic, "exchange", once)
-    where = r"cannot be cleared up, see .*\.parquet_bloom\.old: Input/output error"
+    where = r"cannot be restored, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
     (kept,) = leftovers(path.parent)

@@ -152,7 +152,7 @@ def test_a_file_that_was_cut(tmp_path: Path) -> None:
         run = scratch.put([np.arange(1000)])
         os.ftruncate(scratch._file.fileno(), 4000)
         assert scratch.get(run, 0, 500).tolist() == list(range(500))
-        with pytest.raises(StorageError, match="a temporary file there was cut") as caught:
+        with pytest.raises(StorageError, match="a temporary file there was truncated") as caught:
             scratch.get(run)
         assert caught.value.path == str(tmp_path)
 
@@ -199,8 +199,8 @@ HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[2])
 import numpy as np
-from parquet_bloom.storage.spill import Scratch
-scratch = Scratch(sys.argv[1])
+from parquet_bloom.storage.spill import SpillFile
+scratch = SpillFile(sys.argv[1])
 scratch.put([np.ones(60_000)])
 print("there", flush=True)
 sys.stdin.readline()
@@ -225,9 +225,9 @@ import resource, sys
 sys.path.insert(0, sys.argv[2])
 import numpy as np
 from parquet_bloom.errors import StorageError
-from parquet_bloom.storage.spill import Scratch
+from parquet_bloom.storage.spill import SpillFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-with Scratch(sys.argv[1]) as scratch:
+with SpillFile(sys.argv[1]) as scratch:
     run = scratch.put([np.arange(10_000)])
     try:
         scratch.put([np.arange(10_000)])

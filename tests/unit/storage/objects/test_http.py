@@ -110,7 +110,7 @@ def test_short_answers_are_told(web: WebServer) -> None:
             lambda: source.read_ranges([(10, 10), (100_000, 10)]),
             lambda: source.arrow_file().read(10),
         ):
-            with pytest.raises(TruncatedFileError, match=r"10 bytes at offset .* were asked for, 7 came"):
+            with pytest.raises(TruncatedFileError, match=r"read 7 of 10 bytes at offset"):
                 attempt()
 
 

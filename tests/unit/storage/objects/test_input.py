@@ -59,14 +59,14 @@ def test_a_pause_without_end() -> None:
 def test_no_path(ask: Any, path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     parquet_bloom.write_table(pa.table({"id": [1]}), "a.parquet", ["id"])
-    with pytest.raises(StorageError, match=r"a path is a string or a path object, not (NoneType|int)"):
+    with pytest.raises(StorageError, match=r"a path must be a string or a path object, not (NoneType|int)"):
         ask(path, "id = 1")
 
 
 @pytest.mark.parametrize("path", [None, 5])
 def test_no_path_to_open(path: Any) -> None:
     for ask in (parquet_bloom.open, parquet_bloom.verify, lambda place: parquet_bloom.embed(place, ["id"])):
-        with pytest.raises(StorageError, match="a path is a string or a path object"):
+        with pytest.raises(StorageError, match="a path must be a string or a path object"):
             ask(path)
 
 

@@ -112,7 +112,7 @@ def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
     place = ObjectStores(s3.storage_options).locate(s3.url(KEY))
     assert place is not None
     with ObjectSource(place) as source:
-        setting = s3_rewrite.rewrite_in_place(source)._setting()
+        setting = s3_rewrite.rewrite_in_place(source)._proof_context()
     setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
     for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
         s3.clear_log()

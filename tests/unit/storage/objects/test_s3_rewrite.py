@@ -72,13 +72,13 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
     monkeypatch.setattr("parquet_bloom.storage.objects.s3.verify._RANDOM", random.Random(1))
-    shown = conditions._on_probe
+    shown = conditions._show_on_probe
 
     def believe(setting: Any, show: Any, *given: Any) -> Any:
         """What the store shows before the first write is for test_s3_conditions."""
         return shown(setting, show) if show is proof.prove_no_tags else proof.ConditionSupport(quoted, quoted, "")
 
-    monkeypatch.setattr(conditions, "_on_probe", believe)
+    monkeypatch.setattr(conditions, "_show_on_probe", believe)
 
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
@@ -155,7 +155,7 @@ def test_a_part_holds_no_more_than_may_be_copied_at_once(s3: Any) -> None:
 
 
 def test_there_are_no_more_parts_than_an_upload_may_have(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_rewrite, "_MOST_PARTS", 3)
+    monkeypatch.setattr(s3_rewrite, "_MAX_COPIED_PARTS", 3)
     data = np.random.default_rng(4).bytes(50 * PART + 7)
     s3.put("a.parquet", data)
     with opened(s3) as source:
@@ -400,7 +400,7 @@ from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.source import ObjectSource
 
-conditions._on_probe = lambda *given: proof.Proven(etags.quoted, etags.quoted, "")
+conditions._show_on_probe = lambda *given: proof.ConditionSupport(etags.quoted, etags.quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
 with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:
