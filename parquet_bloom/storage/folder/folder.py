@@ -209,9 +209,7 @@ class Folder:
 
     def _require_writable(self) -> None:
         if self._location() is None and self._remote() is not None:
-            problem = (
-                "an index cannot be written there: the file system cannot create a file only if it does not exist"
-            )
+            problem = "an index cannot be written there: the file system cannot create a file only if it does not exist"
             raise StorageError(f"{problem}; give a local path or a URL", path=self.path, errno=errno.EOPNOTSUPP)
 
     def _list_local(self) -> dict[str, tuple[int, int]]:

@@ -96,8 +96,8 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
     """Copy owner, group, mode and attributes of the old file to a new one that only its writer can open so far.
 
     Permissions come last, and access control lists before the mode: with a list, the group bits of the mode are
-    the mask of the list, and without it they would for a moment grant the group what the list denies. A list that the new file
-    inherited from its folder is removed if the old file has none.
+    the mask of the list, and without it they would for a moment grant the group what the list denies. A list that the
+    new file inherited from its folder is removed if the old file has none.
 
     Parameters
     ----------

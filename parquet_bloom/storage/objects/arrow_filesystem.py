@@ -66,7 +66,9 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]
         except StorageError as error:
             if error.errno is None:
                 raise
-            raise OSError(error.errno, error.problem, redacted(path)) from error  # pyarrow checks the class of the error
+            raise OSError(
+                error.errno, error.problem, redacted(path)
+            ) from error  # pyarrow checks the class of the error
 
     def _read_only(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("objects can only be read here")

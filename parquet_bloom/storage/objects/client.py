@@ -159,9 +159,9 @@ class StoreClient:
                 length, tries = await self._try(pages.add_next)
                 requests += tries if length else 0  # the previous page was already marked as the last one
             streams += 1
-            # If a listing ends with a full page, or is empty, the next response may have been the page of a proxy, which
-            # parses as a listing without objects. So the rest is listed once more, from a key before the last ones,
-            # which must then be in the response.
+            # If a listing ends with a full page, or is empty, the next response may have been the page of a proxy,
+            # which parses as a listing without objects. So the rest is listed once more, from a key before the last
+            # ones, which must then be in the response.
             if length or (not items and streams > 1):
                 return sorted(items), requests
 
@@ -225,8 +225,8 @@ class _Pages:
 
     Parameters
     ----------
-    items : the objects listed so far, in the order of the store; pages are added here. The last ones are requested again,
-        and one of them or a later one must be in the response: otherwise it is not a listing. (Some of them may have
+    items : the objects listed so far, in the order of the store; pages are added here. The last ones are requested
+        again, and one of them or a later one must be in the response: otherwise it is not a listing. (Some of them may have
         been deleted.)
     """
 
@@ -306,7 +306,9 @@ class _Slots:
 
 
 class _Speed:
-    """Estimate of the cost of a request from earlier responses: time = latency + bytes / bandwidth, by weighted least squares.
+    """Estimate of the cost of a request from earlier responses.
+
+    The model is time = latency + bytes / bandwidth, fitted by weighted least squares.
 
     Two ranges are worth one request if the bytes between them take less time than a request, whose latency is shared by
     all concurrent requests.

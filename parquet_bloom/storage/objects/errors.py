@@ -1,4 +1,4 @@
-"""Conversion of obstore errors, whose texts have many lines of XML and debug output, to short errors of this package."""
+"""Conversion of obstore errors, whose texts have many lines of XML and debug output, to errors of this package."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NUMBERS = (
 
 def first_line(error: BaseException) -> str:
     """Return the text of an obstore error on one line, without its debug output."""
-    text = redacted(str(error).split("\n\nDebug source:")[0])  # before it is shortened: a part of a secret would not be recognized
+    text = redacted(str(error).split("\n\nDebug source:")[0])  # before truncation: a part of a secret is not recognized
     return " ".join(text.split())[:_LENGTH] or type(error).__name__
 
 
 @contextmanager
 def translate_errors(action: str, name: str, opened: bool = False) -> Iterator[None]:
-    """Ask obstore for something, and let its errors leave as ours; see `convert_error`."""
+    """Convert errors of obstore that are raised inside this context; see `convert_error`."""
     require_own_process(name)
     try:
         yield

@@ -89,8 +89,8 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 def _wait_for_deliveries() -> None:
     """Wait until no thread of obstore is inside the call that delivers a result.
 
-    The result arrives as soon as the call has queued it, but the thread still needs the GIL to return. If the interpreter
-    shuts down before that, Rust aborts the process after all its work is done.
+    The result arrives as soon as the call has queued it, but the thread still needs the GIL to return. If the
+    interpreter shuts down before that, Rust aborts the process after all its work is done.
     """
     deadline = time.monotonic() + _GIVE_UP
     while time.monotonic() < deadline and any(map(_is_delivering, sys._current_frames().values())):

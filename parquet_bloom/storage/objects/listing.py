@@ -56,7 +56,7 @@ def list_objects(location: ObjectLocation, alone: bool, requests: RequestCount) 
 
 
 def needs_requests(location: ObjectLocation) -> bool:
-    """Whether `list_objects` asks the store about a place that is one of several."""
+    """Return whether `list_objects` makes requests for a location that is one of several."""
     return location.can_list and (
         not _looks_like_file(location) or location.name.endswith("/") or glob.has_magic(location.key)
     )
@@ -128,7 +128,7 @@ def _expand_pattern(location: ObjectLocation, requests: RequestCount) -> list[Li
 def _list_below(
     location: ObjectLocation, folder: str, requests: RequestCount
 ) -> tuple[list[ListedObject], dict[str, str], str | None]:
-    """Return all objects below a folder, {root: marker} of the tables among them, and the table above the folder, if any."""
+    """Return all objects below a folder, {root: marker} of tables among them, and the table above the folder."""
     table_requests = RequestCount()
     search = partial(find_table_above, location, itself=False, remembered=True, requests=table_requests)
     with threads.in_order(search, [folder], 1) as above:

@@ -21,7 +21,7 @@ from .options import StoreHandle, make_store_handle, without_password
 
 _URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME_ALIASES = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not support all of these
-_UNQUOTED = "!$&'()*+,;=:@~/"  # characters that obstore does not escape in an HTTP request, besides letters, digits and -._
+_UNQUOTED = "!$&'()*+,;=:@~/"  # not escaped by obstore in HTTP requests, besides letters, digits and -._
 _PLAIN = re.compile(rf"[\w .{re.escape(_UNQUOTED)}-]+")
 
 _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_")  # prefixes of environment variables with settings
@@ -233,9 +233,9 @@ def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, 
     if not storage_options:
         return filesystem
     if not isinstance(storage_options, Mapping):
-        raise StorageError(f"storage_options must be a mapping of names to values, not {type(storage_options).__name__}")
+        raise StorageError(f"storage_options must be a mapping, not {type(storage_options).__name__}")
     if filesystem is not None:
-        raise StorageError("storage_options cannot be combined with filesystem=, which has its own options: give one of the two")
+        raise StorageError("storage_options cannot be combined with filesystem=: give one of the two")
     return ObjectStores(storage_options)
 
 

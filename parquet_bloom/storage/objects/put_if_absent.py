@@ -22,8 +22,8 @@ _PAUSE = 0.1  # seconds after the first attempt; doubles
 def put_new(location: ObjectLocation, data: bytearray) -> None:
     """Write an object if it does not exist.
 
-    If the response to a request is lost, its retry fails because of the object that the first try wrote; the metadata of
-    the object show that. A store may also refuse because of concurrent writers, none of which need succeed.
+    If the response to a request is lost, its retry fails because of the object that the first try wrote; the metadata
+    of the object show that. A store may also refuse because of concurrent writers, none of which need succeed.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _read_run(location: ObjectLocation, failure: ParquetBloomError) -> str | Non
     except (ConcurrentChangeError, StorageError) as error:
         if isinstance(error, StorageError) and is_missing(error):
             return None
-        problem = f"{failure.problem}; cannot tell whether it was written (what stands there is whole)"
+        problem = f"{failure.problem}; cannot tell whether it was written (the object there is complete)"
         raise StorageError(problem, path=location.name, errno=getattr(failure, "errno", None)) from error
 
 

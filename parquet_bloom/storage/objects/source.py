@@ -270,7 +270,7 @@ class _Reader(SeekableFile):
 def make_identity(
     location: ObjectLocation, size: int, e_tag: str | None, modified: datetime | None = None
 ) -> RemoteIdentity:
-    """Return the identity of a version. Weak etags do not imply equal bytes; stores in memory count their etags from 0."""
+    """Return the identity of a version. Weak etags do not imply equal bytes; etags of memory stores count from 0."""
     distinct = e_tag is not None and not e_tag.startswith("W/") and location.kind != "Memory"
     etag = e_tag.encode() if distinct and e_tag is not None else None
     modified_ns = None if etag or modified is None else to_nanoseconds(modified)

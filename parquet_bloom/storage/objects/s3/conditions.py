@@ -1,7 +1,7 @@
-"""Proof that a store keeps its word: of each condition that a way of writing relies on, before anything is written.
+"""Proof that a store honours the conditions that a write relies on, before anything is written.
 
-Some stores that speak S3's protocol take conditions and do not heed them, or in one spelling of the etag only, or
-refuse the right one. Each shows on a `Probe` what it does.
+Some S3-compatible stores accept conditions and ignore them, or honour only one spelling of the etag, or refuse the right
+etag. Each store must show on a `Probe` what it does.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .requests import Requests
 
 
 class ProofContext(NamedTuple):
-    """What a proof is made with.
+    """Context of a proof.
 
     Attributes
     ----------
-    client, requests : by which the store is asked.
-    bucket, key : of the object that is to be written.
-    path : of that, for errors.
+    client, requests : for requests to the store.
+    bucket, key : of the object to write.
+    path : path of that object, for errors.
     """
 
     client: Any
@@ -38,34 +38,34 @@ class ProofContext(NamedTuple):
 
 
 _ProofCache = dict[tuple[object, ...], "Future[Any]"]
-_PROOFS: WeakKeyDictionary[Any, _ProofCache] = WeakKeyDictionary()  # a client has an endpoint and credentials
+_PROOFS: WeakKeyDictionary[Any, _ProofCache] = WeakKeyDictionary()  # by client, which has an endpoint and credentials
 _LOCK = threading.Lock()
-_POLL_SECONDS = 0.1  # between looks at whether the work was given up
+_POLL_SECONDS = 0.1  # between checks whether the work was cancelled
 
 
 def prove_put(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
-    """Show that one PUT replaces an object only if it is the one that is named; see `prove_upload`."""
+    """Check that a PUT replaces only the version that its condition names; see `prove_upload`."""
     return _prove_once(context, ("put", *sorted(given)), lambda: _show_on_probe(context, proof.prove_put, given))
 
 
 def prove_upload(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
-    """Show that an upload in parts copies from, and replaces, only the version that is named.
+    """Check that a multipart upload copies from, and replaces, only the version that its conditions name.
 
     Parameters
     ----------
-    given : what the new object is to have beside its bytes; that the store keeps such things is shown, too.
+    given : attributes of the new object; it is also checked that the store keeps them.
 
     Raises
     ------
     StorageError
-        If the store does not do so, or it cannot be shown. This is remembered, for the process, if it is the store's
-        way and no mishap.
+        If the store does not, or this cannot be checked. If the store does not support it, the result is remembered for
+        the process.
     """
     return _prove_once(context, ("upload", *sorted(given)), lambda: _show_on_probe(context, proof.prove_upload, given))
 
 
 def prove_no_tags(context: ProofContext) -> None:
-    """Show that answers without a TagSet are this store's way to say that there are no tags."""
+    """Check that this store omits the TagSet in responses if there are no tags."""
     _prove_once(context, ("no tags",), lambda: _show_on_probe(context, proof.prove_no_tags))
 
 
@@ -75,7 +75,7 @@ def _show_on_probe(context: ProofContext, show: Callable[..., Any], *given: Any)
 
 
 def _prove_once(context: ProofContext, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
-    """Prove it, or wait for who is proving it, or remember."""
+    """Run a proof once: return the earlier result, or wait for the thread that is running it."""
     key = (context.bucket, *name)
     while True:
         with _LOCK:

@@ -1,4 +1,4 @@
-"""What an S3 object is besides its bytes, found out before it is replaced, right before, and after."""
+"""State of an S3 object besides its bytes: HEAD response, tags and access control list."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .requests import Requests
 
 Tags = frozenset[tuple[str, str]]
 
-_UNKNOWN = (405, 501)  # a store that does not know the question
+_UNKNOWN = (405, 501)  # status of stores without support for the request
 
 
 class ObjectHead(NamedTuple):
-    """An object at one moment.
+    """State of an object at one moment.
 
     Attributes
     ----------
-    head : the answer to a HEAD.
-    tags : None where the answer tells neither tags nor that there are none.
-    access : None where the store does not tell, or not to us.
+    head : the HEAD response.
+    tags : its tags; None if the response has no TagSet.
+    access : access control list; None if the store does not report it, or this user may not read it.
     """
 
     head: Mapping[str, Any]
@@ -32,7 +32,7 @@ class ObjectHead(NamedTuple):
     access: Access | None
 
     def require(self, first: ObjectHead, path: str) -> None:
-        """Raise ConcurrentChangeError if the object is not as it was at a first look."""
+        """Raise ConcurrentChangeError if the object has changed since its state was first read."""
         changed = "another writer changed"
         if not same_etag(self.head.get("ETag"), first.head.get("ETag")):
             raise ConcurrentChangeError(f"{changed} it meanwhile", path=path)
@@ -45,14 +45,14 @@ class ObjectHead(NamedTuple):
 
 
 def read_head(client: Any, requests: Requests, target: Mapping[str, str], path: str) -> ObjectHead:
-    """Look at an object: three requests, side by side.
+    """Read the state of an object with three concurrent requests.
 
     Raises
     ------
     ConcurrentChangeError
-        If it is not there.
+        If it does not exist any more.
     StorageError
-        If it cannot be looked at, or its tags cannot be read.
+        If it or its tags cannot be read.
     """
 
     def ask(call: Callable[..., Any], action: str) -> Any:
@@ -83,27 +83,27 @@ def read_head(client: Any, requests: Requests, target: Mapping[str, str], path: 
             raise StorageError(f"{action}: the answer has no Grants", path=path)
         return access_list
 
-    head = lambda: ask(client.head_object, "cannot look at it")  # noqa: E731
+    head = lambda: ask(client.head_object, "cannot read its metadata")  # noqa: E731
     return ObjectHead(*requests.together([head, tags, access]))
 
 
 def parse_tags(answer: Mapping[str, Any]) -> Tags | None:
-    """What an answer to GetObjectTagging says; None if it says nothing."""
+    """Parse a response to GetObjectTagging; None if it has no TagSet."""
     if "TagSet" not in answer:
         return None
     return frozenset((tag["Key"], tag["Value"]) for tag in answer["TagSet"])
 
 
 def make_request_error(error: Exception, action: str, path: str) -> ParquetBloomError:
-    """What a request for an object raised, as ours; what tells of another writer is a ConcurrentChangeError."""
-    if http_status(error) in (412, 416):  # the second one: it is shorter than it was
+    """Convert the error of a request for an object; signs of another writer become a ConcurrentChangeError."""
+    if http_status(error) in (412, 416):  # 416: it is shorter than before
         return ConcurrentChangeError("another writer changed it meanwhile", path=path)
-    if error_code(error) in ("NoSuchKey", "404"):  # the second one of a HEAD, whose answer has no body
+    if error_code(error) in ("NoSuchKey", "404"):  # "404" for a HEAD, whose response has no body
         return ConcurrentChangeError("it was removed meanwhile", path=path)
     return make_error(error, action, path)
 
 
 def _descriptive_fields(head: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an answer must stay as it is while the bytes are the same."""
+    """Return the fields of a HEAD response that must not change while the bytes are the same."""
     access_list = {name: head.get(name) for name in DESCRIPTIVE}
     return access_list | {"Metadata": dict(head.get("Metadata", {}))}

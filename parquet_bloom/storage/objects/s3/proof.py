@@ -1,4 +1,4 @@
-"""What a store is made to show on a `Probe`, and what it is told that does not show it."""
+"""Checks of the conditions of a store on a `Probe`, and errors for stores that do not support them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _UNKNOWN = (405, 501)
 
 
 class ConditionSupport(NamedTuple):
-    """What a store has shown.
+    """Support of a store for conditional writes.
 
     Attributes
     ----------
-    copy, replace : the etag in conditions of copies, and of the request that replaces the object, is spelled so.
-    owner : of what we write; empty if the store does not tell.
+    copy, replace : spelling of the etag in conditions of copies, and of the request that replaces the object.
+    owner : owner of objects that we write; empty if the store does not report it.
     """
 
     copy: Spelling
@@ -31,11 +31,11 @@ class ConditionSupport(NamedTuple):
 
 
 class UnsupportedStoreError(Exception):
-    """The store does not do what is needed, and never will."""
+    """The store does not support conditional writes."""
 
 
 def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
-    """Show that PutObject heeds If-Match, and keeps what is given to an object; UnfitError if it does not."""
+    """Check that PutObject honours If-Match and keeps attributes; raise UnsupportedStoreError if not."""
     etag = _send(probe, "PutObject", probe.put, given)
 
     def attempt(condition: str, right: bool) -> bool:
@@ -44,7 +44,7 @@ def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
         except failure_types() as error:
             if http_status(error) != 412:
                 raise _make_failure(probe, error, "PutObject with If-Match") from error
-            # Refused; or done, the answer lost, and refused when it was sent again.
+            # Refused; or it succeeded, the response was lost, and the retry was refused.
             return right and bool(_send(probe, "HeadObject", probe.was_written))
         return True
 
@@ -53,7 +53,7 @@ def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
 
 
 def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
-    """Show that uploads in parts heed both conditions, and keep what is given; UnfitError if they do not."""
+    """Check that multipart uploads honour both conditions and keep attributes; raise UnsupportedStoreError if not."""
     plain = {name: given[name] for name in given if name in ("ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")}
     etag = _send(probe, "PutObject", probe.put, plain)
     number = _send(probe, "CreateMultipartUpload", probe.begin, given)
@@ -81,14 +81,14 @@ def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
             if http_status(error) != 412 and not gone:
                 raise _make_failure(probe, error, "CompleteMultipartUpload with If-Match") from error
             if (right or gone) and _send(probe, "HeadObject", probe.was_written):
-                return True  # the answer got lost, and it was refused when it was sent again
+                return True  # the response was lost, and the retry was refused
             if gone and recreated:
                 raise _make_failure(probe, error, "CompleteMultipartUpload with If-Match") from error
             if not gone:
                 return False
         else:
             return True
-        # The store takes a refused upload for ended.
+        # The store ends an upload when it refuses to complete it.
         recreated = True
         number = _send(probe, "CreateMultipartUpload", probe.begin, given)
         if not copy(copy_spelling(etag), True):
@@ -100,9 +100,9 @@ def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
 
 
 def prove_no_tags(probe: Probe) -> None:
-    """Show that tags are told where there are some, and that no TagSet is told where there are none.
+    """Check that the store reports existing tags, and omits the TagSet if there are none.
 
-    Some stores answer so for what was uploaded in parts. UnfitError if it is not this store's way.
+    Some stores do so for multipart uploads. Raise UnsupportedStoreError if this store does not.
     """
     _send(probe, "PutObject with a tag", probe.put, {"Tagging": "parquet-bloom=probe"})
     tags = _send(probe, "GetObjectTagging", probe.tags)
@@ -115,13 +115,13 @@ def prove_no_tags(probe: Probe) -> None:
 
 
 def _find_spelling(probe: Probe, condition: str, etag: str, attempt: Callable[[str, bool], bool]) -> Spelling:
-    """Find the spelling of the etag in which a false one is refused and the right one is not.
+    """Find the spelling of etags for which a wrong etag is refused and the right one is not.
 
     Parameters
     ----------
-    condition : its name.
-    etag : the right one.
-    attempt : makes the request with an etag as spelled, which is the right one or not; returns whether it was done.
+    condition : name of the condition.
+    etag : the right etag.
+    attempt : makes the request with a spelled etag, which is the right one or not; returns whether it succeeded.
     """
     false = uuid.uuid4().hex
     for spell in SPELLINGS:
@@ -142,7 +142,7 @@ def _send(probe: Probe, what: str, call: Callable[..., Any], *arguments: Any) ->
 
 
 def _make_failure(probe: Probe, error: Exception, what: str) -> Exception:
-    """What to raise for a request that failed otherwise than by its condition."""
+    """Return the error for a request that did not fail because of its condition."""
     if http_status(error) in _UNKNOWN or error_code(error) == "NotImplemented":
         answer = " ".join(dict.fromkeys(str(text) for text in (http_status(error), error_code(error)) if text))
         return UnsupportedStoreError(
@@ -157,7 +157,7 @@ def _make_failure(probe: Probe, error: Exception, what: str) -> Exception:
 
 
 def _require_kept(probe: Probe, given: Mapping[str, Any], way: str) -> str:
-    """Show that the probe has what it was given; returns its owner."""
+    """Check that the probe has the attributes it was given, and return its owner."""
     head = _send(probe, "HeadObject", probe.head)
     tags = _send(probe, "GetObjectTagging", probe.tags) if given.get("Tagging") else frozenset()
     access = probe.access()

@@ -1,4 +1,4 @@
-"""What stands in the store after a write, compared with what was planned, whatever the store has shown."""
+"""Verification of a write: the stored object is read back in part and compared with what was written."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from .etags import same_etag
 from .head import ObjectHead, make_request_error, parse_tags
 from .requests import Requests
 
-_SAMPLE = 1024  # bytes at each place of the copied range
-_SAMPLES = 2  # places by chance, beside the first and the last bytes
-_TAIL = 64 << 10  # bytes of what was uploaded
+_SAMPLE = 1024  # bytes of each sample of the copied range
+_SAMPLES = 2  # random samples, besides the first and the last bytes
+_TAIL = 64 << 10  # last bytes of the uploaded part
 
 _RANDOM = random.SystemRandom()
 
 
 class WrittenPart(NamedTuple):
-    """Bytes that the new object must have."""
+    """Bytes that the new object must contain."""
 
     offset: int
     data: bytes
 
 
 class StoredObject:
-    """An object in the store, to be read.
+    """Reader of an object in the store.
 
     Parameters
     ----------
-    place : bucket and key.
+    target : bucket and key.
     """
 
     def __init__(self, client: Any, requests: Requests, target: Mapping[str, str]) -> None:
         self._client, self._requests, self._target = client, requests, target
 
     def get(self, offset: int, length: int) -> tuple[Mapping[str, Any], bytes]:
-        """One answer, and its bytes; raises one of `failure_types()`."""
+        """Read a range: return the response and its bytes, or raise one of `failure_types()`."""
         span = f"bytes={offset}-{offset + length - 1}"
         answer, data = self._requests.send(self._get_with_body, Range=span, **self._target)
         return answer, data
@@ -51,12 +51,12 @@ class StoredObject:
             return answer, body.read()
 
     def read(self, offset: int, length: int, etag: str, path: str) -> bytes:
-        """Bytes of one version.
+        """Read bytes of one version.
 
         Raises
         ------
         ConcurrentChangeError
-            If it is another one.
+            If it has been replaced.
         StorageError
             If they cannot be read.
         """
@@ -69,47 +69,47 @@ class StoredObject:
         if not same_etag(answer.get("ETag"), etag):
             raise ConcurrentChangeError("another writer changed it meanwhile", path=path)
         if len(data) != length:
-            text = f"cannot read at offset {offset}: {len(data)} bytes came of {length}"
+            text = f"cannot read at offset {offset}: received {len(data)} of {length} bytes"
             raise StorageError(text, path=path)
         return data
 
     def head(self) -> Mapping[str, Any]:
-        """The answer to a HEAD; raises one of `failure_types()`."""
+        """Return the HEAD response, or raise one of `failure_types()`."""
         answer: Mapping[str, Any] = self._requests.send(self._client.head_object, **self._target)
         return answer
 
     def tags(self) -> Any:
-        """Its tags, as `look` has them."""
+        """Return its tags, as in `read_head`."""
         return parse_tags(self._requests.send(self._client.get_object_tagging, **self._target))
 
     def access(self) -> Any:
-        """The answer to GetObjectAcl."""
+        """Return the response to GetObjectAcl."""
         return self._requests.send(self._client.get_object_acl, **self._target)
 
 
 def sample_ranges(length: int) -> list[tuple[int, int]]:
-    """Where to compare a range that the store copied: its first and last bytes, and some that nobody can foresee."""
+    """Return ranges for comparing a copied range: its first and last bytes, and random samples."""
     last = max(0, length - _SAMPLE)
     offsets = {0, last, *(_RANDOM.randrange(last + 1) for _ in range(_SAMPLES))}
     return [(offset, min(_SAMPLE, length - offset)) for offset in sorted(offsets)]
 
 
 def make_tail_part(size: int, tail: bytes) -> WrittenPart:
-    """The last bytes of an object of this size, which ends so."""
+    """Return the last bytes of an object of `size` bytes as a part to compare; `tail` are its last bytes."""
     kept = tail[-_TAIL:]
     return WrittenPart(size - len(kept), kept)
 
 
 class WriteCheck(NamedTuple):
-    """A write that the store says it has made.
+    """Check of a write that the store has confirmed.
 
     Attributes
     ----------
-    etag, run : what the new object has.
-    given : its attributes; None if they do not matter.
-    first : how the object was that it has replaced; None for another key.
-    pieces : of its bytes.
-    path : for errors.
+    etag, run : etag and run of the new object.
+    given : its attributes; None if they are not checked.
+    first : state of the object that it replaced; None for another key.
+    pieces : parts of its bytes.
+    path : its path, for errors.
     """
 
     etag: str
@@ -120,20 +120,20 @@ class WriteCheck(NamedTuple):
     path: str
 
     def check(self, stored: StoredObject, requests: Requests) -> None:
-        """Read it back: one request a piece, and one each for tags and access control list if it was given some.
+        """Read it back: one request per piece, and one each for tags and access control list if it has any.
 
-        Nothing is said if others have replaced or removed the object since.
+        If another writer has replaced or removed the object since, nothing is checked.
 
         Raises
         ------
         ConcurrentChangeError
-            If its bytes are not what was planned.
+            If its bytes differ from what was written.
         StorageError
-            If it lacks what it was given, or cannot be read back.
+            If it lacks attributes, or cannot be read back.
         """
         try:
             problem = self._find_problem(stored, requests)
-            # What tells no version may tell of another one, which has come since.
+            # Responses without a version may be about a later object, so check that it is still ours.
             if problem is not None and self._is_ours(stored.head()):
                 raise problem
         except failure_types() as error:
@@ -141,7 +141,7 @@ class WriteCheck(NamedTuple):
                 raise make_error(error, "it was written, but cannot be read back to be checked", self.path) from error
 
     def _find_problem(self, stored: StoredObject, requests: Requests) -> ParquetBloomError | None:
-        """What is wrong with it, if anything is."""
+        """Return the error if something differs, else None."""
 
         def read(piece: WrittenPart) -> Callable[[], Any]:
             return lambda: stored.get(piece.offset, len(piece.data))
@@ -174,7 +174,7 @@ class WriteCheck(NamedTuple):
         return find_run_id(head) == self.run or same_etag(head.get("ETag"), self.etag)
 
     def _make_mismatch_error(self, difference: str) -> ParquetBloomError:
-        """For an object that is made of more than one version, and so is none."""
+        """Return the error for an object that mixes versions, and so is broken."""
         if self.first is None:
             kept = "what it was made of is where it was"
         elif self.first.head.get("VersionId", "null") != "null":
