@@ -56,7 +56,7 @@ class Source(ABC):
     remembered: Extents | None = None
     _cached_tail: NDArray[np.uint8] = np.empty(0, np.uint8)
     _cached_from: int = 0
-    _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
+    _counting: ClassVar[threading.Lock] = threading.Lock()  # for two additions; one lock for all sources is enough
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return exactly `length` bytes from `offset` on.

@@ -226,8 +226,8 @@ class _Pages:
     Parameters
     ----------
     items : the objects listed so far, in the order of the store; pages are added here. The last ones are requested
-        again, and one of them or a later one must be in the response: otherwise it is not a listing. (Some of them may have
-        been deleted.)
+        again, and one of them or a later one must be in the response: otherwise it is not a listing. (Some of them
+        may have been deleted.)
     """
 
     def __init__(self, store: Any, prefix: str | None, items: list[Listed]) -> None:

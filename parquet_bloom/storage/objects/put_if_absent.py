@@ -53,7 +53,7 @@ def _put_if_none(location: ObjectLocation, data: bytearray, run: str) -> None:
     import obstore
 
     attributes: dict[str, Any] | None = None if location.kind == "Local" else {_run_key(location): run}
-    with translate_errors("cannot put the new object in its place", location.name):
+    with translate_errors("cannot create the object", location.name):
         try:
             location.client.put(location.key, bytes(data), mode="create", attributes=attributes)
         except obstore.exceptions.AlreadyExistsError as error:

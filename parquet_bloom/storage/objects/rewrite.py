@@ -96,7 +96,7 @@ class ObjectRewrite(Rewrite):
 
 
 def _put_object(location: ObjectLocation, data: bytearray) -> None:
-    with translate_errors("cannot put the new object in its place", location.name):
+    with translate_errors("cannot write the object", location.name):
         location.client.put(location.key, bytes(data))
 
 

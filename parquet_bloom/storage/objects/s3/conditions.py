@@ -1,7 +1,7 @@
 """Proof that a store honours the conditions that a write relies on, before anything is written.
 
-Some S3-compatible stores accept conditions and ignore them, or honour only one spelling of the etag, or refuse the right
-etag. Each store must show on a `Probe` what it does.
+Some S3-compatible stores accept conditions and ignore them, or honour only one spelling of the etag, or refuse the
+right etag. Each store must show on a `Probe` what it does.
 """
 
 from __future__ import annotations

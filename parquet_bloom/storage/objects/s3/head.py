@@ -80,7 +80,7 @@ def read_head(client: Any, requests: Requests, target: Mapping[str, str], path: 
             raise
         access_list = parse_access(answer)
         if access_list is None:
-            raise StorageError(f"{action}: the answer has no Grants", path=path)
+            raise StorageError(f"{action}: the response has no Grants", path=path)
         return access_list
 
     head = lambda: ask(client.head_object, "cannot read its metadata")  # noqa: E731

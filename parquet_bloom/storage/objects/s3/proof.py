@@ -110,7 +110,7 @@ def prove_no_tags(probe: Probe) -> None:
     part = _send(probe, "UploadPart", probe.upload_part, number)
     _send(probe, "CompleteMultipartUpload", probe.complete, number, part)
     if not tags or _send(probe, "GetObjectTagging", probe.tags) is not None:
-        text = "cannot read its tags, which a new object would lose: the answer has no TagSet"
+        text = "cannot read its tags, which a new object would lose: the response has no TagSet"
         raise UnsupportedStoreError(f"{text}; {WAY_OUT}")
 
 

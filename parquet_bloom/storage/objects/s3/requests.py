@@ -67,7 +67,7 @@ class Requests:
         Raises
         ------
         Exception
-            One of `failure_types()`: the answer was an error, could not be read, or has not come in time.
+            One of `failure_types()`: an error response, an unreadable response, or none in time.
         """
         self._until = time.monotonic() + self._limits.retry_timeout
         return self._try(call, arguments, self._until, late)

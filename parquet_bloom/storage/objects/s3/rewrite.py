@@ -66,7 +66,7 @@ def _pin(source: ObjectSource) -> str | None:
 
 
 class S3Rewrite(Rewrite):
-    """Rewrite of an object on S3 or a compatible store, in place or to another key; the store copies the unchanged front.
+    """Rewrite of an object on S3 or a compatible store, in place or to another key; the store copies the front.
 
     In place, an object is replaced only if it is still the one that was read, and readers see either the old object or
     the new one. This relies on conditions in the requests, which name the etag: in each copy, and in the request that

@@ -176,7 +176,7 @@ class WriteCheck(NamedTuple):
     def _make_mismatch_error(self, difference: str) -> ParquetBloomError:
         """Return the error for an object that mixes versions, and so is broken."""
         if self.first is None:
-            kept = "what it was made of is where it was"
+            kept = "its source is unchanged"
         elif self.first.head.get("VersionId", "null") != "null":
             read = self.first.head["VersionId"]
             kept = f"the version that was read is kept as {read}, another writer's, if there was one, as a later one"
@@ -186,5 +186,5 @@ class WriteCheck(NamedTuple):
             f"what was written is not what was planned: {difference}; the store did not heed the conditions of requests"
         )
         return ConcurrentChangeError(
-            f"{text}, and what stands there now, with etag {self.etag}, is broken; {kept}", path=self.path
+            f"{text}, and the object there now, with etag {self.etag}, is broken; {kept}", path=self.path
         )

@@ -89,7 +89,7 @@ def test_clients_are_made_once() -> None:
 
 @pytest.mark.parametrize("name", ["aws_sse_customer_key_base64", "aws_role_arn", "request_payer", "colour"])
 def test_options_that_it_cannot_follow_are_named(name: str) -> None:
-    with pytest.raises(StorageError, match=rf"^{PATH}: the option '{name}' is not understood .* elsewhere$"):
+    with pytest.raises(StorageError, match=rf"^{PATH}: the option '{name}' is not supported .* elsewhere$"):
         s3_client.connect("lake", KEYS | {name: "x"}, PATH)
 
 

@@ -440,7 +440,7 @@ def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, ta
     tagged(size)
     s3.fail("GetObjectTagging", status=200, raw=b"", times=1000, when=lambda request: request.key == KEY)
     error = replace(s3, size)
-    assert "the answer has no TagSet" in str(error)
+    assert "the response has no TagSet" in str(error)
     assert on_object(s3) == []
     assert (probes(s3), s3.uploads()) == ([], [])
 
