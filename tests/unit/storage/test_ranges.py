@@ -76,10 +76,10 @@ def test_thousands_of_ranges(opened) -> None:
 @each_case("bad", [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)])
 def test_a_range_outside_the_file(opened, bad: tuple[int, int]) -> None:
     source, reader = opened
-    with pytest.raises(TruncatedFileError, match=r"asked for, the file has 3000000$") as caught:
+    with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has 3000000$") as caught:
         gathered(reader, [(0, 8), bad])
     assert caught.value.path == source.name
-    with pytest.raises(TruncatedFileError, match="asked for, the file has"):
+    with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has"):
         source.read_ranges([bad])
     assert source.requests == 0
 

@@ -100,7 +100,7 @@ def test_a_server_without_ranges_is_refused(web: WebServer) -> None:
 
 def test_short_answers_are_told(web: WebServer) -> None:
     web.pages["/a.bin"] = Page(DATA, '"x"', short=3)
-    with pytest.raises(TruncatedFileError, match=f"{TAIL_BYTES - 3} came"):
+    with pytest.raises(TruncatedFileError, match=f"read {TAIL_BYTES - 3} of"):
         opened(web)
     web.pages["/a.bin"] = Page(DATA, '"x"')
     with opened(web) as source:
