@@ -111,7 +111,7 @@ def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
         except (OSError, ValueError):
             yield None
         else:
-            yield ClosedSource(path, FileIdentity.of(status)) if stat.S_ISREG(status.st_mode) else None
+            yield ClosedSource(path, FileIdentity.from_stat(status)) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | None]:

@@ -190,6 +190,6 @@ class Sidecar:
 
 def _read_identity(path: str) -> FileIdentity | None:
     try:
-        return FileIdentity.of(os.lstat(path))
+        return FileIdentity.from_stat(os.lstat(path))
     except OSError:
         return None

@@ -75,7 +75,7 @@ class LocalRewrite(Rewrite):
             if self._in_place:
                 raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
             return None
-        self._old_identity = FileIdentity.of(status)
+        self._old_identity = FileIdentity.from_stat(status)
         if self._new:
             raise self._exists_error()
         if not stat.S_ISREG(status.st_mode):
@@ -94,7 +94,7 @@ class LocalRewrite(Rewrite):
 
     def _commit(self) -> None:
         os.fsync(self._descriptor)
-        self._written = FileIdentity.of(os.fstat(self._descriptor))
+        self._written = FileIdentity.from_stat(os.fstat(self._descriptor))
         for sidecar in self._sidecars:
             sidecar.prepare(self._read_old_checksums(sidecar), self._prefix, self._descriptor, self._position)
         self._end_writing()
@@ -150,7 +150,7 @@ class LocalRewrite(Rewrite):
         if not self._in_place:
             return
         try:
-            now = FileIdentity.of(os.lstat(self._real))
+            now = FileIdentity.from_stat(os.lstat(self._real))
         except FileNotFoundError:
             raise ConcurrentChangeError("it was removed meanwhile", path=self.path) from None
         if now != self._source.identity:
@@ -212,7 +212,7 @@ class LocalRewrite(Rewrite):
         """Return whether the file at `path` is the one that was read; the rename changed its `changed_ns`."""
         identity = None if self._source is None else self._source.identity
         try:
-            current = FileIdentity.of(os.lstat(path))
+            current = FileIdentity.from_stat(os.lstat(path))
         except OSError:
             return False
         return isinstance(identity, FileIdentity) and current.same_bytes(identity)
@@ -262,14 +262,14 @@ class LocalRewrite(Rewrite):
     def _is_ours_as_written(self) -> bool:
         """Return whether the new file is in its place and unchanged since it was written."""
         try:
-            return FileIdentity.of(os.lstat(self._real)) == self._written
+            return FileIdentity.from_stat(os.lstat(self._real)) == self._written
         except OSError:
             return False
 
     def _refresh_written(self) -> None:
         """Update the identity of the new file: the rename changed its `changed_ns`."""
         with suppress(OSError):
-            now = FileIdentity.of(os.lstat(self._real))
+            now = FileIdentity.from_stat(os.lstat(self._real))
             if self._written is not None and now.same_bytes(self._written):
                 self._written = now
 

@@ -29,7 +29,7 @@ class FileIdentity(NamedTuple):
     changed_ns: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> FileIdentity:
+    def from_stat(cls, status: os.stat_result) -> FileIdentity:
         """Return the identity in the result of a stat call."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -62,7 +62,7 @@ class LocalSource(Source):
             number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
             raise StorageError("cannot open: it is not a regular file", path=name, errno=number)
         self.size = status.st_size
-        self.identity = FileIdentity.of(status)
+        self.identity = FileIdentity.from_stat(status)
 
     def fileno(self) -> int:
         """Return the descriptor, for system calls that copy inside the kernel."""
@@ -149,7 +149,7 @@ class LocalSource(Source):
 
     def check_unchanged(self) -> None:
         try:
-            now = FileIdentity.of(os.fstat(self._descriptor))
+            now = FileIdentity.from_stat(os.fstat(self._descriptor))
         except OSError as error:
             raise StorageError.wrap(error, "fstat failed", self.name) from error
         if not now.same_bytes(self.identity):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...redaction import redacted, without_secrets
 from ...util.threads import Stopped
-from .failures import STATUS, NoAnswerError, status_of
+from .failures import STATUS, NoAnswerError, parse_status
 
 _XML_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _NO_OBJECT = "there is no such object"
@@ -73,7 +73,7 @@ def convert_error(error: Exception, action: str, name: str, opened: bool = False
     action : what failed, such as "cannot open".
     opened : whether the object existed before, so that its absence is a concurrent change.
     """
-    text, kind, status = redacted(str(error)), type(error).__name__, status_of(error)
+    text, kind, status = redacted(str(error)), type(error).__name__, parse_status(error)
     without_secrets(error)
     if isinstance(error, NoAnswerError):
         return StorageError(f"{action}: {error}", path=name, errno=errno.ETIMEDOUT)

@@ -32,7 +32,7 @@ class NoAnswerError(Exception):
     """A store did not answer in time."""
 
 
-def status_of(error: BaseException) -> int | None:
+def parse_status(error: BaseException) -> int | None:
     """Return the HTTP status in the text of an obstore error, or None."""
     match = STATUS.search(str(error))
     return int(match[1]) if match else None
@@ -40,7 +40,7 @@ def status_of(error: BaseException) -> int | None:
 
 def is_busy(error: BaseException) -> bool:
     """Return whether a store reports too many requests."""
-    return status_of(error) in _BUSY
+    return parse_status(error) in _BUSY
 
 
 def is_transient(error: BaseException) -> bool:
@@ -49,7 +49,7 @@ def is_transient(error: BaseException) -> bool:
         return True
     if isinstance(error, FileNotFoundError) or type(error).__name__ in _FINAL:
         return False
-    status = status_of(error)
+    status = parse_status(error)
     if status is not None:
         return status in _PASSING
     text = str(error).partition("\n\nDebug source:")[0]

@@ -37,7 +37,7 @@ class RequestLimits(NamedTuple):
     retry_timeout: float = 60.0
 
     @classmethod
-    def of_store(cls, store: Any) -> RequestLimits:
+    def from_store(cls, store: Any) -> RequestLimits:
         """Read the limits of an obstore store; missing ones have their defaults."""
         client = getattr(store, "client_options", None) or {}
         retry = getattr(store, "retry_config", None) or {}
@@ -51,9 +51,9 @@ class RequestLimits(NamedTuple):
         return cls(**limits)
 
     @classmethod
-    def of_callers_store(cls, store: Any) -> RequestLimits:
+    def from_caller_store(cls, store: Any) -> RequestLimits:
         """Read the limits of a store that the caller created, which retries requests itself."""
-        limits = cls.of_store(store)
+        limits = cls.from_store(store)
         patience = limits.retry_timeout if getattr(store, "retry_config", None) else _OBSTORES_RETRY_TIMEOUT
         return limits._replace(max_retries=0, timeout=patience, retry_timeout=patience)
 

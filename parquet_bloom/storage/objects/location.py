@@ -191,7 +191,7 @@ def _make_location(handle: StoreHandle, root: str, key: str, name: str) -> Objec
 
 def _wrap_caller_store(store: Any) -> StoreHandle:
     kind = type(store).__name__.removesuffix("Store")
-    return StoreHandle(store, _make_label(store), kind, StoreClient(store, RequestLimits.of_callers_store(store)))
+    return StoreHandle(store, _make_label(store), kind, StoreClient(store, RequestLimits.from_caller_store(store)))
 
 
 _STORES: OrderedDict[Hashable, StoreHandle] = OrderedDict()

@@ -104,7 +104,7 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
         raise StorageError(f"cannot create its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     kind = type(store).__name__.removesuffix("Store")
     label = " at ".join(filter(None, (without_password(url), _describe_endpoint(kind, config))))
-    return StoreHandle(store, label, kind, StoreClient(single_try_store, RequestLimits.of_store(store)))
+    return StoreHandle(store, label, kind, StoreClient(single_try_store, RequestLimits.from_store(store)))
 
 
 def _check_endpoint(config: Mapping[str, Any], path: str) -> None:

@@ -17,7 +17,7 @@ from ..source import REMEMBERED_BYTES, SeekableFile, Source
 from . import event_loop
 from .client import run_together
 from .errors import make_changed_error, translate_errors
-from .failures import status_of
+from .failures import parse_status
 from .location import ListedObject, ObjectLocation
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ObjectSource(Source):
             try:
                 answer = self.client.get(self.key, {"range": {"suffix": TAIL_BYTES}})
             except Exception as error:
-                unknown = isinstance(error, obstore.exceptions.NotSupportedError) or status_of(error) in (416, 501)
+                unknown = isinstance(error, obstore.exceptions.NotSupportedError) or parse_status(error) in (416, 501)
                 # The object is empty, or the store does not support suffix ranges, or returned another range.
                 if unknown or _OTHER_RANGE.search(str(error)):
                     self._count(1, 0)

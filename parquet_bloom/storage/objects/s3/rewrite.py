@@ -97,7 +97,7 @@ class S3Rewrite(Rewrite):
         super().__init__(source, target.name)
         store = source.store
         bucket = store.config["bucket"]
-        limits = RequestLimits.of_store(store)
+        limits = RequestLimits.from_store(store)
         self._client = connect(bucket, {**(store.client_options or {}), **store.config}, target.name, limits)
         self._requests = Requests(limits)
         self._old, self._new = ({"Bucket": bucket, "Key": full_key(store, key)} for key in (source.key, target.key))

@@ -255,7 +255,7 @@ def test_the_limits_are_the_stores() -> None:
     options = {"aws_region": "x", "timeout": "7s", "connect_timeout": 3, "max_retries": 2, "retry_timeout": 11}
     place = ObjectStores(options).locate("s3://lake/a")
     assert place is not None
-    limits = RequestLimits.of_store(place.store)
+    limits = RequestLimits.from_store(place.store)
     assert (limits.timeout, limits.connect_timeout, limits.max_retries, limits.retry_timeout) == (7, 3, 2, 11)
     keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "x"}
     config = s3_client.connect("lake", keys, "a", limits).meta.config
