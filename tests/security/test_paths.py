@@ -298,7 +298,7 @@ def test_names_are_bytes_and_nothing_is_normalized(tmp_path: Path) -> None:
 def test_keys_of_object_stores_lead_nowhere_else(key: str) -> None:
     pytest.importorskip("obstore")
     for url in (f"s3://bucket/{key}", f"gs://bucket/{key}"):
-        with pytest.raises(StorageError, match="cannot be reached"):
+        with pytest.raises(StorageError, match="a key cannot have empty parts"):
             object_location(url, None)
 
 

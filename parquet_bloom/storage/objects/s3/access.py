@@ -46,7 +46,7 @@ class Access(NamedTuple):
         grants: dict[str, list[str]] = {}
         for permission, grantee in sorted(self.grants):
             if permission not in _HEADERS or not grantee:
-                grant = f"a grant of {permission}" if permission else "an unknown grant"
+                grant = f"a grant of {permission}" if permission else "a grant of an unknown kind"
                 problem = f"its access control list has {grant} that a new object cannot be given"
                 raise StorageError(f"{problem}; give an output elsewhere", path=path)
             grants.setdefault(_HEADERS[permission], []).append(grantee)
