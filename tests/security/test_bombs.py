@@ -173,11 +173,11 @@ LISTING = """<?xml version="1.0"?>
 LISTS = """
 import json, resource, sys
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.storage import file_system, list_files
+from parquet_bloom.storage import list_files, resolve_filesystem
 options = {"aws_endpoint": sys.argv[1], "aws_allow_http": "true", "aws_region": "x", "aws_skip_signature": "true",
            "aws_virtual_hosted_style_request": "false"}
 try:
-    said = list_files("s3://b/lake/", file_system(None, options))
+    said = list_files("s3://b/lake/", resolve_filesystem(None, options))
 except ParquetBloomError as error:
     said = str(error)
 print(json.dumps(said))
