@@ -13,7 +13,7 @@ import pyarrow as pa
 from ..errors import MalformedFooterError
 from ..metadata.page_index import HEAD_BYTES, read_page_header
 from ..storage import Source
-from ..storage.seekable import Positioned
+from ..storage.source import SeekableFile
 
 _LONGEST_HEAD = 1 << 24  # bytes: pyarrow reads none that is longer
 
@@ -72,7 +72,7 @@ def require_pages(source: Source, start: int, end: int, num_values: int) -> None
         length = HEAD_BYTES if enough else min(length * 16, _LONGEST_HEAD)
 
 
-class CheckedPages(Positioned):
+class CheckedPages(SeekableFile):
     """A file object over one column chunk that is read from front to back: bytes are looked at as they come by.
 
     Reading raises PageClaimError when a page's header has come that claims too much.

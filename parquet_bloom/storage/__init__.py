@@ -1,4 +1,8 @@
-"""The only place that opens files: ranged reads, listings, and replacing a file whole or not at all."""
+"""File access for the whole package: ranged reads, listings, and atomic replacement of files.
+
+No other part of the package opens files. `local/`, `filesystems/` and `objects/` implement reading and writing for the
+local disk, pyarrow and fsspec file systems, and object stores; `listing`, `open` and `folder/` build on these.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from collections.abc import Iterable
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..errors import StorageError
-from . import paths as location
 from .extents import Extents
 from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
@@ -20,14 +23,15 @@ from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
 from .local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
 from .managed_tables import managed_table
-from .objects import arrow_filesystem as object_files
+from .objects.arrow_filesystem import make_filesystem
 from .objects.batch import ClosedObject, listed_objects, read_tails
 from .objects.client import RequestCount
 from .objects.location import ListedObject, is_store, is_url, object_location, resolve_filesystem
 from .objects.rewrite import ObjectRewrite
-from .objects.s3 import rewrite as s3_rewrite
+from .objects.s3.rewrite import rewrite_elsewhere, rewrite_in_place
 from .objects.source import ObjectSource
 from .open import create, open_source
+from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
 from .sqlite_store import RecordStore
@@ -73,23 +77,23 @@ __all__ = [
 
 
 def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
-    """Whether files are on the local file system."""
-    if location.arrow_filesystem(filesystem) is not None or is_store(filesystem):
+    """Return whether files are on the local file system."""
+    if as_arrow_filesystem(filesystem) is not None or is_store(filesystem):
         return False
     return not any(map(is_url, paths))
 
 
 def entry_for_identity(path: str, filesystem: object | None, identity: object) -> Entry | None:
-    """An object as it was when it was opened before, so that opening it takes no request; None if it is no object.
+    """Return a listing entry for an object that was opened before, or None if the path is not that object.
 
-    Nothing is asked: that it still is the same shows when it is read.
+    No request is made, neither here nor when the entry is opened. A change of the object is noticed when it is read.
     """
     if not isinstance(identity, RemoteIdentity) or identity.etag is None:
         return None
-    place = object_location(path, filesystem)
-    if place is None or (place.label, place.key) != (identity.filesystem, identity.path):
+    location = object_location(path, filesystem)
+    if location is None or (location.label, location.key) != (identity.filesystem, identity.path):
         return None
-    return Entry(path, ListedObject(place, identity.size, identity.etag.decode()))
+    return Entry(path, ListedObject(location, identity.size, identity.etag.decode()))
 
 
 def rewrite(
@@ -97,12 +101,12 @@ def rewrite(
     target: str | os.PathLike[str] | None = None,
     filesystem: object | None = None,
 ) -> Rewrite:
-    """Write a file that begins as `source` does, and let it take the place of `source` or of `target`.
+    """Write a file that begins like `source`, and replace `source` or `target` with it.
 
     Parameters
     ----------
-    source : the file as it was opened; it stays open, and the caller's.
-    target : the file to be written; None, or a path that leads to the source, replaces the source itself.
+    source : the opened file; it stays open, and the caller closes it.
+    target : the file to write; None, or a path that leads to the source, replaces the source itself.
     filesystem : where `target` is: a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for
         local paths and URLs.
 
@@ -113,56 +117,56 @@ def rewrite(
     Raises
     ------
     StorageError
-        when it is entered: if the folder is missing, or it or the file may not be written. At once: if a file
-        that is neither on the local file system nor an object on S3 is to be replaced in place.
+        On entering it: if the folder is missing, or it or the file may not be written. At once: if the source is to be
+        replaced in place but is neither a local file nor an object on S3.
     """
-    remote = location.arrow_filesystem(filesystem)
+    remote = as_arrow_filesystem(filesystem)
     if target is None:
         return _in_place(source)
-    place = object_location(target, filesystem)
-    if place is not None:
-        same = isinstance(source, ObjectSource) and place.same(source.place)
-        return _in_place(source) if same else s3_rewrite.elsewhere(source, place) or ObjectRewrite(source, place)
+    location = object_location(target, filesystem)
+    if location is not None:
+        same = isinstance(source, ObjectSource) and location.same(source.location)
+        return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
     if remote is None:
-        return LocalRewrite(source, location.local(target))
-    name = location.plain(target)
+        return LocalRewrite(source, resolve_local_path(target))
+    name = path_text(target)
     same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
-    if same and location.normalized(name, remote) == location.normalized(source.name, remote):
+    if same and normalize_path(name, remote) == normalize_path(source.name, remote):
         raise _not_in_place(source)
     return RemoteRewrite(source, name, remote)
 
 
 def _in_place(source: Source) -> Rewrite:
-    """What replaces the source itself."""
+    """Return the rewrite that replaces the source itself."""
     if isinstance(source, LocalSource):
         return LocalRewrite(source, None)
     if isinstance(source, ObjectSource):
-        return s3_rewrite.in_place(source)
+        return rewrite_in_place(source)
     raise _not_in_place(source)
 
 
 def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> FileSystem:
-    """The pyarrow file system on which pyarrow itself finds the paths that `list_files` gives.
+    """Return the pyarrow file system on which pyarrow can open the paths that `list_files` returns.
 
     Parameters
     ----------
     filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` gives; None for local paths and URLs.
-    paths : those that it is wanted for; it is the local file system, for None, only if none of them is a URL.
+    paths : the paths to open; without `filesystem` the result is the local file system only if none of them is a URL.
     """
     if is_local(filesystem, paths):
         return LocalFileSystem()
-    return location.arrow_filesystem(filesystem) or object_files.filesystem(filesystem)
+    return as_arrow_filesystem(filesystem) or make_filesystem(filesystem)
 
 
 def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
-    """Whether two paths of one file system lead to the same place, symbolic links resolved on the local one."""
-    places = object_location(path, filesystem), object_location(other, filesystem)
-    if any(places):
-        return places[0] is not None and places[1] is not None and places[0].same(places[1])
-    remote = location.arrow_filesystem(filesystem)
+    """Return whether two paths of one file system lead to the same file; local symbolic links are resolved."""
+    locations = object_location(path, filesystem), object_location(other, filesystem)
+    if any(locations):
+        return locations[0] is not None and locations[1] is not None and locations[0].same(locations[1])
+    remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return os.path.realpath(location.local(path)) == os.path.realpath(location.local(other))
-    return location.normalized(location.plain(path), remote) == location.normalized(location.plain(other), remote)
+        return os.path.realpath(resolve_local_path(path)) == os.path.realpath(resolve_local_path(other))
+    return normalize_path(path_text(path), remote) == normalize_path(path_text(other), remote)
 
 
 def _not_in_place(source: Source) -> StorageError:

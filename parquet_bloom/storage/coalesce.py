@@ -1,4 +1,4 @@
-"""Many ranges of a remote file: which are worth one request, and how they are taken out of what came."""
+"""Coalescing of byte ranges of a remote file into requests, and copying the ranges out of the responses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..util import threads
 
 GAP_BYTES = 24 * 1024
 """Ranges this close are read in one request: at 50 MB/s the gap takes half a millisecond. A request takes 10 to 30,
-shared by all that are under way beside it (`objects.client`)."""
+shared by all concurrent requests (`objects.client`)."""
 
 SPAN_BYTES = 4 * 1024 * 1024
-"""No request is joined to more than this: what is longer comes sooner as several requests side by side."""
+"""Coalesced requests are not longer than this: several concurrent requests are faster than one long request."""
 
 PARALLEL_REQUESTS = 16
-"""Requests of one file that are under way together."""
+"""Concurrent requests for one file."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Span:
 
     Attributes
     ----------
-    offset, length : what of the file.
-    members : numbers of the ranges inside of it.
+    offset, length : the range of the file, in bytes.
+    members : indices of the requested ranges inside it.
     """
 
     offset: int
@@ -45,7 +45,7 @@ def require_inside(
     Parameters
     ----------
     offsets, lengths : the ranges, in bytes.
-    size, path : of the file.
+    size, path : size in bytes and path of the file.
 
     Returns
     -------
@@ -67,20 +67,20 @@ def require_inside(
 
 def outside_error(offset: int, length: int, size: int, path: str) -> TruncatedFileError:
     """Make the error for a range that is not inside a file."""
-    problem = f"{length} bytes at offset {offset} were asked for, the file has {size}"
+    problem = f"cannot read {length} bytes at offset {offset}: the file has {size}"
     return TruncatedFileError(problem, path=path)
 
 
 def coalesce(
     offsets: NDArray[np.int64], lengths: NDArray[np.int64], gap: int = GAP_BYTES, limit: int = SPAN_BYTES
 ) -> list[Span]:
-    """The requests that read some ranges, in the file's order.
+    """Plan the requests that read some ranges, sorted by offset.
 
     Parameters
     ----------
-    offsets, lengths : the ranges, in any order; they may overlap. Empty ones are in no request.
-    gap : ranges at most so many bytes apart are joined.
-    limit : unless they would be longer than this together. A range that is longer itself is one request.
+    offsets, lengths : the ranges, in any order; they may overlap. Empty ranges are in no request.
+    gap : ranges at most this many bytes apart are coalesced,
+    limit : unless the request would be longer than this. A longer single range is one request.
     """
     order = np.argsort(offsets, kind="stable")
     order = order[lengths[order] > 0]
@@ -104,14 +104,14 @@ def scatter(
     data: bytes,
     offsets: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    places: NDArray[np.int64],
+    positions: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
-    """Put the ranges of a request that came where they belong: range i at `out[places[i]:]`."""
-    came = np.frombuffer(data, np.uint8)
+    """Copy the ranges of a response to their positions: range i to `out[positions[i]:]`."""
+    received = np.frombuffer(data, np.uint8)
     for i in span.members.tolist():
-        inside, place, length = int(offsets[i]) - span.offset, int(places[i]), int(lengths[i])
-        out[place : place + length] = came[inside : inside + length]
+        start, position, length = int(offsets[i]) - span.offset, int(positions[i]), int(lengths[i])
+        out[position : position + length] = received[start : start + length]
 
 
 def gather(
@@ -122,16 +122,16 @@ def gather(
     out: NDArray[np.uint8],
     parallel: int,
 ) -> None:
-    """Make the requests that `coalesce` has planned, `parallel` at a time, and put the ranges into `out` in order."""
-    places = np.cumsum(lengths) - lengths
+    """Make the requests that `coalesce` planned, `parallel` at a time, and copy the ranges into `out` in order."""
+    positions = np.cumsum(lengths) - lengths
 
     def take(span: Span) -> None:
-        scatter(span, fetch(span), offsets, lengths, places, out)
+        scatter(span, fetch(span), offsets, lengths, positions, out)
 
     if min(parallel, len(spans)) <= 1:
         for span in spans:
             take(span)
         return
-    with threads.in_order(take, spans, min(parallel, len(spans))) as taken:
-        for _ in taken:
+    with threads.in_order(take, spans, min(parallel, len(spans))) as results:
+        for _ in results:
             pass

@@ -1,4 +1,4 @@
-"""Ranges of a file's bytes that were read before, so that they need not be fetched again."""
+"""Cache of byte ranges of one file, so that they are not fetched again."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST = 64  # a file of which more ranges are wanted is better read in other ways
+_MAX_EXTENTS = 64  # a file with more ranges is better read in other ways
 
 
 class Extents:
-    """Bytes of one version of one file, by their positions. Threads may share them.
+    """Bytes of one version of one file, by position; thread-safe.
 
     Parameters
     ----------
-    most : ranges that are kept at most.
+    max_extents : largest number of ranges that are kept.
 
     Attributes
     ----------
-    num_bytes : of all ranges together.
+    num_bytes : total size of all ranges.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, max_extents: int = _MAX_EXTENTS) -> None:
         self.num_bytes = 0
-        self._most = most
+        self._max_extents = max_extents
         self._extents: tuple[tuple[int, NDArray[np.uint8]], ...] = ()  # replaced, never changed; oldest first
         self._lock = threading.Lock()
 
@@ -36,28 +36,28 @@ class Extents:
         return self._extents
 
     def add(self, offset: int, data: bytes) -> None:
-        """Remember a range; ranges inside of it are forgotten, and the oldest ones where there are too many."""
+        """Add a range; ranges inside it are dropped, and the oldest ones if there are too many."""
         end = offset + len(data)
         if not data or self.covers(offset, len(data)):
             return
         extent = np.frombuffer(data, np.uint8)
         with self._lock:
             others = [one for one in self._extents if not (offset <= one[0] and one[0] + len(one[1]) <= end)]
-            self._extents = (*others[-(self._most - 1) :], (offset, extent))
+            self._extents = (*others[-(self._max_extents - 1) :], (offset, extent))
             self.num_bytes = sum(len(one) for _, one in self._extents)
 
     def covers(self, offset: int, length: int) -> bool:
-        """Return whether one of the ranges has all of another one."""
+        """Return whether a range lies inside one of the ranges."""
         return self.find(offset, length) is not None
 
     def find(self, offset: int, length: int) -> NDArray[np.uint8] | None:
-        """Return the bytes of a range, or None if they are not all in one of the ranges."""
+        """Return the bytes of a range, or None if it is not inside one of the ranges."""
         for start, data in self._extents:
             if start <= offset and offset + length <= start + len(data):
                 return data[offset - start : offset - start + length]
         return None
 
     def clear(self) -> None:
-        """Forget all ranges."""
+        """Drop all ranges."""
         with self._lock:
             self._extents, self.num_bytes = (), 0

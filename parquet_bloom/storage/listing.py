@@ -1,4 +1,4 @@
-"""From paths as callers give them to the list of data files."""
+"""Listing of data files from the paths, folders and patterns that callers give."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from ..util import threads
-from . import paths as location
-from .hidden import hidden, refuse
-from .managed_tables import managed_table, table_at
+from .managed_tables import find_table_at, managed_table
 from .objects.client import RequestCount
-from .objects.listing import needs_requests, objects
-from .objects.location import ListedObject, ObjectLocation, stores
-from .patterns import Pattern
-from .table_markers import reason, tables_among
+from .objects.listing import list_objects, needs_requests
+from .objects.location import ListedObject, ObjectLocation, resolve_stores
+from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
+from .patterns import Pattern, is_hidden
+from .table_markers import describe_table, find_tables, refuse_managed_table
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
@@ -34,43 +33,43 @@ _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class Entry(NamedTuple):
-    """A file that a listing found, and what it told of it: only object stores' listings tell."""
+    """A file of a listing, and its description, which only listings of object stores have."""
 
     path: str
     known: ListedObject | None = None
 
 
 def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
-    """The data files that paths stand for, each once.
+    """Return the data files for paths, folders and patterns, each once.
 
     Parameters
     ----------
-    paths : a file, a folder, a glob pattern that is no file's name, or several of them; each a local path or a URL of
-        an object store. Of a folder all files in it and below it are taken, in sorted order, but for hidden ones as
-        Spark understands that: names that begin with `.`, or with `_` unless it is a partition's folder (`_k=v`), or
-        that end in `._COPYING_`. Links to folders are followed. Of object stores, objects without a byte that only
-        stand for a folder are left out. `http://` and `https://` URLs are a file each; nothing in them is a pattern.
+    paths : a file, a folder, a glob pattern that is not the name of a file, or a list of these; each a local path or a
+        URL of an object store. A folder means all files in and below it, in sorted order, except hidden ones as in
+        Spark: names that begin with `.`, or with `_` unless it is the folder of a partition (`_k=v`), or that end in
+        `._COPYING_`. Links to folders are followed. In object stores, empty objects that only mark a folder are
+        skipped. `http://` and `https://` URLs are one file each; nothing in them is a pattern.
     filesystem : a pyarrow or fsspec file system; None for local paths and URLs.
-    alone : False if the paths are some of several, which is what None finds out by their number: of those, an object
-        store's URL whose last part has a dot in it names an object, which is not looked for; end a folder's with `/`.
+    alone : False if the paths are part of a longer list; None decides by their number. In a list, an object store URL
+        whose last part has a dot is taken for an object without a request; end the URL of such a folder with `/`.
 
     Returns
     -------
-    Paths that begin as they were given, in the order given.
+    Paths that begin as given, in the given order.
 
     Raises
     ------
     StorageError
-        if there is no such path, or a folder below it cannot be listed.
+        If there is no such path, or a folder below it cannot be listed.
     ManagedTableError
-        if a folder or pattern leads into a Delta, Iceberg or Hudi table or below a streaming sink: it would
-        also find removed files. Files named one by one are taken.
+        If a folder or pattern leads into a Delta, Iceberg or Hudi table or a streaming sink, because the listing would
+        include removed files. Files that are named one by one are accepted.
     """
     return [entry.path for entry in list_entries(paths, filesystem, alone)]
 
 
 def as_path_list(paths: _Paths) -> list[Any]:
-    """Paths as callers give them, one or several, as a list; what is no path and cannot be iterated over, as one."""
+    """Return one path or many as a list; a value that is neither a path nor iterable is a list of one."""
     if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
         return [paths]
     return [*paths]
@@ -82,95 +81,95 @@ def list_entries(
     alone: bool | None = None,
     requests: RequestCount | None = None,
 ) -> list[Entry]:
-    """The same with what is known of each file besides, which saves opening it a request.
+    """List files like `list_files`, with descriptions that save a request when a file is opened.
 
     Parameters
     ----------
-    requests : counts those that listing object stores takes.
+    requests : counter for the requests that listing object stores takes.
     """
-    several = as_path_list(paths)
-    found: dict[str, Entry] = {}
-    alone = len(several) == 1 if alone is None else alone
+    path_list = as_path_list(paths)
+    unique: dict[str, Entry] = {}
+    alone = len(path_list) == 1 if alone is None else alone
     requests = RequestCount() if requests is None else requests
-    for entry in chain.from_iterable(_all_entries(several, filesystem, alone, requests)):
+    for entry in chain.from_iterable(_list_each(path_list, filesystem, alone, requests)):
         # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
         path = entry.path
         plain = path[:1] == "/" and "//" not in path and "/." not in path  # as absolute as it can be
-        plain = plain or entry.known is not None or location.arrow_filesystem(filesystem) is not None or ".." in path
-        found.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
-    return list(found.values())
+        plain = plain or entry.known is not None or as_arrow_filesystem(filesystem) is not None or ".." in path
+        unique.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
+    return list(unique.values())
 
 
-def _all_entries(
+def _list_each(
     paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool, requests: RequestCount
 ) -> Iterator[Iterable[Entry]]:
-    """Each path's; what has to be listed in object stores side by side."""
-    places = stores(filesystem)
-    found = [None] * len(paths) if places is None else places.places(paths)
-    if not any(found):
-        remote = location.arrow_filesystem(filesystem)
+    """Yield the entries of each path; listings of object stores run concurrently."""
+    stores = resolve_stores(filesystem)
+    locations = [None] * len(paths) if stores is None else stores.locate_all(paths)
+    if not any(locations):
+        remote = as_arrow_filesystem(filesystem)
         for path in paths:
             if remote is not None:
-                files = _remote(location.plain(path), remote, isinstance(path, str))
+                files = _list_remote(path_text(path), remote, isinstance(path, str))
             else:
-                files = _local(location.local(path), isinstance(path, str))
+                files = _list_local(resolve_local_path(path), isinstance(path, str))
             yield map(Entry, files)
         return
 
-    def entries(place: ObjectLocation) -> list[Entry]:
+    def entries(location: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
-        files = [Entry(known.place.name, known) for known in objects(place, alone, counted)]
+        files = [Entry(known.location.name, known) for known in list_objects(location, alone, counted)]
         with _COUNTING:
             requests.number += counted.number
         return files
 
-    asked = [place for place in found if place is not None and needs_requests(place)]
-    several = threads.in_order(entries, asked, min(_PARALLEL, len(asked))) if len(asked) > 1 else None
-    with several or nullcontext(map(entries, asked)) as listed:
-        for path, place in zip(paths, found, strict=True):
-            if place is None:
-                yield map(Entry, _local(location.local(path), isinstance(path, str)))
+    to_list = [location for location in locations if location is not None and needs_requests(location)]
+    listings = threads.in_order(entries, to_list, min(_PARALLEL, len(to_list))) if len(to_list) > 1 else None
+    with listings or nullcontext(map(entries, to_list)) as listed:
+        for path, location in zip(paths, locations, strict=True):
+            if location is None:
+                yield map(Entry, _list_local(resolve_local_path(path), isinstance(path, str)))
             else:
-                yield next(listed) if needs_requests(place) else entries(place)
+                yield next(listed) if needs_requests(location) else entries(location)
 
 
-def _local(path: str, may_be_pattern: bool) -> list[str]:
+def _list_local(path: str, may_be_pattern: bool) -> list[str]:
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
         if os.path.lexists(path):
             raise StorageError.wrap(error, "the link cannot be followed", path) from error
         if may_be_pattern and glob.has_magic(path):
-            return _matches(path)
+            return _expand_pattern(path)
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise StorageError("there is no such file or folder", path=path, errno=error.errno) from error
-        raise StorageError.wrap(error, "cannot look at it", path) from error
+        raise StorageError.wrap(error, "cannot stat it", path) from error
     if stat.S_ISREG(mode):
         return [path]
     if stat.S_ISDIR(mode):
-        return _folder(path)
+        return _list_folder(path)
     raise StorageError("it is neither a file nor a folder", path=path, errno=errno.EINVAL)
 
 
-def _matches(pattern: str) -> list[str]:
+def _expand_pattern(pattern: str) -> list[str]:
     files: list[str] = []
     spelled_out = frozenset(pattern.split(os.sep))
     for match in sorted(glob.glob(pattern, recursive=True)):
         is_folder = os.path.isdir(match)
         *folders, name = match.rstrip(os.sep).split(os.sep)
-        in_hidden = any(hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
-        if in_hidden or hidden(name, is_folder):
-            continue  # `*` does not mean `_SUCCESS`, nor what stands in `_temporary`
+        in_hidden = any(is_hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
+        if in_hidden or is_hidden(name, is_folder):
+            continue  # `*` matches neither `_SUCCESS` nor the files in `_temporary`
         if not is_folder:
-            refuse(managed_table(match), match)
-        files += _local(match, may_be_pattern=False)
+            refuse_managed_table(managed_table(match), match)
+        files += _list_local(match, may_be_pattern=False)
     if not files:
         raise StorageError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
     return files
 
 
-def _folder(path: str) -> list[str]:
-    refuse(managed_table(path), path)
+def _list_folder(path: str) -> list[str]:
+    refuse_managed_table(managed_table(path), path)
     try:
         return sorted(_walk(path, frozenset()))
     except OSError as error:
@@ -186,23 +185,23 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     above |= {(status.st_dev, status.st_ino)}
     with os.scandir(folder) as listing:
         entries = list(listing)
-    refuse(table_at(folder, (entry.name for entry in entries)), folder)
+    refuse_managed_table(find_table_at(folder, (entry.name for entry in entries)), folder)
     for entry in entries:
         if entry.name.startswith("."):
             continue
         is_folder = entry.is_dir()
-        if hidden(entry.name, is_folder):
+        if is_hidden(entry.name, is_folder):
             continue
         if is_folder:
             yield from _walk(entry.path, above)
         elif entry.is_file():
             yield entry.path
         elif entry.is_symlink() and os.path.islink(entry.path):
-            # Perhaps a disk that is not mounted: to leave it out would lose its rows without a word.
+            # Perhaps a disk is not mounted: skipping the link would lose rows silently.
             raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT)
 
 
-def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str]:
+def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str]:
     is_pattern = may_be_pattern and glob.has_magic(path)
     try:
         try:
@@ -210,43 +209,43 @@ def _remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str
         except (OSError, pa.ArrowException):
             if not is_pattern:
                 raise
-            return _remote_matches(path, filesystem)  # some take no name that has such characters
+            return _expand_remote_pattern(path, filesystem)  # some file systems reject names with such characters
         if is_pattern and info.type not in (FileType.File, FileType.Directory):
-            return _remote_matches(path, filesystem)
+            return _expand_remote_pattern(path, filesystem)
         if info.type == FileType.File:
             return [path]
         if info.type != FileType.Directory:
             raise StorageError("there is no such file or folder", path=path, errno=errno.ENOENT)
-        refuse(managed_table(path, filesystem), path)
+        refuse_managed_table(managed_table(path, filesystem), path)
         below = filesystem.get_file_info(FileSelector(path, recursive=True))
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError.wrap(error, "cannot list it", path) from error
-    inside = _inside(path, below, filesystem)
-    for folder, sign in _tables_in(inside):
-        refuse(reason(sign, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
+    inside = _relative_names(path, below, filesystem)
+    for folder, marker in _find_tables_in(inside):
+        refuse_managed_table(describe_table(marker, "/".join(filter(None, (info.path.rstrip("/"), folder)))), path)
     files = []
-    for entry, place in inside:
-        *folders, name = place.split("/")
-        left_out = any(hidden(folder, is_folder=True) for folder in folders) or hidden(name, is_folder=False)
-        if entry.type == FileType.File and not left_out:
+    for entry, relative in inside:
+        *folders, name = relative.split("/")
+        skipped = any(is_hidden(folder, is_folder=True) for folder in folders) or is_hidden(name, is_folder=False)
+        if entry.type == FileType.File and not skipped:
             files.append(entry.path)
     return sorted(files)
 
 
-def _inside(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
-    """What was listed below a folder, with its place in it: names of files lack the scheme that it may have."""
-    start = len(location.normalized(root, filesystem).strip("/"))
+def _relative_names(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
+    """Return each entry below a folder with its path relative to it; entries lack the scheme that the root may have."""
+    start = len(normalize_path(root, filesystem).strip("/"))
     return [(entry, entry.path.strip("/")[start:].strip("/")) for entry in below]
 
 
-def _tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
-    return tables_among(place + "/." * (entry.type == FileType.Directory) for entry, place in inside)
+def _find_tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
+    return find_tables(relative + "/." * (entry.type == FileType.Directory) for entry, relative in inside)
 
 
-def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
-    """The files that a pattern means. All below the folder in which it begins to be one are listed."""
+def _expand_remote_pattern(path: str, filesystem: FileSystem) -> list[str]:
+    """Return the files that match a pattern, from a listing of everything below its fixed folder."""
     scheme = _SCHEME.match(path)
     start = scheme[0] if scheme else ""
     parts = path[len(start) :].strip("/").split("/")
@@ -257,12 +256,12 @@ def _remote_matches(path: str, filesystem: FileSystem) -> list[str]:
         below = filesystem.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot list it", path) from error
-    inside = _inside(root, below, filesystem)
-    found = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
-    if not found:
+    inside = _relative_names(root, below, filesystem)
+    matches = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
+    if not matches:
         raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
-    refuse(managed_table(root, filesystem), path)
-    for folder, sign in _tables_in(inside):
-        if not folder or any(name.startswith(folder + "/") for name in found):
-            refuse(reason(sign, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
-    return [found[name] for name in sorted(found)]
+    refuse_managed_table(managed_table(root, filesystem), path)
+    for folder, marker in _find_tables_in(inside):
+        if not folder or any(name.startswith(folder + "/") for name in matches):
+            refuse_managed_table(describe_table(marker, "/".join(filter(None, (root.rstrip("/"), folder)))), path)
+    return [matches[name] for name in sorted(matches)]

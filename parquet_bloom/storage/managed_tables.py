@@ -1,4 +1,4 @@
-"""Files that somebody keeps books on: their sizes are recorded elsewhere, and old versions lie among them."""
+"""Detection of files that belong to a table: its metadata records their sizes, and old versions lie among them."""
 
 from __future__ import annotations
 
@@ -11,65 +11,64 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
-from . import paths as location
 from .objects.location import object_location
-from .objects.managed_tables import table_above
-from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, reason, worded
+from .objects.managed_tables import find_table_above
+from .paths import as_arrow_filesystem, path_text, resolve_local_path
+from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
 
-_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # of a URL: nothing is above it
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # the root of a URL: there is no folder above it
 
 
 def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
-    """Say which table or sink keeps books on a file or folder, or None if no folder above shows any.
+    """Return which table or sink tracks a file or folder, or None if no folder above has the marker of one.
 
     Parameters
     ----------
-    path : a file or folder; it need not exist. Of a symbolic link both are looked at, the path as given and
-        the real one.
+    path : a file or folder; it need not exist. For a symbolic link both the given and the real path are checked.
     filesystem : a pyarrow or fsspec file system; None for local paths and URLs of object stores.
 
     Returns
     -------
-    The reason, fit to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
+    The reason, to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
     """
-    place = object_location(path, filesystem)
-    if place is not None:
-        return table_above(place, place.key, itself=True) if place.lists else None
-    remote = location.arrow_filesystem(filesystem)
+    location = object_location(path, filesystem)
+    if location is not None:
+        return find_table_above(location, location.key, itself=True) if location.can_list else None
+    remote = as_arrow_filesystem(filesystem)
     if remote is not None:
-        return _remote(location.plain(path), remote)
-    name = location.local(path)
-    folders = [*_upwards(os.path.abspath(name)), *_upwards(os.path.realpath(name))]
+        return _find_remote_table(path_text(path), remote)
+    name = resolve_local_path(path)
+    folders = [*_list_ancestors(os.path.abspath(name)), *_list_ancestors(os.path.realpath(name))]
     for folder in dict.fromkeys(folders):
-        found = table_at(folder)
-        if found:
-            return found
+        reason = find_table_at(folder)
+        if reason:
+            return reason
     return None
 
 
-def table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
-    """The reason if this very folder is a table's root; the `names` in it, if known, save looking."""
-    known = None if names is None else set(names)
+def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
+    """Return the reason if this folder itself is the root of a table; `names`, the entries in it, save system calls."""
+    entry_names = None if names is None else set(names)
     for log in LOGS:
-        if (known is None or log in known) and os.path.isdir(os.path.join(folder, log)):
-            return reason(log, folder)
-    if known is None or ICEBERG in known:
+        if (entry_names is None or log in entry_names) and os.path.isdir(os.path.join(folder, log)):
+            return describe_table(log, folder)
+    if entry_names is None or ICEBERG in entry_names:
         try:
             with os.scandir(os.path.join(folder, ICEBERG)) as entries:
                 if any(entry.name.endswith(ICEBERG_FILES) for entry in entries):
-                    return reason(ICEBERG, folder)
+                    return describe_table(ICEBERG, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:  # it cannot be ruled out
             why = os.strerror(error.errno or errno.EIO)
-            return worded("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
+            return format_reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
     return None
 
 
-def _remote(path: str, filesystem: FileSystem) -> str | None:
-    place = _PLACE.match(path)
-    start = place[0] if place else ""
-    folders = [start + folder for folder in _upwards(path[len(start) :]) if folder.strip("/")]
+def _find_remote_table(path: str, filesystem: FileSystem) -> str | None:
+    authority = _AUTHORITY.match(path)
+    start = authority[0] if authority else ""
+    folders = [start + folder for folder in _list_ancestors(path[len(start) :]) if folder.strip("/")]
     try:
         for folder in folders:
             candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
@@ -77,16 +76,16 @@ def _remote(path: str, filesystem: FileSystem) -> str | None:
                 if info.type != FileType.Directory:
                     continue
                 if info.base_name in LOGS:
-                    return reason(info.base_name, folder)
+                    return describe_table(info.base_name, folder)
                 entries = filesystem.get_file_info(FileSelector(info.path))
                 if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
-                    return reason(ICEBERG, folder)
+                    return describe_table(ICEBERG, folder)
     except (OSError, pa.ArrowException) as error:
-        raise StorageError.wrap(error, "cannot look for a table around it", path) from error
+        raise StorageError.wrap(error, "cannot check whether it belongs to a table", path) from error
     return None
 
 
-def _upwards(path: str) -> list[str]:
+def _list_ancestors(path: str) -> list[str]:
     folders = [path]
     while os.path.dirname(path) not in ("", path):
         path = os.path.dirname(path)

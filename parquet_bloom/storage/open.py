@@ -1,4 +1,4 @@
-"""From a path and a file system to a file that is read, or to one that comes to be."""
+"""Opening of files for reading, and creation of new files, on any file system."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import os
 
 from ..errors import StorageError
-from . import paths as location
 from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import RemoteSource
 from .listing import Entry
@@ -15,32 +14,33 @@ from .local.source import LocalSource
 from .objects.location import object_location
 from .objects.rewrite import ObjectRewrite
 from .objects.source import ObjectSource
+from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
 
 
-def open_source(path: str | os.PathLike[str], filesystem: object | None = None, known: Entry | None = None) -> Source:
+def open_source(path: str | os.PathLike[str], filesystem: object | None = None, entry: Entry | None = None) -> Source:
     """Open a file for reading.
 
     Parameters
     ----------
     path : a path; on the local file system also a `file:` URI. Without a file system also a URL of an object store.
-    filesystem : a pyarrow or fsspec file system, or what `file_system` gives; None for local paths and URLs.
-    known : what a listing told of the file, which saves a request.
+    filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for local paths and URLs.
+    entry : the file in a listing, which saves a request.
 
     Raises
     ------
     StorageError
-        if it is missing, not a regular file, or may not be read.
+        If it is missing, not a regular file, or may not be read.
     """
-    object_known = None if known is None else known.known
-    place = object_location(path, filesystem) if object_known is None else object_known.place
-    if place is not None:
-        return ObjectSource(place, object_known)
-    remote = location.arrow_filesystem(filesystem)
+    listed = None if entry is None else entry.known
+    location = object_location(path, filesystem) if listed is None else listed.location
+    if location is not None:
+        return ObjectSource(location, listed)
+    remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return LocalSource(location.local(path))
-    return RemoteSource(location.plain(path), remote)
+        return LocalSource(resolve_local_path(path))
+    return RemoteSource(path_text(path), remote)
 
 
 def create(path: str | os.PathLike[str], filesystem: object | None = None, new: bool = False) -> Rewrite:
@@ -49,26 +49,27 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     Parameters
     ----------
     path, filesystem : the file, as in `rewrite`.
-    new : whether it must not take the place of another one, which without it does; decided in the step that puts it
-        there, so that of several who write one name at the same time only one succeeds. Such an object is held in
-        memory and sent in one request, and can have `put_if_absent.NEW_BYTES`.
+    new : fail if the file exists, instead of replacing it. The step that creates the name decides, so that only one of
+        several concurrent writers succeeds. Such an object is buffered in memory and sent in one request, so it can
+        have at most `put_if_absent.NEW_BYTES`.
 
     Returns
     -------
-    A context manager; see `Rewrite`. `commit` (or entering it) raises ConcurrentChangeError if `new` and there is one.
+    A context manager; see `Rewrite`. `commit`, or entering it, raises ConcurrentChangeError if `new` and the file
+    exists.
 
     Raises
     ------
     StorageError
-        As in `rewrite`. At once: if `new` and the file system has no such step, as those of pyarrow and fsspec.
+        As in `rewrite`. At once: if `new` and the file system has no such step, as for pyarrow and fsspec.
     """
-    place = object_location(path, filesystem)
-    if place is not None:
-        return ObjectRewrite(None, place, new)
-    remote = location.arrow_filesystem(filesystem)
+    location = object_location(path, filesystem)
+    if location is not None:
+        return ObjectRewrite(None, location, new)
+    remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return LocalRewrite(None, location.local(path), new)
+        return LocalRewrite(None, resolve_local_path(path), new)
     if new:
-        problem = "the file system cannot write a file only if there is none; give a local path or a URL"
+        problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
-    return RemoteRewrite(None, location.plain(path), remote)
+    return RemoteRewrite(None, path_text(path), remote)

@@ -1,4 +1,4 @@
-"""What a caller's path and file system mean: a local path, or a path on a pyarrow file system."""
+"""Resolution of paths and file systems as callers give them, and one canonical name for each file."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from ..errors import StorageError
 from ..redaction import remember_filesystem
-from .objects.location import stores
+from .objects.location import is_store, is_url, resolve_stores
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
-def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
-    """The pyarrow file system that is meant.
+def as_arrow_filesystem(filesystem: object | None) -> FileSystem | None:
+    """Return the pyarrow file system for what a caller gave, or None.
 
-    None means the local one, for which plain Python is used, unless `place_of` finds an object for the path.
+    None means the local file system, which is read without pyarrow, or object stores, if `object_location` finds an
+    object for the path.
     """
-    if filesystem is None or isinstance(filesystem, LocalFileSystem) or stores(filesystem) is not None:
+    if filesystem is None or isinstance(filesystem, LocalFileSystem) or resolve_stores(filesystem) is not None:
         return None
     if isinstance(filesystem, FileSystem):
         remember_filesystem(filesystem)
         return filesystem
-    fsspec = sys.modules.get("fsspec")  # whoever has an object of it has imported it
+    fsspec = sys.modules.get("fsspec")  # a caller that has such an object has imported it
     if fsspec is not None and isinstance(filesystem, fsspec.AbstractFileSystem):
         protocol = filesystem.protocol
         if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
@@ -38,13 +39,13 @@ def arrow_filesystem(filesystem: object | None) -> FileSystem | None:
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 
 
-def plain(path: str | os.PathLike[str]) -> str:
-    """The path as a string, fit to be handed to a system call."""
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Return a path as a string that can be passed to a system call."""
     try:
         text = os.fsdecode(path)
         os.fsencode(text)
     except TypeError:
-        raise StorageError(f"a path is a string or a path object, not {type(path).__name__}") from None
+        raise StorageError(f"a path must be a string or a path object, not {type(path).__name__}") from None
     except UnicodeEncodeError:
         raise StorageError("the path holds characters that no file's name can", path=path, errno=errno.EINVAL) from None
     if "\0" in text:
@@ -52,24 +53,43 @@ def plain(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def normalized(path: str, filesystem: FileSystem) -> str:
-    """A path on a file system without what may stand there or not; of fsspec's, its protocol is such a thing."""
+def normalize_path(path: str, filesystem: FileSystem) -> str:
+    """Return a path in the normal form of its file system; fsspec also removes the protocol."""
     handler = filesystem.handler if isinstance(filesystem, PyFileSystem) else None
     if isinstance(handler, FSSpecHandler):
         path = handler.fs._strip_protocol(path)
     return str(filesystem.normalize_path(path))
 
 
-def local(path: str | os.PathLike[str]) -> str:
-    """The local path meant by a path or by a `file:` URI, as Spark names its input files."""
-    text = plain(path)
-    if not text:  # the file system's root elsewhere; here it would stand for the working folder
+def resolve_local_path(path: str | os.PathLike[str]) -> str:
+    """Return the local path for a path or a `file:` URI, which is how Spark names its input files."""
+    text = path_text(path)
+    if not text:  # elsewhere it is the root of the file system; here it would mean the working folder
         raise StorageError("there is no such file or folder: the path is empty", errno=errno.ENOENT)
     if ":" not in text or os.path.lexists(text):
         return text
     uri = _FILE_URI.match(text)
     if uri:
-        return plain(unquote(text[uri.end() :]))
+        return path_text(unquote(text[uri.end() :]))
     if _URL.match(text):
         raise StorageError("a URL needs a file system: pass filesystem=", path=text, errno=errno.ENOENT)
     return text
+
+
+_SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}
+
+
+def name_of(path: str, filesystem: object | None = None) -> str:
+    """Return the canonical name of a file: an absolute local path, or a URL with the standard name of its scheme."""
+    if is_url(path):
+        scheme, colon, rest = path.partition(":")
+        scheme = scheme.lower()
+        return _SCHEMES.get(scheme, scheme) + colon + rest
+    if as_arrow_filesystem(filesystem) is not None or is_store(filesystem):
+        return path
+    if path[:1] == "/" and "//" not in path and "/." not in path:
+        return path
+    folder, name = os.path.split(path)
+    if ".." in folder.split(os.sep):  # after a link, `..` leads elsewhere than the text says
+        return os.path.join(os.path.realpath(folder), name)
+    return os.path.abspath(path)

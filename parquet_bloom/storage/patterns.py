@@ -1,4 +1,4 @@
-"""Patterns of names, which mean the same on every file system as they do on the local one."""
+"""Rules for hidden files, as in Spark, and glob patterns that mean the same on every file system."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
-from .hidden import hidden
-
 
 class Pattern:
-    """A pattern of keys or paths, with the meaning that it has for local paths: a folder that matches is taken whole.
+    """A glob pattern of keys or paths, with the meaning of local paths: a matching folder includes all its files.
 
     Parameters
     ----------
-    parts : of the pattern, between slashes; `**` stands for any number of folders.
-    folders_only : whether only folders are meant, as by a slash at its end.
+    parts : the parts of the pattern between slashes; `**` matches any number of folders.
+    folders_only : match folders only, as for a pattern that ends in a slash.
     """
 
     def __init__(self, parts: Sequence[str], folders_only: bool):
@@ -26,26 +24,26 @@ class Pattern:
         self._folder_taken = lru_cache(maxsize=4096)(self._takes_folder)
 
     def takes(self, key: str) -> bool:
-        """Whether an object is meant: by its own key, or by that of a folder above it."""
+        """Return whether the pattern matches a key or a folder above it."""
         *folders, name = key.split("/")
-        if hidden(name, is_folder=False):
+        if is_hidden(name, is_folder=False):
             return False
         if not self._folders_only and self._means([*folders, name]):
             return True
         return self._folder_taken(tuple(folders))
 
     def _takes_folder(self, folders: tuple[str, ...]) -> bool:
-        """Whether a folder or one above it matches, with nothing hidden between."""
+        """Return whether a folder or one above it matches, with nothing hidden between."""
         for depth in range(len(folders), 0, -1):
-            if self._means(folders[:depth]) and not hidden(folders[depth - 1], is_folder=True):
+            if self._means(folders[:depth]) and not is_hidden(folders[depth - 1], is_folder=True):
                 return True
-            if hidden(folders[depth - 1], is_folder=True):
+            if is_hidden(folders[depth - 1], is_folder=True):
                 return False
         return False
 
     def _means(self, parts: Sequence[str]) -> bool:
         above = {*parts[:-1]} - self._spelled_out
-        return _fits(parts, self._parts) and not any(hidden(folder, is_folder=True) for folder in above)
+        return _fits(parts, self._parts) and not any(is_hidden(folder, is_folder=True) for folder in above)
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None]) -> bool:
@@ -55,3 +53,10 @@ def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None
     if first is None:  # any number of folders
         return any(_fits(parts[skipped:], rest) for skipped in range(len(parts) + 1))
     return bool(parts) and bool(first(parts[0])) and _fits(parts[1:], rest)
+
+
+def is_hidden(name: str, is_folder: bool) -> bool:
+    """Return whether listings skip a file or folder of this name; `_k=v` is the folder of a partition."""
+    if name.startswith(".") or name.endswith("._COPYING_"):
+        return True
+    return name.startswith("_") and not (is_folder and "=" in name)

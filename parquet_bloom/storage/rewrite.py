@@ -1,4 +1,4 @@
-"""Writing: a new file beside the old one, which takes its place whole or not at all."""
+"""Base class for writing: a new file that replaces the old one atomically."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .source import Source
 
 
 class Rewrite(ABC):
-    """A file being written, in a `with` statement; when that is left without `commit`, nothing has happened.
+    """Context manager for a file being written; leaving it without `commit` changes nothing.
 
     Attributes
     ----------
-    path : the file that comes to be, as the caller named it.
+    path : the new file, as the caller named it.
     """
 
     path: str
@@ -32,23 +32,23 @@ class Rewrite(ABC):
         self._state = "new"  # then open; at last committed, failed or abandoned
 
     def copy_prefix(self, length: int) -> None:
-        """Begin with the first `length` bytes of the source; only before anything was written, and once.
+        """Copy the first `length` bytes of the source; only once, and before anything is written.
 
         Raises
         ------
         TruncatedFileError
-            if the source has fewer bytes.
+            If the source has fewer bytes.
         StorageError
-            if they cannot be read or written, for example because the disk is full.
+            If they cannot be read or written, for example because the disk is full.
         """
         if self._source is None or self._position:
-            raise self._misuse("a prefix is copied from a source, before all else")
+            raise self._misuse("copy_prefix needs a source, and must come before any write")
         with self._working("cannot write the new file"):
             self._copy(self._source, length)
         self._position = self._prefix = length
 
     def write(self, data: Any) -> int:
-        """Append any contiguous bytes-like object; returns its length in bytes."""
+        """Append any contiguous bytes-like object and return its length in bytes."""
         view = memoryview(data)
         with self._working("cannot write the new file"):
             if view.nbytes:
@@ -57,18 +57,18 @@ class Rewrite(ABC):
         return view.nbytes
 
     def tell(self) -> int:
-        """Bytes in the new file so far."""
+        """Return the number of bytes in the new file so far."""
         return self._position
 
     def commit(self) -> None:
-        """Put the new file in its place.
+        """Move the new file to its path.
 
         Raises
         ------
         ConcurrentChangeError
-            if the file is not the one any more that the source read; what stands there now is kept.
+            If the file is no longer the one that the source read; the current file is kept.
         StorageError
-            if the file system refuses; the old file still stands.
+            If the file system refuses; the old file is still there.
         """
         try:
             with self._working("cannot put the new file in its place"):
@@ -79,7 +79,7 @@ class Rewrite(ABC):
 
     def __enter__(self) -> Self:
         if self._state != "new":
-            raise self._misuse("it was begun before")
+            raise self._misuse("it can be entered only once")
         self._state = "open"
         try:
             with self._working("cannot write beside it"):
@@ -96,7 +96,7 @@ class Rewrite(ABC):
 
     @contextmanager
     def _working(self, action: str) -> Iterator[None]:
-        """One step. After a failed one no other is done: a file with a hole must not be committed."""
+        """Run one step. After a failed step no other may run: a file with a hole must not be committed."""
         if self._state != "open":
             raise self._misuse(f"it is {self._state}")
         try:
@@ -112,7 +112,7 @@ class Rewrite(ABC):
         return StorageError(f"the rewrite cannot go on: {problem}", path=self.path)
 
     def _end(self) -> None:
-        """Clear up; does nothing more the second time."""
+        """Clean up; does nothing the second time."""
         if self._state in ("open", "failed"):
             self._state = "abandoned"
             self._undo()
@@ -133,8 +133,8 @@ class Rewrite(ABC):
 
     @abstractmethod
     def _undo(self) -> None:
-        """Leave everything as it was."""
+        """Undo everything."""
 
     @abstractmethod
     def _tidy(self) -> None:
-        """Remove what is not needed after a commit; may be called again."""
+        """Remove what is not needed after a commit; may be called more than once."""

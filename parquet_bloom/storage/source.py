@@ -1,9 +1,11 @@
-"""Reading: one opened file, ranges of its bytes, and proof of which file it was."""
+"""Base classes for reading: an opened file, ranges of its bytes, and the identity of the version that was opened."""
 
 from __future__ import annotations
 
 import errno
+import io
 import operator
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
@@ -16,13 +18,13 @@ from numpy.typing import NDArray
 
 from ..errors import StorageError, TruncatedFileError
 from ..redaction import redacted
-from . import coalesce as ranges
+from . import coalesce
 from .extents import Extents
-from .local import scatter as scattered
+from .local import scatter
 from .local.mapped import MappedFile
 
 REMEMBERED_BYTES = 1024 * 1024
-"""Longer reads are not remembered: they are of data, not of what is asked again and again."""
+"""Longer reads are not remembered: they read data, not metadata that is read again."""
 
 
 class Source(ABC):
@@ -34,14 +36,14 @@ class Source(ABC):
     size : length in bytes when it was opened.
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
-    requests : ranges asked of the file system so far, those read as one counted once. Opening is not counted, nor what
-        goes through `arrow_file` or a mapping, nor what `keep` remembers. Of an object in a store every request is
-        counted: opening, `arrow_file` and each further try included.
-    bytes_read : bytes that came upon them, gaps between ranges that were read as one included.
-    first_read : how many of its last bytes are best read at once: most footers fit.
-    gap_bytes : bytes between two ranges up to which they are best read as one.
-    remembered : ranges that were read before, of this version of the file, and to which reads add; None where nothing
-        is remembered, as of local files.
+    requests : ranges read from the file system so far; coalesced ranges count once. Opening is not counted, nor reads
+        through `arrow_file` or a mapping, nor reads that `keep` answers. For objects in a store every request is
+        counted, including opening, `arrow_file` and retries.
+    bytes_read : bytes that these requests returned, including gaps between coalesced ranges.
+    first_read : number of bytes to read from the end of the file in the first read; most footers fit.
+    gap_bytes : largest gap in bytes between two ranges that are worth one request.
+    remembered : cache of ranges of this version of the file, to which reads add; None where nothing is remembered, as
+        for local files.
     """
 
     name: str
@@ -52,80 +54,80 @@ class Source(ABC):
     bytes_read: int = 0
     first_read: int = 64 * 1024
     remembered: Extents | None = None
-    _kept: NDArray[np.uint8] = np.empty(0, np.uint8)
-    _kept_from: int = 0
-    _counting: ClassVar[threading.Lock] = threading.Lock()  # held for two additions; one for all sources will do
+    _cached_tail: NDArray[np.uint8] = np.empty(0, np.uint8)
+    _cached_from: int = 0
+    _counting: ClassVar[threading.Lock] = threading.Lock()  # for two additions; one lock for all sources is enough
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes from `offset` on.
+        """Return exactly `length` bytes from `offset` on.
 
         Raises
         ------
         TruncatedFileError
-            if the range is not inside the file. It is checked before anything is allocated.
+            If the range is not inside the file. This is checked before anything is allocated.
         StorageError
-            if the file system fails to deliver.
+            If the read fails.
         """
         offset, length = operator.index(offset), operator.index(length)
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise self._outside(offset, length)
-        if self._kept_from <= offset and offset + length <= self._kept_from + len(self._kept):
-            start = offset - self._kept_from
-            return self._kept[start : start + length].tobytes()
+            raise self._outside_error(offset, length)
+        if self._cached_from <= offset and offset + length <= self._cached_from + len(self._cached_tail):
+            start = offset - self._cached_from
+            return self._cached_tail[start : start + length].tobytes()
         if self.remembered is not None:
-            known = self.remembered.find(offset, length)
-            if known is not None:
-                return known.tobytes()
+            cached = self.remembered.find(offset, length)
+            if cached is not None:
+                return cached.tobytes()
         data = self._read(offset, length) if length else b""
         if len(data) != length:
-            raise self._cut(offset, length, len(data))
+            raise self._truncated_error(offset, length, len(data))
         if self.remembered is not None and length <= REMEMBERED_BYTES:
             self.remembered.add(offset, data)
         return data
 
     @property
     def gap_bytes(self) -> int:
-        return ranges.GAP_BYTES
+        return coalesce.GAP_BYTES
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Many ranges at once, each given as (offset, length); see `gather`, which has the same errors."""
+        """Read many ranges, each given as (offset, length); see `gather`, which raises the same errors."""
         pairs = [(operator.index(offset), operator.index(length)) for offset, length in ranges]
-        for offset, length in pairs:  # before NumPy is asked to hold the numbers
+        for offset, length in pairs:  # before NumPy has to hold the numbers
             if offset < 0 or length < 0 or offset + length > self.size:
-                raise self._outside(offset, length)
-        start, end = self._kept_from, self._kept_from + len(self._kept)
+                raise self._outside_error(offset, length)
+        start, end = self._cached_from, self._cached_from + len(self._cached_tail)
         if len(pairs) < 2 or all(start <= offset and offset + length <= end for offset, length in pairs):
-            return [self.read_at(offset, length) for offset, length in pairs]  # arrays would take longer than reading
+            return [self.read_at(offset, length) for offset, length in pairs]  # faster than building arrays
         offsets, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
         ends = np.cumsum(lengths)
         data = self.gather(offsets, lengths).tobytes()
         return [data[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
     def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Many ranges at once, one behind the other in one array, in the order given.
+        """Read many ranges into one array, one after the other in the given order.
 
-        On the local file system the disk is told of all of them before the first is waited for. Elsewhere ranges that
-        lie close together are read in one request, and up to `ranges.PARALLEL_REQUESTS` requests at a time.
+        On the local file system the kernel is told about all ranges before the first one is waited for. Elsewhere
+        nearby ranges are read in one request, with up to `coalesce.PARALLEL_REQUESTS` requests at a time.
 
         Parameters
         ----------
-        offsets, lengths : the ranges, in bytes; they may overlap. The disk likes them sorted.
+        offsets, lengths : the ranges, in bytes; they may overlap. Sorted ranges are faster on disk.
 
         Raises
         ------
         TruncatedFileError
-            if a range is not inside the file. It is checked before anything is allocated.
+            If a range is not inside the file. This is checked before anything is allocated.
         StorageError
-            if the file system fails to deliver.
+            If a read fails.
         """
         offsets, lengths, total = self.require_inside(offsets, lengths)
         out = np.empty(total, np.uint8)
-        if not total or (not len(self._kept) and self.remembered is None):
+        if not total or (not len(self._cached_tail) and self.remembered is None):
             if total:
                 self._gather(offsets, lengths, out)
             return out
-        near: list[NDArray[np.uint8]] = []  # what is in memory of the ranges, and then what is read, joined
-        positions = np.full(len(offsets), -1, np.int64)  # in it, of each range
+        near: list[NDArray[np.uint8]] = []  # cached extents that hold ranges, then the bytes that are read
+        positions = np.full(len(offsets), -1, np.int64)  # of each range in the concatenation of `near`
         positions[lengths == 0] = 0
         num_near = 0
         for start, extent in self._in_memory():
@@ -134,60 +136,59 @@ class Source(ABC):
                 positions[here] = offsets[here] - start + num_near
                 near.append(extent)
                 num_near += len(extent)
-        asked = positions < 0
+        unread = positions < 0
         if not near:
             self._gather(offsets, lengths, out)
             return out
-        if asked.any():
-            far = np.empty(int(lengths[asked].sum()), np.uint8)
-            self._gather(offsets[asked], lengths[asked], far)
-            positions[asked] = num_near + np.cumsum(lengths[asked]) - lengths[asked]
+        if unread.any():
+            far = np.empty(int(lengths[unread].sum()), np.uint8)
+            self._gather(offsets[unread], lengths[unread], far)
+            positions[unread] = num_near + np.cumsum(lengths[unread]) - lengths[unread]
             near.append(far)
-        scattered.copy_scattered(near[0] if len(near) == 1 else np.concatenate(near), positions, lengths, out)
+        scatter.copy_scattered(near[0] if len(near) == 1 else np.concatenate(near), positions, lengths, out)
         return out
 
     def _in_memory(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        if len(self._kept):
-            yield self._kept_from, self._kept
+        if len(self._cached_tail):
+            yield self._cached_from, self._cached_tail
         if self.remembered is not None:
             yield from self.remembered.items()
 
     def keep(self, offset: int, data: bytes) -> None:
-        """Remember bytes that were read at `offset`, in place of those remembered before.
+        """Keep bytes that were read at `offset` in memory, replacing those kept before.
 
-        Later reads that lie within them ask the file system for nothing, and see the file as it was.
+        Later reads inside this range make no request, and see the file as it was.
         """
-        self._kept, self._kept_from = np.frombuffer(data, np.uint8), offset
+        self._cached_tail, self._cached_from = np.frombuffer(data, np.uint8), offset
 
     @property
     def kept(self) -> tuple[bytes, int]:
-        """The bytes that `keep` remembers, and where they begin."""
-        return self._kept.tobytes(), self._kept_from
+        """The bytes that `keep` stored, and their offset."""
+        return self._cached_tail.tobytes(), self._cached_from
 
     def require_inside(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Check that ranges are inside the file; see `coalesce.require_inside`."""
-        return ranges.require_inside(offsets, lengths, self.size, self.name)
+        return coalesce.require_inside(offsets, lengths, self.size, self.name)
 
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
-        """Get ranges that are about to be read by `arrow_file`, side by side where a store is waited for.
+        """Fetch ranges that `arrow_file` is about to read, concurrently where that is a request to a store.
 
-        While pyarrow waits for them, Ctrl-C would not be heeded.
-
-        They are held until others are prefetched or the source is closed. Ranges that are not inside the file, or are
-        long, are left to be read.
+        Without this, pyarrow would wait for them, and Ctrl-C would have no effect meanwhile. The bytes are kept until
+        others are prefetched or the source is closed. If a range is not inside the file, or the ranges are too long
+        together, nothing is fetched.
         """
 
     def mapped(self) -> MappedFile:
-        """The file as memory, for who knows that nobody will shorten it; see `MappedFile` for what happens otherwise.
+        """Return the file mapped into memory; only for files that nobody truncates, see `MappedFile`.
 
-        The mapping is made once, and let go of with the source.
+        The mapping is created once, and closed with the source.
 
         Raises
         ------
         StorageError
-            if it is not a local file, or the system cannot map it.
+            If it is not a local file, or the system cannot map it.
         """
         raise StorageError("cannot map: it is not a local file", path=self.name, errno=errno.EINVAL)
 
@@ -196,24 +197,24 @@ class Source(ABC):
             self.requests += requests
             self.bytes_read += num_bytes
 
-    def _outside(self, offset: int, length: int) -> TruncatedFileError:
-        return ranges.outside_error(offset, length, self.size, self.name)
+    def _outside_error(self, offset: int, length: int) -> TruncatedFileError:
+        return coalesce.outside_error(offset, length, self.size, self.name)
 
-    def _cut(self, offset: int, length: int, came: int) -> TruncatedFileError:
-        problem = f"{length} bytes at offset {offset} were asked for, {came} came: it was cut meanwhile"
+    def _truncated_error(self, offset: int, length: int, received: int) -> TruncatedFileError:
+        problem = f"read {received} of {length} bytes at offset {offset}: the file was truncated meanwhile"
         return TruncatedFileError(problem, path=self.name)
 
     @abstractmethod
     def _read(self, offset: int, length: int) -> bytes:
-        """What there is of the range, counted; fewer bytes when the file has shrunk."""
+        """Read a range and count it; return fewer bytes if the file has shrunk."""
 
     @abstractmethod
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        """Read ranges inside of the file into `out`, one behind the other, and count them."""
+        """Read ranges inside the file into `out`, one after the other, and count them."""
 
     @abstractmethod
     def arrow_file(self) -> pa.NativeFile:
-        """A pyarrow file over the same bytes, even if the path leads elsewhere by now; close it."""
+        """Return a pyarrow file over the same bytes, even if the path leads elsewhere by now; the caller closes it."""
 
     @abstractmethod
     def check_unchanged(self) -> None:
@@ -221,7 +222,7 @@ class Source(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file; may be called again. Files from `arrow_file` stay usable."""
+        """Close the file; may be called again. Files from `arrow_file` stay usable."""
 
     def __enter__(self) -> Self:
         return self
@@ -233,3 +234,25 @@ class Source(ABC):
 
     def __repr__(self) -> str:
         return redacted(f"<{type(self).__name__} {self.name!r}, {self.size} bytes>")
+
+
+class SeekableFile(io.RawIOBase):
+    """Seekable read-only file of known size; subclasses implement `readinto`."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position

@@ -1,4 +1,4 @@
-"""Room for what does not fit in memory: a nameless file that is gone with the process, however that ends."""
+"""Temporary file for arrays that do not fit in memory; it has no name, so it disappears with the process."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StorageError
-from .local import copy as copying
+from .local import copy
 
 
 class SpillRun(NamedTuple):
-    """Numbers that were put aside, one behind the other.
+    """Array that was written to a spill file.
 
     Attributes
     ----------
-    offset : where they begin in the file, in bytes.
-    count : how many they are.
-    dtype : what they are.
+    offset : where it begins in the file, in bytes.
+    count : number of values.
+    dtype : their type.
     """
 
     offset: int
@@ -32,15 +32,15 @@ class SpillRun(NamedTuple):
 
 
 class SpillFile:
-    """A temporary file of arrays. Several threads may use it.
+    """Temporary file of arrays; thread-safe.
 
     Parameters
     ----------
-    folder : where it is, on the local file system; None for where temporary files are (TMPDIR).
+    folder : a local folder for the file; None for the default folder of temporary files (TMPDIR).
 
     Attributes
     ----------
-    num_bytes : written to it so far.
+    num_bytes : bytes written so far.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None):
@@ -53,12 +53,12 @@ class SpillFile:
             raise StorageError.wrap(error, "cannot make a temporary file there", self._folder) from error
 
     def put(self, arrays: Sequence[NDArray[Any]]) -> SpillRun:
-        """Write arrays of one dtype one behind the other.
+        """Write arrays of one dtype, one after the other.
 
         Raises
         ------
         StorageError
-            The disk is full, or fails.
+            If the disk is full, or fails.
         """
         num_bytes = sum(array.nbytes for array in arrays)
         with self._lock:
@@ -67,7 +67,7 @@ class SpillFile:
         try:
             for array in arrays:
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-                copying.write_at(self._file.fileno(), data, position)
+                copy.write_at(self._file.fileno(), data, position)
                 position += data.nbytes
         except OSError as error:
             raise StorageError.wrap(error, "cannot write temporary files there", self._folder) from error
@@ -75,12 +75,12 @@ class SpillFile:
         return SpillRun(start, num_bytes // dtype.itemsize, dtype)
 
     def get(self, run: SpillRun, first: int = 0, count: int | None = None) -> NDArray[Any]:
-        """Some numbers of a run, from the first wanted on; all that follow if no count is given.
+        """Read `count` values of a run from index `first` on; all that follow without a count.
 
         Raises
         ------
         StorageError
-            The disk fails.
+            If the disk fails.
         """
         count = run.count - first if count is None else count
         out = np.empty(count, run.dtype)
@@ -88,10 +88,10 @@ class SpillFile:
         offset = run.offset + first * run.dtype.itemsize
         try:
             while done < out.nbytes:
-                got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
-                if not got:
-                    raise StorageError("a temporary file there was cut", path=self._folder)
-                done += got
+                received = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+                if not received:
+                    raise StorageError("a temporary file there was truncated", path=self._folder)
+                done += received
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
@@ -99,7 +99,7 @@ class SpillFile:
         return out
 
     def close(self) -> None:
-        """Give the room back; may be called again."""
+        """Delete the file; may be called more than once."""
         self._file.close()
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Numbered records in a file that many processes read and write at once. A cache's: it may lose them, never fails.
+"""Cache of numbered records in a file that many processes can use at once. It may lose records, but never fails.
 
-The file is an SQLite database with a write-ahead log: readers wait for nobody, and a process that dies at any moment
-takes away at most what it was writing. What a record says must be checked by who reads it.
+The file is an SQLite database with a write-ahead log: readers never wait, and a process that dies loses at most what it
+was writing. Callers must validate the records that they read.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ..util.logs import logger
-from .local import libc as system
+from .local import libc
 
 T = TypeVar("T")
 
 log = logger("parquet_bloom.storage")
 
-_WAIT = 0.5  # seconds for others; what cannot be written until then is left out
-_WAITS = 4  # in vain, one after the other: then the file is given up
-_HOUR = 3600  # how exactly it is known when a record was used last
-_SPARE = 10  # percent that are free after eviction
+_WAIT = 0.5  # seconds to wait for other processes; records that cannot be written by then are dropped
+_WAITS = 4  # after so many consecutive timeouts the file is not used any more
+_HOUR = 3600  # resolution of the time of last use
+_SPARE = 10  # percent of free space after eviction
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS uses (number INTEGER PRIMARY KEY, hour INTEGER NOT NULL, num_bytes INTEGER NOT NULL);
@@ -35,43 +35,43 @@ _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
 
-_inherited: list[sqlite3.Connection] = []  # of the process that this one was forked from: not to be closed here
+_inherited: list[sqlite3.Connection] = []  # connections of the parent process of a fork: they must not be closed here
 
 
 class RecordStore:
-    """Records by number, those used least recently dropped first.
+    """Records by number, with eviction of the least recently used.
 
-    Nothing else raises: what cannot be read is not there, what cannot be written is left out, and the logger
-    `parquet_bloom.storage` says why, once. A file that is no database (any more) is replaced by an empty one.
+    Methods do not raise: records that cannot be read are missing, records that cannot be written are dropped, and the
+    logger `parquet_bloom.storage` reports the reason once. An invalid database file is replaced by an empty one.
 
     Parameters
     ----------
-    folder : made if need be, for this user alone. One that others may write to is not used.
-    name : of the file in it.
-    max_bytes : size of the file at most, about; its log takes a few MiB more.
+    folder : created if missing, for this user only. A folder that other users may write to is not used.
+    name : name of the file in it.
+    max_bytes : approximate largest size of the file; its log takes a few MiB more.
 
     Raises
     ------
     StorageError
-        where whose a file is cannot be told: on Windows.
+        On Windows, where the owner of a file cannot be determined.
     """
 
     def __init__(self, folder: str, name: str, max_bytes: int):
-        system.require_posix(folder)
+        libc.require_posix(folder)
         self._folder = os.path.abspath(folder)
         self._path = os.path.join(self._folder, name)
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
-        self._used: list[tuple[int]] = []  # records asked for, of which the file says that it was in an earlier hour
+        self._used: list[tuple[int]] = []  # records that were read, and whose stored hour of last use is an earlier one
         self._usable = self._writable = True
-        self._renewed = False
+        self._recreated = False
         self._waits = 0
         self._warned = False
 
     def get(self, number: int) -> bytes | None:
-        """The record of a number; None where there is none."""
+        """Return the record of a number, or None."""
 
         def read(connection: sqlite3.Connection) -> bytes | None:
             row = connection.execute(_GET, (number,)).fetchone()
@@ -84,7 +84,7 @@ class RecordStore:
         return self._run(read, None)
 
     def put(self, records: Sequence[tuple[int, bytes]]) -> None:
-        """Write records in place of those of the same numbers, and note which ones were asked for."""
+        """Write records, replacing those of the same numbers, and store which records were used."""
 
         def write(connection: sqlite3.Connection) -> None:
             hour = _hour()
@@ -115,7 +115,7 @@ class RecordStore:
             self._run(empty, None)
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             self._close()
 
@@ -138,24 +138,24 @@ class RecordStore:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         if self._process != os.getpid():
-            self._forked()
+            self._reset_after_fork()
         with self._lock:
             if not self._usable:
                 return otherwise
             try:
                 if self._connection is None:
                     self._connection = self._connect()
-                found = work(self._connection)
+                result = work(self._connection)
                 self._waits = 0
-                return found
+                return result
             except (sqlite3.Error, OSError) as error:
-                self._failed(error, getattr(error, "sqlite_errorcode", None))
-            except (ValueError, TypeError) as error:  # a broken file's names and numbers may be none
-                self._failed(error, sqlite3.SQLITE_CORRUPT)
+                self._handle_failure(error, getattr(error, "sqlite_errorcode", None))
+            except (ValueError, TypeError) as error:  # a broken file may hold invalid text and numbers
+                self._handle_failure(error, sqlite3.SQLITE_CORRUPT)
             return otherwise
 
-    def _forked(self) -> None:
-        """SQLite's connections cannot be used on both sides of a fork, nor locks that others held at the time."""
+    def _reset_after_fork(self) -> None:
+        """Start without a connection after a fork: neither connections nor held locks can be shared across one."""
         if self._connection is not None:
             _inherited.append(self._connection)
         self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
@@ -164,23 +164,23 @@ class RecordStore:
         try:
             os.makedirs(self._folder, 0o700, exist_ok=True)
             self._require_private()
-            with suppress(FileExistsError):  # never opened but by SQLite if it is there: closing would free its locks
+            with suppress(FileExistsError):  # only SQLite opens an existing file: closing it releases its locks
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            return self._opened("mode=rw", _SCHEMA)
+            return self._open("mode=rw", _SCHEMA)
         except (sqlite3.OperationalError, OSError) as error:
             code = error.sqlite_errorcode & 0xFF if isinstance(error, sqlite3.Error) else sqlite3.SQLITE_CANTOPEN
             if code not in _NOT_WRITTEN or isinstance(error, _NotPrivateError) or not os.path.isfile(self._path):
                 raise
-            # A folder that cannot be written to has no place for a log, and nobody here who writes one.
-            connection = self._opened("mode=ro&immutable=1")
+            # A read-only folder has no room for a write-ahead log, and needs none: nothing is written.
+            connection = self._open("mode=ro&immutable=1")
             self._writable = False
-            self._warn(f"it is read, but not written: {error}")
+            self._warn(f"it is used read-only: {error}")
             return connection
 
-    def _opened(self, mode: str, script: str = "") -> sqlite3.Connection:
-        place = "file:" + "".join(f"%{byte:02x}" for byte in os.fsencode(self._path))
+    def _open(self, mode: str, script: str = "") -> sqlite3.Connection:
+        uri = "file:" + "".join(f"%{byte:02x}" for byte in os.fsencode(self._path))
         connection = sqlite3.connect(
-            f"{place}?{mode}", _WAIT, uri=True, isolation_level=None, check_same_thread=False, cached_statements=16
+            f"{uri}?{mode}", _WAIT, uri=True, isolation_level=None, check_same_thread=False, cached_statements=16
         )
         try:
             if script:
@@ -196,27 +196,27 @@ class RecordStore:
         return connection
 
     def _require_private(self) -> None:
-        """Refuse what another user could have written: a false record would lose rows."""
+        """Refuse files that another user could have written: a false record would lose rows."""
         for path in (self._folder, self._path):
             try:
                 status = os.stat(path) if path == self._folder else os.lstat(path)
             except FileNotFoundError:
                 continue
-            ours = status.st_uid in (os.geteuid(), 0)
-            shut = not status.st_mode & 0o022 or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
-            if not (ours and shut) or (path == self._path and not stat.S_ISREG(status.st_mode)):
+            is_owned = status.st_uid in (os.geteuid(), 0)
+            is_private = not status.st_mode & 0o022 or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+            if not (is_owned and is_private) or (path == self._path and not stat.S_ISREG(status.st_mode)):
                 raise _NotPrivateError(f"other users may have written {path}")
 
-    def _failed(self, error: Exception, code: int | None) -> None:
-        if code is None and isinstance(error, sqlite3.ProgrammingError):  # closed by the interpreter's end
+    def _handle_failure(self, error: Exception, code: int | None) -> None:
+        if code is None and isinstance(error, sqlite3.ProgrammingError):  # closed at the exit of the interpreter
             self._usable = False
             return
         code = None if code is None else code & 0xFF
         self._waits += code in _BUSY
         if code in _BUSY and self._waits < _WAITS:
             log.debug("%s: %s", self._path, error)
-        elif code in _BROKEN and self._writable and not self._renewed:
-            self._renew(error)
+        elif code in _BROKEN and self._writable and not self._recreated:
+            self._recreate(error)
         elif code in _NOT_WRITTEN and self._connection is not None and self._writable:
             self._writable = False
             self._warn(f"it is not written any more: {error}")
@@ -225,10 +225,10 @@ class RecordStore:
             self._warn(f"it is not used: {error}")
             self._close()
 
-    def _renew(self, error: Exception) -> None:
-        """Begin anew. Who still has the broken file open goes on with it; at worst the new one breaks as well."""
-        self._renewed = True
-        self._warn(f"it is broken, and begun anew: {error}")
+    def _recreate(self, error: Exception) -> None:
+        """Replace the broken file. Processes that have it open keep using it; at worst the new one breaks as well."""
+        self._recreated = True
+        self._warn(f"it is broken, and was replaced by an empty one: {error}")
         self._close()
         for suffix in ("", "-wal", "-shm"):
             with suppress(OSError):

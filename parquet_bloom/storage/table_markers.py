@@ -1,8 +1,10 @@
-"""How a table or a sink that keeps books on its files is known: by the folder of its log."""
+"""Markers of tables and sinks that track their files in metadata: the folder of the log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+
+from ..errors import ManagedTableError
 
 LOGS = {
     "_delta_log": "the Delta table",
@@ -13,8 +15,8 @@ ICEBERG = "metadata"
 ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 
 
-def tables_among(files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(folder, sign) for each path, `/` between its parts, that shows a folder above it to be a table's."""
+def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield (table folder, marker) for each path that has a marker of a table in it; parts are separated by `/`."""
     for file in files:
         parts = file.split("/")
         for depth, part in enumerate(parts[:-1]):
@@ -24,13 +26,20 @@ def tables_among(files: Iterable[str]) -> Iterator[tuple[str, str]]:
                 break
 
 
-def reason(sign: str, folder: str) -> str:
-    """Why a folder is a table's: by one of `LOGS`, or `ICEBERG`."""
-    if sign == ICEBERG:
-        return worded("the Iceberg table", folder, "metadata/*.metadata.json")
-    return worded(LOGS[sign], folder, sign + "/")
+def describe_table(marker: str, folder: str) -> str:
+    """Return the reason why a folder belongs to a table; the marker is one of `LOGS`, or `ICEBERG`."""
+    if marker == ICEBERG:
+        return format_reason("the Iceberg table", folder, "metadata/*.metadata.json")
+    return format_reason(LOGS[marker], folder, marker + "/")
 
 
-def worded(what: str, folder: str, sign: str) -> str:
-    """The same in words of one's own."""
-    return f"belongs to {what} {folder} (it has {sign})"
+def format_reason(what: str, folder: str, marker: str) -> str:
+    """Return a reason that names another kind of table or marker."""
+    return f"belongs to {what} {folder} (it has {marker})"
+
+
+def refuse_managed_table(reason: str | None, path: str) -> None:
+    """Raise ManagedTableError if `reason` says that a path belongs to a table."""
+    if reason:
+        problem = f"{reason}: a listing would find removed files too; pass the list of the table's live files"
+        raise ManagedTableError(problem, path=path)

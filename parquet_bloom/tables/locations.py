@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 from ..storage import is_url
-from ..storage.names import name_of
+from ..storage.paths import name_of
 from .iceberg_metadata import METADATA_SUFFIX
 
 FILE_SCHEME = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)

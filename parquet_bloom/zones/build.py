@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..storage import create, list_entries, resolve_filesystem
-from ..storage.hidden import hidden
 from ..storage.listing import as_path_list
-from ..storage.names import name_of
+from ..storage.paths import name_of
+from ..storage.patterns import is_hidden
 from ..storage.spill import SpillFile, SpillRun
 from ..util.threads import processors
 from . import packed
@@ -121,7 +121,7 @@ def require_outside(target: str, folders: Iterable[str], filesystem: object | No
         prefix = name_of(folder, filesystem).rstrip("/") + "/"
         if name.startswith(prefix):
             *parts, last = name[len(prefix) :].split("/")
-            if not hidden(last, is_folder=False) and not any(hidden(part, is_folder=True) for part in parts):
+            if not is_hidden(last, is_folder=False) and not any(is_hidden(part, is_folder=True) for part in parts):
                 problem = f"it lies in {folder}, and would be taken for one of its files; begin its name with _"
                 raise ParquetBloomError(problem, path=target)
 

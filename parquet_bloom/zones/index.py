@@ -16,7 +16,7 @@ from ..errors import ParquetBloomError
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType
 from ..storage import Source
-from ..storage.names import name_of
+from ..storage.paths import name_of
 from . import schema
 from .filters import Filters
 from .hashes import hash_values

@@ -129,7 +129,7 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
 
 def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is whole from the moment at which it has its name, though its writer has still to clear up."""
-    note, came = LocalRewrite._note_names, []
+    note, came = LocalRewrite._refresh_written, []
 
     def come(self: LocalRewrite) -> None:
         if not came:
@@ -137,7 +137,7 @@ def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypa
             parquet_bloom.embed(path, ["b"], threads=1)
         note(self)
 
-    monkeypatch.setattr(LocalRewrite, "_note_names", come)
+    monkeypatch.setattr(LocalRewrite, "_refresh_written", come)
     parquet_bloom.embed(path, ["a"], threads=1)
     assert filtered(path) == {"a", "b"}
     assert leftovers(path.parent) == []

@@ -169,15 +169,15 @@ def test_who_has_the_file_open_for_writing(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"data")
     with open(path, "rb") as reader:
-        with leases.leased(reader.fileno()) as lease:
-            assert (lease.refused, lease.wanted) == (False, False)
+        with leases.hold_lease(reader.fileno()) as lease:
+            assert (lease.refused, lease.has_waiting_writer) == (False, False)
             with open(path, "rb"):
-                assert not lease.wanted
+                assert not lease.has_waiting_writer
             with pytest.raises(BlockingIOError):
                 os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-            assert lease.wanted
-        with open(path, "r+b"), leases.leased(reader.fileno()) as lease:
-            assert (lease.refused, lease.wanted) == (True, False)
+            assert lease.has_waiting_writer
+        with open(path, "r+b"), leases.hold_lease(reader.fileno()) as lease:
+            assert (lease.refused, lease.has_waiting_writer) == (True, False)
         with open(path, "r+b"):
             pass
 

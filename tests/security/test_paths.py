@@ -125,7 +125,7 @@ def test_an_index_is_not_left_by_links(place: Path) -> None:
         opened.remove(str(place / "lake" / "a.parquet"))
     (index / "writer.lock").unlink()
     os.link(outside / "victim", index / "writer.lock")
-    with pytest.raises(StorageError, match="no file of the index's own"), LakeIndex.open(index) as opened:
+    with pytest.raises(StorageError, match="not a file of the index"), LakeIndex.open(index) as opened:
         opened.compact()
     assert (outside / "victim").read_text() == "precious"
     (index / "writer.lock").unlink()
@@ -298,7 +298,7 @@ def test_names_are_bytes_and_nothing_is_normalized(tmp_path: Path) -> None:
 def test_keys_of_object_stores_lead_nowhere_else(key: str) -> None:
     pytest.importorskip("obstore")
     for url in (f"s3://bucket/{key}", f"gs://bucket/{key}"):
-        with pytest.raises(StorageError, match="cannot be reached"):
+        with pytest.raises(StorageError, match="a key cannot have empty parts"):
             object_location(url, None)
 
 

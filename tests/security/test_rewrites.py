@@ -306,7 +306,7 @@ def test_a_name_that_was_foreseen_is_not_followed(path: Path, monkeypatch: pytes
     """A temporary file is made, never opened; its name holds 64 random bits."""
     names = {temporary.name_beside(str(path)) for _ in range(100)}
     assert len(names) == 100
-    assert all(temporary.is_ours(os.path.basename(name)) for name in names)
+    assert all(temporary.is_temporary(os.path.basename(name)) for name in names)
     victim = path.parent / "victim"
     victim.write_text("precious")
     monkeypatch.setattr(temporary.secrets, "token_hex", lambda count: "0" * 2 * count)

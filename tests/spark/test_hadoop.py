@@ -500,7 +500,7 @@ def test_executors_ask_object_stores_and_tell_no_secrets(
     assert [*ask().report.selected] == [listed_path(uris[1])]
     nobody = ask(aws_endpoint="http://127.0.0.1:1", max_retries=0)
     assert nobody.report.selected_files == FILES
-    with pytest.raises(CannotPush, match=r"cannot make its store: .* parse") as caught:
+    with pytest.raises(CannotPush, match=r"cannot create its store: .* parse") as caught:
         ask(aws_copy_if_not_exists="hunter2/secret")
     assert "hunter2" not in f"{caught.value} {nobody.unreadable} {nobody.report} {caplog.text}"
 

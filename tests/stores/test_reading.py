@@ -76,7 +76,7 @@ def test_ranges(store: Store) -> None:
 def test_a_changed_object_is_noticed(store: Store) -> None:
     bucket = store.create_bucket()
     store.put(bucket, "a.parquet", parquet(0, 1_500))
-    target = ObjectStores(store.storage_options).place(store.url(bucket, "a.parquet"))
+    target = ObjectStores(store.storage_options).locate(store.url(bucket, "a.parquet"))
     assert target is not None
     with ObjectSource(target) as source:
         source.check_unchanged()

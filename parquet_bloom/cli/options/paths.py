@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import Folder, is_url, list_files, same_place
-from ...storage.paths import local
+from ...storage.paths import resolve_local_path
 from ..output.output import Output
 
 STDIN = "-"
@@ -70,7 +70,7 @@ def _root(path: str | PurePath, files: Sequence[str]) -> tuple[str | None, bool]
         if [*files] == [path]:
             return None, False
         return (_fixed(path), False) if glob.has_magic(path) else (path, True)
-    name = local(path)
+    name = resolve_local_path(path)
     if os.path.isdir(name):
         return name, True
     if os.path.lexists(name) or isinstance(path, PurePath):
@@ -99,7 +99,7 @@ def place_outputs(files: Sequence[MatchedPaths], paths: Sequence[str], output: s
     ParquetBloomError
         Two files would have one output, or an output is itself an input or comes to stand among them.
     """
-    target = output if is_url(output) else local(output)
+    target = output if is_url(output) else resolve_local_path(output)
     one = len(paths) == 1 and paths[0] != STDIN and all(file.root is None for file in files)
     if one and not output.endswith(os.sep) and not os.path.isdir(target):
         places = {file.path: target for file in files}

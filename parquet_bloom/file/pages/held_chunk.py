@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...storage import Source
-from ...storage.seekable import Positioned
+from ...storage.source import SeekableFile
 from ..fingerprint import PassingChunk
 
 
@@ -16,7 +16,7 @@ class HeldChunk(NamedTuple):
     data: memoryview
 
 
-class HeldFile(Positioned):
+class HeldFile(SeekableFile):
     """A file object over an opened file that reads nothing twice of one column chunk; all else is read from the file.
 
     Parameters

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...errors import ParquetBloomError
 from ...storage import Entry, is_local, is_url, list_entries
-from ...storage.hidden import hidden
-from ...storage.names import name_of as name_of
+from ...storage.paths import name_of as name_of
+from ...storage.patterns import is_hidden
 from ...tables.files import TableFiles, delta_files, iceberg_files
 from .hash_files import FindLeaf
 
@@ -145,7 +145,7 @@ def covers(root: str, path: str) -> bool:
     folder = root.rstrip("/") + "/"
     if glob.has_magic(root) or glob.has_magic(path) or not path.startswith(folder):
         return False
-    return not any(hidden(part, is_folder=True) for part in path[len(folder) :].strip("/").split("/"))
+    return not any(is_hidden(part, is_folder=True) for part in path[len(folder) :].strip("/").split("/"))
 
 
 def require_outside(index: str, roots: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from ...lake.select import IndexPruner
 from ...predicate import tree
 from ...predicate.tree import Node
 from ...storage import Entry, list_entries, resolve_filesystem
-from ...storage.paths import arrow_filesystem
+from ...storage.paths import as_arrow_filesystem
 from ..session.fallback import CannotPush, log
 from ..session.fields import fold_case
 from ..session.paths import find_scheme, listed_path
@@ -119,7 +119,7 @@ def _query_index(
     if len(schemes) > 1:
         raise CannotPush(f"the files are on several kinds of file systems: {', '.join(schemes)}")
     filesystem = index.lake_filesystem
-    if arrow_filesystem(filesystem) is not None:
+    if as_arrow_filesystem(filesystem) is not None:
         raise CannotPush("its files are on a pyarrow or fsspec file system, which cannot be matched with Spark's files")
     paths = list(map(listed_path, uris))
     is_local = not schemes or schemes[0] in ("", "file")

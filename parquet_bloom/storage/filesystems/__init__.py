@@ -1,1 +1,1 @@
-"""Files of pyarrow's and fsspec's file systems."""
+"""Reading and writing through the file systems of pyarrow and fsspec."""

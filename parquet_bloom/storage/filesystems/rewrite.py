@@ -1,4 +1,4 @@
-"""Writing through pyarrow's file systems: a temporary file, moved to its name at the end."""
+"""Writing through pyarrow file systems: a temporary file that is renamed at the end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
-from ..local import copy as copying
-from ..local import temporary
+from ..local import copy, temporary
 from ..rewrite import Rewrite
 from ..source import Source
 
@@ -17,9 +16,9 @@ from ..source import Source
 class RemoteRewrite(Rewrite):
     """A new file on any pyarrow file system.
 
-    The move at the end is as atomic as the file system makes it: a rename on HDFS, a copy of the whole object
-    and a removal on object stores, where readers see the old object or the new one, never a part. Nobody
-    else's change of the target is noticed.
+    The move at the end is as atomic as the file system makes it: a rename on HDFS, a copy of the object and a removal
+    on object stores, where readers see the old object or the new one, never a part. Concurrent changes of the target by
+    other writers are not noticed.
     """
 
     def __init__(self, source: Source | None, path: str, filesystem: FileSystem) -> None:
@@ -32,8 +31,8 @@ class RemoteRewrite(Rewrite):
         self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def _copy(self, source: Source, length: int) -> None:
-        for offset in range(0, length, copying.PIECE):
-            self._stream.write(source.read_at(offset, min(copying.PIECE, length - offset)))
+        for offset in range(0, length, copy.PIECE):
+            self._stream.write(source.read_at(offset, min(copy.PIECE, length - offset)))
 
     def _write(self, data: memoryview) -> None:
         self._stream.write(data)
@@ -47,7 +46,7 @@ class RemoteRewrite(Rewrite):
     def _undo(self) -> None:
         if self._stream is None:
             return
-        # A stream has no way to give up: closing it completes the temporary file, which is then removed.
+        # A stream cannot be aborted: closing it completes the temporary file, which is then removed.
         with suppress(OSError, pa.ArrowException):
             self._stream.close()
         with suppress(OSError, pa.ArrowException):

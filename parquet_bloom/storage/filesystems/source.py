@@ -1,4 +1,4 @@
-"""Reading by way of pyarrow's and fsspec's file systems."""
+"""Reading through the file systems of pyarrow and fsspec."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from numpy.typing import NDArray
 from pyarrow.fs import FileInfo, FileSystem, FileType, FSSpecHandler, PyFileSystem
 
 from ...errors import ConcurrentChangeError, StorageError
-from .. import coalesce as ranges
+from .. import coalesce
 from ..source import Source
 
 DATED = "py::hdfs"
-"""Name of a file system whose server writes times of modification, in milliseconds, that tell a file's states apart."""
+"""Type name of a file system whose modification times, in milliseconds, distinguish the versions of a file."""
 
-# What file systems in Python raise is anything: fsspec's WebHDFS says RuntimeError where a server fails.
+# File systems in Python raise many kinds of errors: fsspec's WebHDFS raises RuntimeError if a server fails.
 _FAILURES = (OSError, RuntimeError, pa.ArrowException)
 
-_SPANS_A_FILE = 4  # another file is opened, which asks for its size, for so many requests
+_SPANS_A_FILE = 4  # one more file is opened, which costs a request for its size, for so many requests
 
 
 class _SideBySide(Enum):
-    """How several ranges of a remote file are read at one time."""
+    """Ways to read ranges of a remote file concurrently."""
 
     ONE_FILE = 1  # pyarrow's own file systems: an opened file may be read by many threads
-    FILE_EACH = 2  # a file has one position, so that each thread needs one of its own: fsspec, and handlers that say so
+    FILE_EACH = 2  # a file has one position, so each thread needs its own: fsspec, and handlers that declare it
     NOT = 3
 
 
 class RemoteIdentity(NamedTuple):
-    """Which object of another file system was opened; the etag decides where there is one."""
+    """Identity of a file on another file system; if there is an etag, it decides."""
 
     filesystem: str
     path: str
@@ -62,25 +62,25 @@ class RemoteSource(Source):
         try:
             file = open_file()
         except _FAILURES as error:
-            self._look()  # it may know better what is wrong
-            raise _ours(error, "cannot open", self.name) from error
+            self._stat()  # it may raise a more precise error
+            raise _convert_error(error, "cannot open", self.name) from error
         try:
             metadata = file.metadata() or {}
             etag = metadata.get(b"ETag", metadata.get("ETag"))
-            # Opening has told size and etag; only where there is none is the file system asked once more.
-            modified_ns = None if etag else self._look().mtime_ns
+            # Opening returned size and etag; without an etag the modification time needs another request.
+            modified_ns = None if etag else self._stat().mtime_ns
             kind = str(self.filesystem.type_name)
             return file, RemoteIdentity(kind, self.name, file.size(), modified_ns, etag or None)
         except _FAILURES as error:
             file.close()
-            raise _ours(error, "cannot open", self.name) from error
+            raise _convert_error(error, "cannot open", self.name) from error
 
-    def _look(self) -> FileInfo:
-        """What the file system says of the path, which must be a file's."""
+    def _stat(self) -> FileInfo:
+        """Return the file info of the path, which must be a file."""
         try:
             info = self.filesystem.get_file_info(self.name)
         except _FAILURES as error:
-            raise _ours(error, "cannot open", self.name) from error
+            raise _convert_error(error, "cannot open", self.name) from error
         if info.type == FileType.NotFound:
             raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
         if info.type == FileType.Directory:
@@ -95,20 +95,20 @@ class RemoteSource(Source):
         return file
 
     def _open_for_ranges(self) -> pa.NativeFile:
-        """A file that fetches what it is asked for; fsspec's own would read 5 MiB ahead of every 32 bytes."""
+        """Open a file without read-ahead: the default of fsspec would read 5 MiB for every 32 bytes."""
         handler = self.filesystem.handler if isinstance(self.filesystem, PyFileSystem) else None
         if not isinstance(handler, FSSpecHandler):
-            own_position = getattr(handler, "own_positions", False)
-            others = _SideBySide.FILE_EACH if own_position else _SideBySide.NOT
+            has_position = getattr(handler, "own_positions", False)
+            others = _SideBySide.FILE_EACH if has_position else _SideBySide.NOT
             self._side_by_side = _SideBySide.ONE_FILE if handler is None else others
             return self.filesystem.open_input_file(self.name)
         try:
             file = handler.fs.open(self.name, mode="rb", cache_type="none")
-        except TypeError:  # an implementation that knows no such option
+        except TypeError:  # an implementation without this option
             file = handler.fs.open(self.name, mode="rb")
-        # Others (files in memory, for one) may hand out one object, with one position, to all who open them.
-        own_position = isinstance(file, sys.modules["fsspec"].spec.AbstractBufferedFile)
-        self._side_by_side = _SideBySide.FILE_EACH if own_position else _SideBySide.NOT
+        # Other classes (such as files in memory) may return one shared object, with one position, for all opens.
+        has_position = isinstance(file, sys.modules["fsspec"].spec.AbstractBufferedFile)
+        self._side_by_side = _SideBySide.FILE_EACH if has_position else _SideBySide.NOT
         return pa.PythonFile(file, mode="r")
 
     def _read(self, offset: int, length: int) -> bytes:
@@ -120,25 +120,25 @@ class RemoteSource(Source):
         try:
             return bytes(file.read_at(length, offset))
         except (*_FAILURES, ValueError) as error:
-            raise _ours(error, f"cannot read at offset {offset}", self.name) from error
+            raise _convert_error(error, f"cannot read at offset {offset}", self.name) from error
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        spans = ranges.coalesce(offsets, lengths)
-        count = ranges.PARALLEL_REQUESTS
+        spans = coalesce.coalesce(offsets, lengths)
+        count = coalesce.PARALLEL_REQUESTS
         if self._side_by_side is _SideBySide.NOT:
             count = 1
         elif self._side_by_side is _SideBySide.FILE_EACH:
             count = min(count, 1 + len(spans) // _SPANS_A_FILE)
-        ranges.gather(self._fetch, spans, offsets, lengths, out, count)
+        coalesce.gather(self._fetch, spans, offsets, lengths, out, count)
 
-    def _fetch(self, span: ranges.Span) -> bytes:
+    def _fetch(self, span: coalesce.Span) -> bytes:
         data = self._fetch_some(span)
         self._count(1, len(data))
         if len(data) != span.length:
-            raise self._cut(span.offset, span.length, len(data))
+            raise self._truncated_error(span.offset, span.length, len(data))
         return data
 
-    def _fetch_some(self, span: ranges.Span) -> bytes:
+    def _fetch_some(self, span: coalesce.Span) -> bytes:
         if self._side_by_side is not _SideBySide.FILE_EACH:
             return self._read_from(self._file, span.offset, span.length)
         try:
@@ -151,7 +151,7 @@ class RemoteSource(Source):
             self._idle.append(file)
 
     def arrow_file(self) -> pa.NativeFile:
-        """A pyarrow file of its own, which must still be the same object."""
+        """Return a separate pyarrow file, which must still be the same version."""
         return self._open_again(lambda: self.filesystem.open_input_file(self.name))
 
     def check_unchanged(self) -> None:
@@ -164,5 +164,5 @@ class RemoteSource(Source):
         self._idle.clear()
 
 
-def _ours(error: Exception, action: str, name: str) -> StorageError:
+def _convert_error(error: Exception, action: str, name: str) -> StorageError:
     return error if isinstance(error, StorageError) else StorageError.wrap(error, action, name)

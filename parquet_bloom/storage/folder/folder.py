@@ -1,4 +1,4 @@
-"""A folder in which a program keeps files of its own, on disk or in an object store."""
+"""A folder for the files of an index, on disk or in an object store."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ...errors import StorageError
-from .. import paths as location
 from ..listing import Entry
 from ..local import temporary
 from ..local.rewrite import flush
 from ..objects.location import ListedObject, ObjectLocation, object_location
 from ..open import create, open_source
+from ..paths import as_arrow_filesystem, path_text, resolve_local_path
 from ..rewrite import Rewrite
 from ..source import Source
 from . import lock as folder_lock
@@ -25,13 +25,13 @@ from . import objects as folder_objects
 
 
 class Folder:
-    """Files directly in a folder, by their names.
+    """Files directly in a folder, by name.
 
     Parameters
     ----------
     path : the folder: a local path, a `file:` URI or a URL of an object store; it need not exist.
-    filesystem : a pyarrow or fsspec file system, which can only be read here, or what `file_system` gives; None for
-        local paths and URLs.
+    filesystem : a pyarrow or fsspec file system, which is read-only here, or what `resolve_filesystem` returns; None
+        for local paths and URLs.
 
     Attributes
     ----------
@@ -40,76 +40,78 @@ class Folder:
     Raises
     ------
     StorageError
-        The path is none, or the file system is unknown.
+        If the path is invalid, or the file system is unknown.
     """
 
     def __init__(self, path: str | os.PathLike[str], filesystem: object | None = None):
         self.filesystem = filesystem
-        given = location.plain(path)
-        if object_location(path, filesystem) is None and location.arrow_filesystem(filesystem) is None:
-            given = location.local(path)
+        given = path_text(path)
+        if object_location(path, filesystem) is None and as_arrow_filesystem(filesystem) is None:
+            given = resolve_local_path(path)
         self.path = given.rstrip("/") or given[:1]
         self._listed: dict[str, ListedObject] = {}  # by the last listing
 
     def path_of(self, name: str) -> str:
-        """A file's path, on this folder's file system.
+        """Return the path of a file on the file system of this folder.
 
         Raises
         ------
         StorageError
-            It is no name of a file: empty, or a path.
+            If the name is empty or a path.
         """
-        name = location.plain(name)
+        name = path_text(name)
         if name in ("", ".", "..") or "/" in name:
-            raise StorageError(f"{name!r} is no name of a file", path=self.path, errno=errno.EINVAL)
-        place = self._place()
-        if place is not None and place.kind == "HTTP":
+            raise StorageError(f"{name!r} is not a file name", path=self.path, errno=errno.EINVAL)
+        location = self._location()
+        if location is not None and location.kind == "HTTP":
             name = quote(name)
         return f"{self.path.rstrip('/')}/{name}" if self.path else name
 
     def names(self) -> dict[str, tuple[int, int]]:
-        """{name: (size in bytes, time of the last change in ns)} of the files, but for the lock and temporary ones.
+        """Return {name: (size in bytes, modification time in ns)} of the files, except the lock and temporary files.
 
-        A time that is not told is 0. Folders below are left out; nothing that begins with a dot is.
+        A missing time is 0. Sub-folders are skipped; names that begin with a dot are included.
 
         Raises
         ------
         StorageError
-            It cannot be listed. Object stores do not know whether there is a folder: one without files is empty.
+            If it cannot be listed. In object stores a missing folder cannot be told from an empty one.
         """
-        place, remote = self._place(), self._remote()
-        if place is not None:
-            listed = folder_objects.names(place)
-            self._listed = {name: known for name, (_, _, known) in listed.items()}
-            found = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
+        location, remote = self._location(), self._remote()
+        if location is not None:
+            listed = folder_objects.list_names(location)
+            self._listed = {name: listed_object for name, (_, _, listed_object) in listed.items()}
+            files = {name: (size, modified_ns) for name, (size, modified_ns, _) in listed.items()}
         elif remote is not None:
-            found = self._remote_names(remote)
+            files = self._list_remote(remote)
         else:
-            found = self._local_names()
-        return {name: told for name, told in found.items() if name != folder_lock.NAME and not temporary.is_ours(name)}
+            files = self._list_local()
+        return {
+            name: file for name, file in files.items() if name != folder_lock.NAME and not temporary.is_temporary(name)
+        }
 
     def open(self, name: str) -> Source:
         """Open a file for reading; see `open_source` and `to_read`.
 
-        What the folder's last listing told of an object is not asked again: it is opened as it was then, and reading it
-        is a ConcurrentChangeError if it is another one by now.
+        An object that the last listing of the folder included is opened without a request, as it was then; reading it
+        raises ConcurrentChangeError if it has been replaced.
         """
         return open_source(self.to_read(name), self.filesystem, self.entry(name))
 
     def entry(self, name: str) -> Entry:
-        """A file, and what the folder's last listing told of it."""
+        """Return a file with its description in the last listing of the folder."""
         return Entry(self.path_of(name), self._listed.get(name))
 
     def to_read(self, name: str) -> str:
-        """A file's path, as of `path_of`, where that is no link which leads out of the folder.
+        """Return the path of a file like `path_of`, and refuse links that lead out of the folder.
 
         Raises
         ------
         StorageError
-            It is one, or no name of a file.
+            If it is such a link, or not a file name.
         """
         path = self.path_of(name)
-        if self._place() is None and self._remote() is None and os.path.islink(path):
+        if self._location() is None and self._remote() is None and os.path.islink(path):
             inside = os.path.join(os.path.realpath(self.path), "")
             if not os.path.realpath(path).startswith(inside):
                 raise StorageError("it is a link that leads out of its folder", path=path, errno=errno.ELOOP)
@@ -122,20 +124,20 @@ class Folder:
         return create(self.path_of(name), self.filesystem, new)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files; those that are not there are none the less gone.
+        """Delete files; missing files are ignored.
 
         Raises
         ------
         StorageError
-            One cannot be deleted; others may be.
+            If a file cannot be deleted; others may have been deleted.
         """
         self._require_writable()
         paths = {name: self.path_of(name) for name in names}
         for name in paths:
             self._listed.pop(name, None)
-        place = self._place()
-        if place is not None:
-            folder_objects.delete(place, list(paths))
+        location = self._location()
+        if location is not None:
+            folder_objects.delete(location, list(paths))
             return
         for path in paths.values():
             try:
@@ -145,15 +147,15 @@ class Folder:
                 raise StorageError.wrap(error, "cannot delete it", path) from error
 
     def make(self) -> None:
-        """Make the folder, and those above it, where they are missing; object stores need none.
+        """Create the folder and its parents if missing; object stores need none.
 
         Raises
         ------
         StorageError
-            It cannot be made, or is no folder.
+            If it cannot be created, or is not a folder.
         """
         self._require_writable()
-        if self._place() is not None:
+        if self._location() is not None:
             return
         missing = [os.path.abspath(self.path)]
         while not os.path.lexists(missing[-1]):
@@ -163,71 +165,69 @@ class Folder:
             for above in missing[1:]:
                 flush(above)
         except OSError as error:
-            raise StorageError.wrap(error, "cannot make the folder", self.path) from error
+            raise StorageError.wrap(error, "cannot create the folder", self.path) from error
 
     def lock(self, name: str = folder_lock.NAME) -> AbstractContextManager[None]:
-        """While it is held, no other process, and nobody else in this one, gets it. It ends with the process.
+        """Return a context manager that holds an exclusive lock, within this process too; it ends with the process.
 
-        In an object store there is no such thing: a writer there is safe by `create` with `new` alone.
+        Object stores have no locks: there, writers rely on `create` with `new` alone.
 
         Raises
         ------
         IndexInUseError
-            Another has it. It is not waited for.
+            If another writer holds it; there is no waiting.
         StorageError
-            The folder is missing or may not be written, or its file system knows no locks.
+            If the folder is missing or not writable, or its file system has no locks.
         """
         self._require_writable()
         path = self.path_of(name)
-        return nullcontext() if self._place() is not None else folder_lock.locked(self.path, path)
+        return nullcontext() if self._location() is not None else folder_lock.hold_lock(self.path, path)
 
     def sweep_temporary(self) -> list[str]:
-        """Delete what writers that were killed have left behind, and tell their names; only under the lock.
+        """Delete temporary files of killed writers and return their names; only call this under the lock.
 
-        Of object stores it is their own business: parts of an upload are no objects.
+        Object stores clean up themselves: parts of an upload are not objects.
 
         Raises
         ------
         StorageError
-            The folder cannot be listed, or one of them not deleted.
+            If the folder cannot be listed, or a file cannot be deleted.
         """
         self._require_writable()
-        if self._place() is not None:
+        if self._location() is not None:
             return []
         names = map(os.path.basename, temporary.leftovers(self.path))
-        found = [name for name in names if temporary.displaced_from(name) is None]
-        self.delete(found)
-        return found
+        leftover = [name for name in names if temporary.displaced_from(name) is None]
+        self.delete(leftover)
+        return leftover
 
-    def _place(self) -> ObjectLocation | None:
+    def _location(self) -> ObjectLocation | None:
         return object_location(self.path, self.filesystem)
 
     def _remote(self) -> FileSystem | None:
-        return location.arrow_filesystem(self.filesystem)
+        return as_arrow_filesystem(self.filesystem)
 
     def _require_writable(self) -> None:
-        if self._place() is None and self._remote() is not None:
-            problem = (
-                "an index cannot be written there: the file system has no way to write a file only if there is none"
-            )
+        if self._location() is None and self._remote() is not None:
+            problem = "an index cannot be written there: the file system cannot create a file only if it does not exist"
             raise StorageError(f"{problem}; give a local path or a URL", path=self.path, errno=errno.EOPNOTSUPP)
 
-    def _local_names(self) -> dict[str, tuple[int, int]]:
-        found = {}
+    def _list_local(self) -> dict[str, tuple[int, int]]:
+        files = {}
         try:
             with os.scandir(self.path) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):  # deleted meanwhile, or a link that leads nowhere
                         if entry.is_file():
                             status = entry.stat()
-                            found[entry.name] = status.st_size, status.st_mtime_ns
+                            files[entry.name] = status.st_size, status.st_mtime_ns
         except OSError as error:
             raise StorageError.wrap(error, "cannot list the folder", self.path) from error
-        return found
+        return files
 
-    def _remote_names(self, filesystem: FileSystem) -> dict[str, tuple[int, int]]:
+    def _list_remote(self, filesystem: FileSystem) -> dict[str, tuple[int, int]]:
         try:
-            listed = filesystem.get_file_info(FileSelector(self.path))
+            infos = filesystem.get_file_info(FileSelector(self.path))
         except (OSError, pa.ArrowException) as error:
             raise StorageError.wrap(error, "cannot list the folder", self.path) from error
-        return {info.base_name: (info.size, info.mtime_ns or 0) for info in listed if info.type == FileType.File}
+        return {info.base_name: (info.size, info.mtime_ns or 0) for info in infos if info.type == FileType.File}

@@ -1,4 +1,4 @@
-"""A lock on a folder: the system's, on a file in it, so that it ends with the process that holds it."""
+"""Lock on a folder: a system lock on a file in it, so that it ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..local.libc import fcntl
 from ..local.rewrite import require_writable
 
 NAME = "writer.lock"
-_MOST_BYTES = 300
+_MAX_HOLDER_BYTES = 300
 
 
 @contextmanager
-def locked(folder: str, path: str) -> Iterator[None]:
-    """Hold the lock; see `Folder.lock`. The file says who holds it and stays: to delete it would let two in.
+def hold_lock(folder: str, path: str) -> Iterator[None]:
+    """Hold the lock; see `Folder.lock`. The file names the holder and is never deleted, which would let two writers in.
 
-    Processes that are forked meanwhile keep the lock should this one be killed; those that are spawned do not.
+    If this process is killed, processes that were forked meanwhile keep the lock; spawned ones do not.
     """
     try:
         require_writable(folder, "the folder", os.stat(folder), folder)
-        descriptor = _taken(folder, path)
+        descriptor = _open_locked(folder, path)
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -37,7 +37,7 @@ def locked(folder: str, path: str) -> Iterator[None]:
             os.pwrite(descriptor, f"process {process} on {socket.gethostname()}\n".encode(), 0)
         yield
     finally:
-        # In a fork the lock is not its own to give back.
+        # A forked process must not release the lock of its parent.
         if os.getpid() == process:
             with suppress(OSError):
                 os.ftruncate(descriptor, 0)
@@ -46,44 +46,44 @@ def locked(folder: str, path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(folder: str, path: str) -> int:
-    """The descriptor of the lock's file, locked."""
+def _open_locked(folder: str, path: str) -> int:
+    """Return the descriptor of the lock file, locked."""
     while True:
-        # What holds the lock is written into it: that must not be a file from elsewhere, by a link of either kind.
+        # The holder is written into this file: it must not be a link, of either kind, to another file.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o666)
         try:
-            _require_own(descriptor, path)
+            _require_regular(descriptor, path)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _stands(descriptor, path):
+            if _is_current(descriptor, path):
                 return descriptor
         except OSError as error:
-            holder = _holder(descriptor)
+            holder = _read_holder(descriptor)
             os.close(descriptor)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 problem = f"another writer is at work{holder and ': '}{holder}"
                 raise IndexInUseError(problem, path=folder) from None
             raise
-        os.close(descriptor)  # of a file that was deleted before it was locked
+        os.close(descriptor)  # the file was deleted before it was locked
 
 
-def _require_own(descriptor: int, path: str) -> None:
+def _require_regular(descriptor: int, path: str) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        problem = "it is no file of the index's own, and is not written to"
+        problem = "it is not a file of the index, and is not written to"
         raise StorageError(problem, path=path, errno=errno.EINVAL)
 
 
-def _stands(descriptor: int, path: str) -> bool:
+def _is_current(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _holder(descriptor: int) -> str:
-    """What the holder has said of itself; "" if nothing."""
+def _read_holder(descriptor: int) -> str:
+    """Return the text that the holder wrote; "" if there is none."""
     try:
-        return os.pread(descriptor, _MOST_BYTES, 0).decode(errors="replace").strip()
+        return os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip()
     except OSError:
         return ""

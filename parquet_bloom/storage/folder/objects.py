@@ -1,4 +1,4 @@
-"""The objects of a folder: what keys begin with, up to the next slash."""
+"""Listing and deletion of the objects of a folder, which is a prefix of keys."""
 
 from __future__ import annotations
 
@@ -7,62 +7,64 @@ from collections.abc import Sequence
 
 from ...errors import StorageError
 from ..objects.client import Listed
-from ..objects.errors import is_missing, translated
-from ..objects.listing import known_object
+from ..objects.errors import is_missing, translate_errors
+from ..objects.listing import make_listed_object
 from ..objects.location import ListedObject, ObjectLocation
-from ..objects.source import nanoseconds
+from ..objects.source import to_nanoseconds
 
 
-def names(place: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
-    """{name: (bytes, ns, what opening it need not ask)} of the objects directly in a folder; a request a thousand.
+def list_names(location: ObjectLocation) -> dict[str, tuple[int, int, ListedObject]]:
+    """Return {name: (size in bytes, modification time in ns, description)} of the objects directly in a folder.
+
+    This takes one request per thousand objects.
 
     Raises
     ------
     StorageError
-        It cannot be listed.
+        If it cannot be listed.
     """
-    if not place.lists:
-        problem = "a web server tells no names of files"
-        raise StorageError(problem, path=place.name, errno=errno.EOPNOTSUPP)
-    with translated("cannot list it", place.name):
-        listed = place.client.list_folder(place.key or None)
-    start = len(place.key) + 1 if place.key else 0
-    # The mark of the folder itself is shown as the folder's key, without the slash.
+    if not location.can_list:
+        problem = "a web server cannot list files"
+        raise StorageError(problem, path=location.name, errno=errno.EOPNOTSUPP)
+    with translate_errors("cannot list it", location.name):
+        listed = location.client.list_folder(location.key or None)
+    start = len(location.key) + 1 if location.key else 0
+    # The marker of the folder itself is listed as the key of the folder, without the slash.
     return {
         item["path"][start:]: (
             item["size"],
-            nanoseconds(item["last_modified"]),
-            known_object(place, Listed(item["path"], item["size"], item["e_tag"])),
+            to_nanoseconds(item["last_modified"]),
+            make_listed_object(location, Listed(item["path"], item["size"], item["e_tag"])),
         )
         for item in listed
         if item["path"][start:]
     }
 
 
-def delete(place: ObjectLocation, names: Sequence[str]) -> None:
-    """Delete objects of a folder; those that are not there are no error.
+def delete(location: ObjectLocation, names: Sequence[str]) -> None:
+    """Delete objects of a folder; missing objects are ignored.
 
     Raises
     ------
     StorageError
-        One cannot be deleted.
+        If an object cannot be deleted.
     """
-    keys = [f"{place.key}/{name}" if place.key else name for name in names]
+    keys = [f"{location.key}/{name}" if location.key else name for name in names]
     try:
-        with translated("cannot delete objects", place.name):
-            place.client.delete(keys)
+        with translate_errors("cannot delete objects", location.name):
+            location.client.delete(keys)
     except StorageError as error:
         if not is_missing(error):
             raise
-        # Such a store stops at the first one that is missing.
+        # Such a store stops at the first missing object.
         for key in keys:
-            _delete_one(place.at(key))
+            _delete_one(location.at(key))
 
 
-def _delete_one(place: ObjectLocation) -> None:
+def _delete_one(location: ObjectLocation) -> None:
     try:
-        with translated("cannot delete it", place.name):
-            place.client.delete([place.key])
+        with translate_errors("cannot delete it", location.name):
+            location.client.delete([location.key])
     except StorageError as error:
         if not is_missing(error):
             raise

@@ -1,1 +1,4 @@
-"""Local files: reading, many at once, and rewriting so that a file is the old one or the new one, whole."""
+"""Local files: reading, reading many files in one call, and atomic rewriting.
+
+`libc`, `scatter` and `mapped` come first, then `source`, `batch`, `temporary` and `copy`, then `rewrite`.
+"""

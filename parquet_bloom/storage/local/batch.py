@@ -1,4 +1,4 @@
-"""Local files by the hundred, none of them kept open: what was read of each, and whether it still is that file."""
+"""Reads of many local files that are not kept open, and checks that they have not changed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 from ...errors import StorageError
 from ..source import Source
-from . import batch_read as visits
+from . import batch_read
 from .source import FileIdentity
 
 _IDENTITY = struct.Struct("=QQqqq")
 
 
 class LocalFileBatch:
-    """Local files that were opened before, to be visited again and again.
+    """Local files that were opened before, for repeated reads in one call.
 
     Parameters
     ----------
     paths : the files, as they were opened.
-    identities : what each was.
+    identities : their identities at that time.
     """
 
     in_memory = False
@@ -44,33 +44,33 @@ class LocalFileBatch:
     def visit(
         self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read ranges of one length from some of the files, and tell which files are still what they were.
+        """Read ranges of one length from some of the files, and report which files have not changed.
 
         Parameters
         ----------
-        start, stop : the files.
-        first : the i-th of them has the ranges from first[i] to first[i + 1], those of all files one behind the other.
-        offsets : where each range begins in its file.
-        length : of each range, in bytes.
+        start, stop : the range of files.
+        first : file i has the ranges from first[i] to first[i + 1].
+        offsets : offset of each range in its file, for one file after the other.
+        length : length of each range, in bytes.
 
         Returns
         -------
         uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing,
-        cannot be read, ends before a range does, or is another one by now. Of such a file nothing read means anything.
+        cannot be read, ends before a range does, or has changed. The bytes of such a file are meaningless.
         """
         offsets = np.ascontiguousarray(offsets, np.int64)
         first = np.ascontiguousarray(first, np.int64)
-        return visits.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
+        return batch_read.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
 
 
 class ClosedSource(Source):
-    """A local file that is not open: only what was read of its end is there.
+    """A local file that is not open, with only its last bytes in memory.
 
     Reading anything else raises StorageError.
 
     Attributes
     ----------
-    end : the file's last bytes.
+    end : the last bytes of the file.
     """
 
     identity: FileIdentity
@@ -100,18 +100,18 @@ class ClosedSource(Source):
         raise StorageError("it is not open", path=self.name, errno=errno.EBADF)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the file is not open."""
 
 
 def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
-    """Which regular file stands at each path; None where there is none. Nothing is read."""
+    """Yield the regular file at each path, or None; nothing is read."""
     for path in paths:
         try:
             status = os.stat(path)
         except (OSError, ValueError):
             yield None
         else:
-            yield ClosedSource(path, FileIdentity.of(status)) if stat.S_ISREG(status.st_mode) else None
+            yield ClosedSource(path, FileIdentity.from_stat(status)) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
@@ -119,9 +119,9 @@ def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | No
 
     Returns
     -------
-    For each path the file, closed; None where nothing could be read of it, or it was written to meanwhile.
+    For each path the closed file; None if it could not be read, or was written to meanwhile.
     """
     return [
-        None if found is None else ClosedSource(path, FileIdentity(*found[0]), found[1])
-        for path, found in zip(paths, visits.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+        None if result is None else ClosedSource(path, FileIdentity(*result[0]), result[1])
+        for path, result in zip(paths, batch_read.read_ends([os.fsencode(path) for path in paths], length), strict=True)
     ]

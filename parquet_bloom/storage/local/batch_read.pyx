@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Many local files visited in one call: of known ones a few blocks, and whether each still is that file; of new ones the
-last bytes, and which file it is."""
+"""Reads of many local files in one call: blocks of files with a known identity, which is checked, or the last bytes of
+new files with their identities."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
@@ -13,7 +13,7 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    #ifdef _WIN32 /* no file is found: whoever opens it then hears why (system.py) */
+    #ifdef _WIN32 /* no file can be read: opening one raises the reason (libc.py) */
 
     static int pb_is_same(int descriptor, const char* path, const int64_t* identity) {
         (void)descriptor; (void)path; (void)identity;
@@ -61,8 +61,8 @@ cdef extern from *:
         return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
     }
 
-    /* Whether a file, by its descriptor or by its path where that is -1, is the regular file of an identity: device,
-       inode, size, time of its last change of content, and of its last change of any kind. */
+    /* Return whether a file is the regular file of an identity: device, inode, size, modification time and change time.
+       The file is given by its descriptor, or by its path if that is -1. */
     static int pb_is_same(int descriptor, const char* path, const int64_t* identity) {
         struct stat status;
         if ((descriptor >= 0 ? fstat(descriptor, &status) : stat(path, &status)) != 0) return 0;
@@ -74,7 +74,7 @@ cdef extern from *:
             && pb_nanoseconds(pb_time(status, c)) == identity[4];
     }
 
-    /* The identity of a regular file; 0 where it is none. */
+    /* Store the identity of a regular file; return 0 if it is not one. */
     static int pb_identify(int descriptor, int64_t* identity) {
         struct stat status;
         if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
@@ -86,7 +86,7 @@ cdef extern from *:
         return 1;
     }
 
-    /* O_NONBLOCK: to open a pipe that nobody writes to would wait for ever. */
+    /* O_NONBLOCK: opening a pipe without a writer would block for ever. */
     static int pb_open(const char* path) {
         return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
@@ -97,11 +97,11 @@ cdef extern from *:
         return came == length;
     }
 
-    /* Whether a range was in the page cache, and is read now; else the system is told to fetch it. */
+    /* Read a range if it is in the page cache, and return 1; else ask the kernel to fetch it. */
     static int pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
     #ifdef RWF_NOWAIT
         struct iovec part;
-        if (offset < 0) return 0; /* to this call -1 is wherever the file's position is */
+        if (offset < 0) return 0; /* for this call -1 means the position of the file */
         part.iov_base = to;
         part.iov_len = (size_t)length;
         if (preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT) == length) return 1;
@@ -126,14 +126,14 @@ cdef extern from *:
     void pb_close(int descriptor) nogil
 
 cdef enum:
-    TOGETHER = 64  # files that are open at a time: the disk works on all their blocks at once
+    TOGETHER = 64  # files that are open at a time, so that the disk can work on all their blocks at once
 
 
 cdef void visit_some(
     const char** paths, const int64_t* identities, const int64_t* first, const int64_t* offsets, Py_ssize_t length,
     uint8_t* out, uint8_t* come, uint8_t* same, Py_ssize_t count
 ) noexcept nogil:
-    """Visit `count` files, at most TOGETHER. `first` counts ranges from 0 on at `offsets`, `out` and `come`."""
+    """Read ranges of `count` files, at most TOGETHER. `first` has indices into `offsets`, `out` and `come`."""
     cdef int descriptors[TOGETHER]
     cdef Py_ssize_t i
     cdef int64_t j
@@ -148,7 +148,7 @@ cdef void visit_some(
             for j in range(first[i], first[i + 1]):
                 if not come[j] and not pb_read_known(descriptors[i], out + j * length, length, offsets[j]):
                     same[i] = 0
-        # Asked last: what was read is that of the file as it still is.
+        # Checked last, so that the bytes are those of the unchanged file.
         if same[i]:
             same[i] = pb_is_same(descriptors[i], paths[i], identities + 5 * i)
         if descriptors[i] >= 0:
@@ -163,7 +163,7 @@ cdef int require_paths(list paths) except -1:
 
 
 cdef const char** names_of(list paths) except NULL:
-    """The paths as C has them, to be freed; they live as long as the list."""
+    """Return the paths as C strings, which live as long as the list; the caller frees the array."""
     cdef Py_ssize_t i
     cdef const char** names = <const char**>malloc(max(1, len(paths)) * sizeof(char*))
     if names == NULL:
@@ -177,25 +177,25 @@ def visit(
     list paths not None, const int64_t[:, ::1] identities not None, const int64_t[::1] first not None,
     const int64_t[::1] offsets not None, Py_ssize_t length
 ):
-    """Read ranges of one length from many files, and tell which files are still those that they were.
+    """Read ranges of one length from many files, and report which files have not changed.
 
     Parameters
     ----------
     paths : the files, as bytes.
-    identities : of shape (files, 5): what `FileIdentity` has, as signed 64-bit numbers.
-    first : file i has the ranges from first[i] to first[i + 1], those of all files one behind the other.
-    offsets : where each range begins in its file.
-    length : of each range, in bytes.
+    identities : of shape (files, 5): the fields of `FileIdentity` as signed 64-bit numbers.
+    first : file i has the ranges from first[i] to first[i + 1].
+    offsets : offset of each range in its file, for one file after the other.
+    length : length of each range, in bytes.
 
     Returns
     -------
     uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing, cannot
-    be opened or read, ends before a range does, or is another one by now. Of such a file nothing read means anything.
+    be opened or read, ends before a range does, or has changed. The bytes of such a file are meaningless.
 
     Raises
     ------
     ValueError
-        The shapes do not fit.
+        If the shapes do not fit.
     """
     cdef Py_ssize_t count = len(paths), i, start, stop
     if identities.shape[0] != count or identities.shape[1] != 5 or first.shape[0] != count + 1 or length <= 0:
@@ -235,7 +235,7 @@ def visit(
 cdef void read_some_ends(
     const char** paths, Py_ssize_t length, int64_t* identities, uint8_t* out, uint8_t* found, Py_ssize_t count
 ) noexcept nogil:
-    """The last bytes of `count` files, at most TOGETHER, and their identities."""
+    """Read the last bytes of `count` files, at most TOGETHER, and their identities."""
     cdef int descriptors[TOGETHER]
     cdef uint8_t come[TOGETHER]
     cdef int64_t size
@@ -250,7 +250,7 @@ cdef void read_some_ends(
         if found[i] and not come[i]:
             size = identities[5 * i + 2]
             found[i] = pb_read_known(descriptors[i], out + i * length, min(size, length), max(0, size - length))
-        # A file that was written to meanwhile is none of which this much is known.
+        # A file that was written to meanwhile has no consistent state.
         if found[i]:
             found[i] = pb_is_same(descriptors[i], paths[i], identities + 5 * i)
         if descriptors[i] >= 0:
@@ -258,22 +258,22 @@ cdef void read_some_ends(
 
 
 def read_ends(list paths not None, Py_ssize_t length):
-    """Read the last bytes of many files, and tell which files they are.
+    """Read the last bytes and the identities of many files.
 
     Parameters
     ----------
     paths : the files, as bytes.
-    length : bytes wanted of each.
+    length : number of bytes to read from each.
 
     Returns
     -------
-    For each path a pair of its identity (what `FileIdentity` has, as a tuple) and the bytes, fewer where the file has
-    fewer; None for what is missing, no regular file, cannot be read, or was written to meanwhile.
+    For each path a pair of its identity (the fields of `FileIdentity` as a tuple) and the bytes, fewer if the file is
+    shorter; None if it is missing, not a regular file, cannot be read, or was written to meanwhile.
 
     Raises
     ------
     ValueError
-        A path or the length is none.
+        If a path or the length is invalid.
     """
     cdef Py_ssize_t count = len(paths), i, start, stop
     if length <= 0:

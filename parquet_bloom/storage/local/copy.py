@@ -1,4 +1,4 @@
-"""The unchanged front of a file, copied as cheaply as the file system can."""
+"""Copying of the unchanged front of a file, as cheaply as the file system can."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from contextlib import suppress
 
 from ...errors import TruncatedFileError
 from ..source import Source
-from . import libc as system
+from . import libc
 from .libc import fcntl
 from .source import LocalSource
 
 PIECE = 4 << 20
-_RANGE = 256 << 20  # a call, so that an interrupt is not kept waiting for minutes
+_RANGE = 256 << 20  # bytes per call, so that an interrupt does not wait for minutes
 _SYNC_FILE_RANGE_WRITE = 2
 _FICLONE = getattr(fcntl, "FICLONE", 0x40049409)
 
 
 def copy_prefix(source: Source, descriptor: int, length: int) -> None:
-    """Make the file behind `descriptor`, which is empty, the first `length` bytes of the source.
+    """Copy the first `length` bytes of the source to the empty file of `descriptor`.
 
-    A clone shares the blocks on disk; a range copy stays inside the kernel; plain reading and writing always
-    works, and is what reports a lasting error: whatever the faster ways answer, the next one takes over where
-    they stopped.
+    A clone shares the blocks on disk; a range copy stays inside the kernel; reading and writing always works. Each
+    slower way continues where the faster one stopped, whatever its error; the last one reports lasting errors.
     """
     if not 0 <= length <= source.size:
-        raise TruncatedFileError(f"{length} bytes to be copied, the file has {source.size}", path=source.name)
+        raise TruncatedFileError(f"cannot copy {length} bytes: the file has {source.size}", path=source.name)
     done = 0
     if isinstance(source, LocalSource) and length:
         if _clone(source.fileno(), descriptor, length):
@@ -39,17 +38,17 @@ def copy_prefix(source: Source, descriptor: int, length: int) -> None:
 
 
 def begin_flush(descriptor: int, length: int) -> None:
-    """Let the first `length` bytes go to disk in the background, so that a later fsync has little to wait for.
+    """Start to write the first `length` bytes to disk, so that a later fsync waits less.
 
-    A hint and nothing more: it promises nothing, and that it is not understood does not matter.
+    This is only a hint; it is ignored where it is not supported.
     """
-    call = system.function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    call = libc.load_function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
     if call is not None:
         call(descriptor, 0, length, _SYNC_FILE_RANGE_WRITE)
 
 
 def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of `data`; one call may take less."""
+    """Write all of `data`; a single system call may write less."""
     view = memoryview(data)
     while len(view):
         count = os.pwrite(descriptor, view, offset)
@@ -59,7 +58,7 @@ def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
 def _clone(source: int, target: int, length: int) -> bool:
     with suppress(OSError):
         fcntl.ioctl(target, _FICLONE, source)
-        # A file that was cut meanwhile must not be padded with zeros; the plain way then says so.
+        # A file that was truncated meanwhile must not be padded with zeros; reading it then raises the error.
         if os.fstat(target).st_size >= length:
             os.ftruncate(target, length)
             return True
@@ -68,7 +67,7 @@ def _clone(source: int, target: int, length: int) -> bool:
 
 
 def _copy_range(source: int, target: int, length: int) -> int:
-    """The number of bytes that arrived; the rest is for the plain way."""
+    """Return the number of bytes copied; the caller copies the rest."""
     call = getattr(os, "copy_file_range", None)
     done = 0
     with suppress(OSError):

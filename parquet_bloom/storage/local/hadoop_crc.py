@@ -1,8 +1,8 @@
-"""Hadoop's checksums: the hidden `.name.crc` that its local file system keeps beside `name`.
+"""Checksum files of Hadoop: the hidden `.name.crc` that its local file system stores beside `name`.
 
 Format: `crc` and a zero byte, the chunk length as a big-endian int32 (512 by default), then a big-endian
-CRC32 of each chunk, the last one possibly shorter. A stale one makes Spark fail or, when it is told to ignore
-corrupt files, lose the file's rows; none at all is always right.
+CRC32 of each chunk; the last chunk may be shorter. With a stale checksum file Spark fails or, if configured to ignore
+corrupt files, loses the rows of the file; a missing one is always safe.
 """
 
 from __future__ import annotations
@@ -17,35 +17,34 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ...errors import StorageError
-from . import rename as atomic
-from . import temporary
+from . import rename, temporary
 from .copy import PIECE, write_at
 from .source import FileIdentity
 
 _HEADER = struct.Struct(">4si")
 _MAGIC = b"crc\0"
-_MAX_CHUNK = 1 << 20  # Hadoop's default is 512; more than this is not a chunk length but damage
+_MAX_CHUNK = 1 << 20  # the default of Hadoop is 512; a larger value than this means that the file is damaged
 
 
 class Checksums(NamedTuple):
-    """A well-formed checksum file: bytes a chunk, and four bytes of CRC for each."""
+    """A valid checksum file: bytes per chunk, and four bytes of CRC for each chunk."""
 
     chunk: int
     sums: bytes
 
     def to_bytes(self) -> bytes:
-        """The file's contents."""
+        """Return the contents of the file."""
         return _HEADER.pack(_MAGIC, self.chunk) + self.sums
 
 
-def beside(path: str) -> str:
-    """The path of the checksum file of `path`."""
+def checksum_path(path: str) -> str:
+    """Return the path of the checksum file of `path`."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.crc")
 
 
 def read(path: str, size: int) -> Checksums | None:
-    """The checksums at `path` if header and length are right for a file of `size` bytes, else None."""
+    """Read the checksums at `path`; None unless header and length fit a file of `size` bytes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -70,7 +69,7 @@ def read(path: str, size: int) -> Checksums | None:
 
 
 def compute(descriptor: int, start: int, size: int, chunk: int) -> bytes:
-    """The CRCs of the chunks in `[start, size)` of an open file; `start` is the start of a chunk."""
+    """Compute the CRCs of the chunks in `[start, size)` of an open file; `start` is the start of a chunk."""
     sums = bytearray()
     step = max(chunk, PIECE // chunk * chunk)
     while start < size:
@@ -83,27 +82,27 @@ def compute(descriptor: int, start: int, size: int, chunk: int) -> bytes:
     return bytes(sums)
 
 
-def renewed(old: Checksums, prefix: int, descriptor: int, size: int) -> Checksums:
-    """Checksums of a file whose first `prefix` bytes are those that `old` describes.
+def renew(old: Checksums, prefix: int, descriptor: int, size: int) -> Checksums:
+    """Return checksums of a file whose first `prefix` bytes are those that `old` describes.
 
-    Whole chunks of the prefix are carried over, not computed: should the disk have damaged a page, the
-    writer's own checksum still tells.
+    Complete chunks of the prefix are copied, not recomputed: if the disk damaged a page, the checksum of the original
+    writer still shows it.
     """
-    kept = prefix // old.chunk
-    tail = compute(descriptor, kept * old.chunk, size, old.chunk)
-    return Checksums(old.chunk, old.sums[: 4 * kept] + tail)
+    num_kept = prefix // old.chunk
+    tail = compute(descriptor, num_kept * old.chunk, size, old.chunk)
+    return Checksums(old.chunk, old.sums[: 4 * num_kept] + tail)
 
 
-def describes(path: str, data: str) -> bool:
-    """Whether the checksum file at `path` is that of the file `data`; reads all of it."""
+def matches_file(path: str, data: str) -> bool:
+    """Return whether the checksum file at `path` matches the file `data`; reads all of it."""
     try:
         descriptor = os.open(data, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:
         size = os.fstat(descriptor).st_size
-        found = read(path, size)
-        return found is not None and compute(descriptor, 0, size, found.chunk) == found.sums
+        checksums = read(path, size)
+        return checksums is not None and compute(descriptor, 0, size, checksums.chunk) == checksums.sums
     except OSError:
         return False
     finally:
@@ -111,10 +110,10 @@ def describes(path: str, data: str) -> bool:
 
 
 class Sidecar:
-    """One checksum file beside the target of a rewrite, on its way from the old contents to the new.
+    """Checksum file beside the target of a rewrite, updated together with it.
 
-    Steps in order: `prepare`, `set_aside`, then, after the data file changed, `place`, or `put_back` if it
-    did not; at last `discard`. At every moment there is either the right checksum file or none.
+    Steps in order: `prepare`, `set_aside`, then `install` after the data file changed, or `restore` if it did not;
+    finally `discard`. At every moment there is either a correct checksum file or none.
     """
 
     def __init__(self, path: str) -> None:
@@ -123,22 +122,22 @@ class Sidecar:
         self._aside: str | None = None
 
     def prepare(self, old: Checksums | None, prefix: int, descriptor: int, size: int) -> None:
-        """Write the new checksums to a temporary file; none if there is no old one to renew."""
+        """Write the new checksums to a temporary file, unless there is no old file to update."""
         if old is None or os.path.islink(self.path) or not os.path.isfile(self.path):
             return
-        data = renewed(old, prefix, descriptor, size).to_bytes()
-        target, self._new = temporary.make(self.path, 0o600)
+        data = renew(old, prefix, descriptor, size).to_bytes()
+        target, self._new = temporary.create(self.path, 0o600)
         try:
             temporary.keep_attributes(self.path, target, self.path)
             write_at(target, data, 0)
             os.fsync(target)
         except (FileNotFoundError, StorageError):
-            self.discard()  # the old one has just been removed, or is another user's
+            self.discard()  # the old one has just been removed, or belongs to another user
         finally:
             os.close(target)
 
     def set_aside(self) -> None:
-        """Take the old one away under a temporary name."""
+        """Move the old file to a temporary name."""
         try:
             if not stat.S_ISDIR(os.lstat(self.path).st_mode):
                 self._aside = temporary.name_beside(self.path)
@@ -147,11 +146,11 @@ class Sidecar:
             if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
                 raise
 
-    def place(self, is_ours: Callable[[], bool]) -> None:
-        """Bring in the new one, while `is_ours` says that the file which it describes stands there.
+    def install(self, is_ours: Callable[[], bool]) -> None:
+        """Move the new file to its path, if `is_ours` confirms that the data file is the one it describes.
 
-        One that stands there by now is another writer's, and is left alone. Who writes checksums puts them
-        there after the data, so that to look at the data once more afterwards leaves no gap.
+        An existing file belongs to another writer and is not replaced. Other writers also write checksums after the
+        data, so checking the data file again afterwards leaves no gap.
         """
         new, self._new = self._new, None
         if new is None:
@@ -159,29 +158,29 @@ class Sidecar:
         with suppress(OSError):
             status = os.lstat(new)
             if is_ours():
-                atomic.rename_new(new, self.path)
+                rename.rename_new(new, self.path)
                 if is_ours() or not os.path.samestat(status, os.lstat(self.path)):
                     return
                 new = self.path
         with suppress(OSError):
             os.unlink(new)
 
-    def put_back(self, data: str, before: object) -> None:
-        """Bring back the old one, if the file `data` is still the one that it describes: `before`, or else it is read.
+    def restore(self, data: str, before: object) -> None:
+        """Move the old file back if it still describes `data`: by the identity `before`, or else by reading the data.
 
-        Who writes to the file in that moment need not know of checksums, so that it is looked at once more afterwards.
+        A concurrent writer may not update checksums, so the data file is checked again afterwards.
         """
-        now = _state(data)
-        if self._aside is None or not ((now is not None and now == before) or describes(self._aside, data)):
+        now = _read_identity(data)
+        if self._aside is None or not ((now is not None and now == before) or matches_file(self._aside, data)):
             return
         with suppress(OSError):
-            atomic.rename_new(self._aside, self.path)
+            rename.rename_new(self._aside, self.path)
             self._aside = None
-            if _state(data) != now:
+            if _read_identity(data) != now:
                 os.unlink(self.path)
 
     def discard(self) -> None:
-        """Remove what is left under temporary names."""
+        """Delete the remaining temporary files."""
         for name in (self._new, self._aside):
             if name is not None:
                 with suppress(OSError):
@@ -189,8 +188,8 @@ class Sidecar:
         self._new = self._aside = None
 
 
-def _state(path: str) -> FileIdentity | None:
+def _read_identity(path: str) -> FileIdentity | None:
     try:
-        return FileIdentity.of(os.lstat(path))
+        return FileIdentity.from_stat(os.lstat(path))
     except OSError:
         return None

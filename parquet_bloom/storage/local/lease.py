@@ -1,4 +1,4 @@
-"""Whether somebody may write to a file that is open here: Linux tells by granting a lease, or not."""
+"""Leases (Linux), which show whether another process has a file open for writing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SETSIG = 10  # F_SETSIG, which Python does not name everywhere
 
 
 class Lease:
-    """A file that nobody else writes to without its being noticed, as far as that could be had.
+    """Lease on a file, if the system granted one: no other process can open it for writing unnoticed.
 
     Attributes
     ----------
-    refused : whether it was not granted since somebody, this process included, has the file open for writing, or
-        mapped to be written. File systems of another computer refuse for reasons of their own.
+    refused : whether it was refused because a process, perhaps this one, has the file open or mapped for writing.
+        Network file systems also refuse for other reasons.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -29,7 +29,8 @@ class Lease:
         if not hasattr(fcntl, "F_SETLEASE"):
             return
         try:
-            # Who opens it for writing waits until it is given back, and is told of by a signal: one that is ignored.
+            # A process that opens the file for writing waits until the lease is released; the kernel reports it by a
+            # signal, so one is chosen that is ignored by default.
             self._calls.fcntl(descriptor, _SETSIG, signal.SIGURG)
             self._calls.fcntl(descriptor, self._calls.F_SETLEASE, self._calls.F_RDLCK)
             self._granted = True
@@ -37,8 +38,8 @@ class Lease:
             self.refused = error.errno == errno.EAGAIN
 
     @property
-    def wanted(self) -> bool:
-        """Whether somebody waits for it, to write to the file."""
+    def has_waiting_writer(self) -> bool:
+        """Whether a process is waiting for the lease, to write to the file."""
         if not self._granted:
             return False
         try:
@@ -47,7 +48,7 @@ class Lease:
             return False
 
     def give_back(self) -> None:
-        """Let others write again."""
+        """Release the lease."""
         if self._granted:
             self._granted = False
             with suppress(OSError):
@@ -55,12 +56,12 @@ class Lease:
 
 
 @contextmanager
-def leased(descriptor: int) -> Iterator[Lease]:
-    """Hold a lease on a file, for a moment: who wants to write to it has to wait.
+def hold_lease(descriptor: int) -> Iterator[Lease]:
+    """Hold a lease on a file for a short time; processes that want to write to it must wait.
 
     Parameters
     ----------
-    descriptor : of the file, opened for reading only.
+    descriptor : descriptor of the file, opened read-only.
     """
     lease = Lease(descriptor)
     try:

@@ -1,4 +1,4 @@
-"""What systems have and others have not: functions of the C library, and what local files are read and locked by."""
+"""Optional platform features: functions of the C library, and fcntl."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ except ImportError:  # Windows
 
 
 @cache
-def function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
-    """A function that returns an int and sets errno, looked up once; None where there is none. Linux only."""
+def load_function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
+    """Return a C function that returns an int and sets errno, or None; looked up once, and only on Linux."""
     if not sys.platform.startswith("linux"):
         return None
     try:
-        found = getattr(ctypes.CDLL(None, use_errno=True), name)
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except (OSError, AttributeError):
         return None
-    found.argtypes = argument_types
-    found.restype = ctypes.c_int
-    return found
+    function.argtypes = argument_types
+    function.restype = ctypes.c_int
+    return function
 
 
 def require_posix(name: str | os.PathLike[str]) -> None:
-    """Raise StorageError where local files cannot be read and locked as this folder's modules do it: on Windows."""
+    """Raise StorageError on platforms without pread and file locks, such as Windows."""
     if fcntl is None or not hasattr(os, "pread"):
         raise StorageError("local files need a POSIX system; object stores do not", path=name)

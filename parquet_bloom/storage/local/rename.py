@@ -1,4 +1,4 @@
-"""Renames that Python does not offer: exchange two names, or take a name only if it is free."""
+"""Renames that Python lacks: exchange two names, or rename only if the new name is free."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from . import libc as system
+from . import libc
 
 _AT_FDCWD = -100
 _NOREPLACE = 1
 _EXCHANGE = 2
 
 UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What the kernel or the file system answers when it does not know a flag or the call."""
+"""Errors of kernels and file systems that do not support the call or a flag."""
 
 
 def exchange(one: str, other: str) -> None:
-    """Let two names swap their files in one step.
+    """Exchange the files of two names atomically.
 
-    Where that cannot be, the errno of the OSError is one of `UNSUPPORTED`.
+    If that is not supported, the errno of the OSError is one of `UNSUPPORTED`.
     """
     _rename(one, other, _EXCHANGE)
 
 
 def rename_new(old: str, new: str) -> None:
-    """Rename, but never over anything: FileExistsError if `new` is taken."""
+    """Rename without replacing: raise FileExistsError if `new` exists."""
     try:
         _rename(old, new, _NOREPLACE)
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        os.link(old, new)  # fails on a taken name as well
+        os.link(old, new)  # also fails if the name exists
         os.unlink(old)
 
 
@@ -47,4 +47,4 @@ def _rename(old: str, new: str, flags: int) -> None:
 
 
 def _renameat2() -> Callable[..., Any] | None:
-    return system.function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return libc.load_function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

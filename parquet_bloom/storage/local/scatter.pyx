@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Many small ranges of one local file, read or copied in one call: an interpreter's loop costs more than the ranges."""
+"""Reading or copying of many small ranges of one local file in one call, without a loop in Python."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport errno
@@ -21,7 +21,7 @@ cdef extern from *:
     #include <unistd.h>
     #endif
 
-    /* What is in the page cache; less than asked for, or -1, where a part is not or the system cannot say. */
+    /* Read a range from the page cache; return less than its length, or -1, if a part is not cached or not known. */
     static int64_t pb_read_cached(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
     #ifdef RWF_NOWAIT
         struct iovec part;
@@ -42,9 +42,9 @@ cdef extern from *:
     #endif
     }
 
-    /* 0 when all has come, -1 when the file ends before, else the system's error number. */
+    /* Read a range; return 0, or -1 if the file ends before its end, or the errno of the system. */
     static int pb_read_all(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
-    #ifdef _WIN32 /* nothing reads at a place without moving the file's own: system.py says so before */
+    #ifdef _WIN32 /* there is no pread; libc.py raises an error before */
         (void)descriptor; (void)to; (void)offset;
         return length > 0 ? ENOSYS : 0;
     #else
@@ -63,7 +63,7 @@ cdef extern from *:
     #endif
     }
 
-    /* Whether the page of an address of a mapping is in memory; 1 where the system cannot say. */
+    /* Return whether the page of an address of a mapping is in memory; 1 if the system cannot tell. */
     static int pb_resident(const uint8_t* address) {
     #ifdef __linux__
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -89,15 +89,15 @@ cdef extern from *:
     void pb_fetch_range(const uint8_t* address) nogil
 
 cdef enum:
-    AHEAD = 1024       # ranges that the system was told of before they are waited for; it works on all of them at once
+    AHEAD = 1024       # ranges that the kernel is told about before they are waited for; it fetches them concurrently
     COPIES_AHEAD = 16  # the same for a mapping's cache lines
-    TURN = 4096        # ranges between two looks at signals
+    TURN = 4096        # ranges between two checks for signals
 
 
 cdef struct Progress:
-    Py_ssize_t asked   # ranges that the system knows of
-    Py_ssize_t done    # ranges that have come
-    int64_t asked_at   # where in `out` the next of either goes
+    Py_ssize_t asked   # ranges that the kernel was told about
+    Py_ssize_t done    # ranges that are complete
+    int64_t asked_at   # positions in `out` of the next of either
     int64_t done_at
 
 
@@ -105,7 +105,7 @@ cdef int advance(
     int descriptor, const int64_t[::1] offsets, const int64_t[::1] lengths, uint8_t* out, uint8_t* cached,
     Progress* progress, Py_ssize_t until
 ) noexcept nogil:
-    """Read on until `until` ranges have come; 0, or what `pb_read_all` says of the next."""
+    """Read until `until` ranges are complete; return 0, or the result of `pb_read_all` for the next one."""
     cdef Py_ssize_t i
     cdef int status
     while progress.done < until:
@@ -145,19 +145,19 @@ cdef int require_room(const int64_t[::1] offsets, const int64_t[::1] lengths, Py
 def read_scattered(
     int descriptor, const int64_t[::1] offsets not None, const int64_t[::1] lengths not None, uint8_t[::1] out not None
 ):
-    """Read ranges of a file, one behind the other into `out`.
+    """Read ranges of a file into `out`, one after the other.
 
-    What is in the page cache is taken from it; the system is told of the rest, up to 1,024 ranges at a time, before any
-    of it is waited for, so that a disk has all of them to work on.
+    Ranges in the page cache are read at once; the kernel is told about the others, up to 1,024 at a time, before any of
+    them is waited for, so that a disk can work on all of them.
 
     Returns
     -------
-    How many ranges came whole: fewer than all when the file ends before the next one's end.
+    The number of complete ranges: fewer than all if the file ends before the end of the next one.
 
     Raises
     ------
     OSError
-        The system's, with its number.
+        If a read fails, with the errno of the system.
     ValueError
         The ranges do not fill `out`.
     """
@@ -180,7 +180,7 @@ def read_scattered(
 
 
 def will_need(int descriptor, const int64_t[::1] offsets not None, const int64_t[::1] lengths not None):
-    """Tell the system of ranges of a file that will be asked for; it begins to read them."""
+    """Tell the kernel about ranges of a file that will be read, so that it starts to fetch them."""
     cdef Py_ssize_t i
     if lengths.shape[0] != offsets.shape[0]:
         raise ValueError("offsets and lengths must be of one length")
@@ -193,12 +193,12 @@ def copy_scattered(
     const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] lengths not None,
     uint8_t[::1] out not None
 ):
-    """Copy ranges of a mapped file, one behind the other into `out`.
+    """Copy ranges of a mapped file into `out`, one after the other.
 
     Raises
     ------
     ValueError
-        The ranges do not fill `out`, or one does not lie inside of `data`.
+        If the ranges do not fill `out`, or one is not inside `data`.
     """
     cdef Py_ssize_t i
     cdef int64_t at = 0
@@ -223,7 +223,7 @@ cdef int require_inside(const uint8_t[::1] data, const int64_t[::1] offsets, con
 
 
 def count_resident(const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
-    """How many of the bytes at `offsets` of a mapped file are in memory, so that no disk is waited for."""
+    """Return how many of the bytes at `offsets` of a mapped file are in memory."""
     cdef Py_ssize_t i
     cdef Py_ssize_t count = 0
     require_inside(data, offsets, np.ones(offsets.shape[0], dtype=np.int64))

@@ -14,15 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from ..seekable import Positioned
-from ..source import Source
-from . import libc as system
-from . import scatter as scattered
+from ..source import SeekableFile, Source
+from . import libc, scatter
 from .mapped import MappedFile
 
 
 class FileIdentity(NamedTuple):
-    """Which local file was opened, and in what state it was."""
+    """Identity of a local file and its state when it was opened."""
 
     device: int
     inode: int
@@ -31,17 +29,17 @@ class FileIdentity(NamedTuple):
     changed_ns: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> FileIdentity:
-        """The identity that a stat call shows."""
+    def from_stat(cls, status: os.stat_result) -> FileIdentity:
+        """Return the identity in the result of a stat call."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def same_bytes(self, other: FileIdentity) -> bool:
-        """Whether it is the same file, unwritten since; rename, link, chmod change `changed_ns` alone."""
+        """Return whether it is the same file with the same bytes; rename, link and chmod only change `changed_ns`."""
         return self[:4] == other[:4]
 
 
 class LocalSource(Source):
-    """A local file, held by a descriptor: what is read is what was opened, whatever happens to the path."""
+    """A local file, read by its descriptor: reads see the opened file, whatever happens to the path."""
 
     path: str
     identity: FileIdentity
@@ -50,10 +48,10 @@ class LocalSource(Source):
         self._descriptor = -1
         self._mapped: MappedFile | None = None
         self.name = name
-        system.require_posix(name)
+        libc.require_posix(name)
         self.path = os.path.realpath(name)
         try:
-            # O_NONBLOCK: to open a pipe that nobody writes to would wait for ever.
+            # O_NONBLOCK: opening a pipe without a writer would block for ever.
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             status = os.fstat(self._descriptor)
         except OSError as error:
@@ -64,10 +62,10 @@ class LocalSource(Source):
             number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
             raise StorageError("cannot open: it is not a regular file", path=name, errno=number)
         self.size = status.st_size
-        self.identity = FileIdentity.of(status)
+        self.identity = FileIdentity.from_stat(status)
 
     def fileno(self) -> int:
-        """The descriptor, for calls that copy inside the kernel."""
+        """Return the descriptor, for system calls that copy inside the kernel."""
         return self._descriptor
 
     def _read(self, offset: int, length: int) -> bytes:
@@ -87,13 +85,13 @@ class LocalSource(Source):
 
     def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         try:
-            done = scattered.read_scattered(self._descriptor, offsets, lengths, out)
+            done = scatter.read_scattered(self._descriptor, offsets, lengths, out)
         except OSError as error:
             raise StorageError.wrap(error, f"cannot read {len(offsets)} ranges", self.name) from error
         self._count(int((lengths[:done] > 0).sum()), int(lengths[:done].sum()))
         if done < len(offsets):
             offset, length = int(offsets[done]), int(lengths[done])
-            raise self._cut(offset, length, len(self._read(offset, length)))
+            raise self._truncated_error(offset, length, len(self._read(offset, length)))
 
     def mapped(self) -> MappedFile:
         if self._mapped is None:
@@ -101,25 +99,25 @@ class LocalSource(Source):
         return self._mapped
 
     def pieces(self, offset: int, length: int, piece_bytes: int) -> Iterator[NDArray[np.uint8]]:
-        """A long range piece by piece, of a file that nobody shortens (see `MappedFile`).
+        """Yield a long range in pieces, of a file that nobody truncates (see `MappedFile`).
 
-        A piece is what stands in memory, or a copy that is overwritten by the next one.
+        A piece is a view of the mapping, or a buffer that the next piece overwrites.
 
         Parameters
         ----------
-        offset, length : the range; at least a byte.
+        offset, length : the range; at least one byte.
         piece_bytes : length of each piece but the last.
 
         Raises
         ------
         TruncatedFileError, StorageError
-            As `read_at`.
+            As in `read_at`.
         """
         if offset < 0 or length < 1 or offset + length > self.size:
-            raise self._outside(offset, length)
+            raise self._outside_error(offset, length)
         try:
             view = self.mapped().view(offset, length)
-        except (TruncatedFileError, StorageError):  # what is left of it, or can be read, may be enough
+        except (TruncatedFileError, StorageError):  # a truncated or unmappable file may still have the range
             view = None
         buffer = np.empty(min(piece_bytes, length) if view is None else 0, np.uint8)
         for start in range(0, length, piece_bytes):
@@ -129,20 +127,20 @@ class LocalSource(Source):
                 continue
             piece = buffer[:count]
             try:
-                got = os.preadv(self._descriptor, [piece.data], offset + start)
+                received = os.preadv(self._descriptor, [piece.data], offset + start)
             except OSError as error:
                 raise StorageError.wrap(error, f"cannot read at offset {offset + start}", self.name) from error
-            if got < count:
-                raise self._cut(offset, length, start + got)
+            if received < count:
+                raise self._truncated_error(offset, length, start + received)
             yield piece
         self._count(1, length)
 
     def arrow_file(self) -> pa.NativeFile:
-        """A pyarrow file over the opened inode."""
+        """Return a pyarrow file over the opened inode."""
         try:
-            # By way of the descriptor it is the same inode, also after another file took the path.
+            # The path of the descriptor is the same inode, even after another file took the original path.
             return pa.OSFile(f"/proc/self/fd/{self._descriptor}")
-        except OSError:  # no /proc here, or the file's mode was changed meanwhile
+        except OSError:  # there is no /proc, or the mode of the file has changed
             pass
         try:
             return pa.PythonFile(_Reader(self), mode="r")
@@ -151,9 +149,9 @@ class LocalSource(Source):
 
     def check_unchanged(self) -> None:
         try:
-            now = FileIdentity.of(os.fstat(self._descriptor))
+            now = FileIdentity.from_stat(os.fstat(self._descriptor))
         except OSError as error:
-            raise StorageError.wrap(error, "cannot look at it again", self.name) from error
+            raise StorageError.wrap(error, "fstat failed", self.name) from error
         if not now.same_bytes(self.identity):
             raise ConcurrentChangeError("it was changed while it was being read", path=self.name)
 
@@ -171,8 +169,8 @@ class LocalSource(Source):
             self.close()
 
 
-class _Reader(Positioned):
-    """A file object with a position of its own over a local source's inode."""
+class _Reader(SeekableFile):
+    """File object with its own position over the inode of a local source."""
 
     def __init__(self, source: LocalSource) -> None:
         self._descriptor = os.dup(source.fileno())

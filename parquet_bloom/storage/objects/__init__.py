@@ -1,4 +1,4 @@
-"""Object stores, read and written by way of obstore.
+"""Object stores, read and written through obstore.
 
 `location`, `options` and `errors` come first, then `source`, `listing` and the rewrites, and `s3/`, which uses boto3.
 """

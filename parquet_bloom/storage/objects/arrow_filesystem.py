@@ -1,4 +1,4 @@
-"""Objects for pyarrow's datasets: a file system, for reading only, whose paths are the names that listings give."""
+"""Read-only pyarrow file system over object stores, for datasets; its paths are the names in listings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .location import object_location
 from .source import ObjectSource
 
 
-def filesystem(objects: object | None) -> PyFileSystem:
-    """A pyarrow file system over what `location.file_system` gives; None for the environment's settings."""
+def make_filesystem(objects: object | None) -> PyFileSystem:
+    """Return a pyarrow file system over the result of `resolve_filesystem`; None uses settings of the environment."""
     return PyFileSystem(_Handler(objects))
 
 
 class _Handler(FileSystemHandler):  # type: ignore[misc]
-    """What pyarrow asks of a file system."""
+    """Implementation of the file system for pyarrow."""
 
     def __init__(self, objects: object | None):
         self._objects = objects
@@ -44,29 +44,31 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]
 
     def _info(self, path: str) -> FileInfo:
         try:
-            with self._opened(path) as source:
+            with self._open(path) as source:
                 return FileInfo(path, FileType.File, size=source.size)
         except FileNotFoundError:
             return FileInfo(path, FileType.NotFound)
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
-        found = list_entries([selector.base_dir.rstrip("/") + "/"], self._objects)
-        return [FileInfo(entry.path, FileType.File, size=entry.known.size if entry.known else -1) for entry in found]
+        entries = list_entries([selector.base_dir.rstrip("/") + "/"], self._objects)
+        return [FileInfo(entry.path, FileType.File, size=entry.known.size if entry.known else -1) for entry in entries]
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        return self._opened(path).arrow_file()
+        return self._open(path).arrow_file()
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
-        return self._opened(path).arrow_file()
+        return self._open(path).arrow_file()
 
-    def _opened(self, path: str) -> Source:
-        place = object_location(path, self._objects)
+    def _open(self, path: str) -> Source:
+        location = object_location(path, self._objects)
         try:
-            return LocalSource(path) if place is None else ObjectSource(place)
+            return LocalSource(path) if location is None else ObjectSource(location)
         except StorageError as error:
             if error.errno is None:
                 raise
-            raise OSError(error.errno, error.problem, redacted(path)) from error  # of the class that pyarrow looks for
+            raise OSError(
+                error.errno, error.problem, redacted(path)
+            ) from error  # pyarrow checks the class of the error
 
     def _read_only(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("objects can only be read here")

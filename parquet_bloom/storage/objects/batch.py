@@ -1,4 +1,4 @@
-"""Objects of a listing by the hundred, none of them opened: which versions they are, and the ends of many at once."""
+"""Objects of a listing that are not opened: their versions, and concurrent reads of their last bytes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ..filesystems.source import RemoteIdentity
 from ..listing import Entry
 from ..local.batch import ClosedSource
 from . import event_loop
-from .client import together
-from .errors import translated
-from .failures import may_pass
+from .client import run_together
+from .errors import translate_errors
+from .failures import is_transient
 from .location import ListedObject
-from .source import ObjectSource, identity_of
+from .source import ObjectSource, make_identity
 
 
 class ClosedObject(ClosedSource):
-    """A version of an object that a listing has shown. Nothing is read of it but, by `read_tails`, its end.
+    """Version of an object in a listing; only its last bytes can be read, by `read_tails`.
 
     Attributes
     ----------
-    known : what the listing told.
+    known : its description in the listing.
     """
 
     path: None  # type: ignore[assignment]
@@ -29,24 +29,24 @@ class ClosedObject(ClosedSource):
 
     def __init__(self, known: ListedObject, identity: RemoteIdentity):
         self.known = known
-        super().__init__(known.place.name, identity)  # type: ignore[arg-type]
+        super().__init__(known.location.name, identity)  # type: ignore[arg-type]
         self.take_end(known.tail)
 
     def take_end(self, end: bytes) -> None:
-        """Have the last bytes at hand."""
+        """Set the last bytes."""
         self.end = end
         self.first_read = len(end)
         self.keep(self.size - len(end), end)
 
     def entry(self) -> Entry:
-        """The object as a listing would show it that had read its end, so that opening it takes no request."""
+        """Return a listing entry with the last bytes, so that opening the object takes no request."""
         return Entry(self.name, self.known._replace(tail=self.end, requests=0))
 
 
 def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
-    """The versions that a listing has shown; None where it does not tell one from each other one.
+    """Return the versions of objects in a listing, or None for entries that do not identify a version.
 
-    Such are those of stores whose listings have no etags, and of local files.
+    These are local files, and objects of stores whose listings have no etags.
     """
     return [_listed_object(entry.known) for entry in entries]
 
@@ -54,36 +54,36 @@ def listed_objects(entries: Sequence[Entry]) -> list[ClosedObject | None]:
 def _listed_object(known: ListedObject | None) -> ClosedObject | None:
     if known is None or known.size is None or known.e_tag is None:
         return None
-    identity = identity_of(known.place, known.size, known.e_tag)
+    identity = make_identity(known.location, known.size, known.e_tag)
     return None if identity.etag is None else ClosedObject(known, identity)
 
 
 def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, ParquetBloomError]:
-    """Read the last bytes of many objects side by side.
+    """Read the last bytes of many objects concurrently.
 
     Parameters
     ----------
-    objects : those that have an end already are passed over.
-    fail_fast : whether a store that does not answer is an error of all, so that not each object waits for it.
+    objects : the objects; those whose last bytes are in memory are skipped.
+    fail_fast : raise an error at once if a store does not answer, so that not every object waits for it.
 
     Returns
     -------
-    {position: why the end of an object could not be read}.
+    {position: the error of an object whose last bytes could not be read}.
 
     Raises
     ------
     StorageError
-        If `fail_fast` and a store does not answer, or not as a store does.
+        If `fail_fast` and a store does not answer, or does not answer like a store.
     """
     failures: dict[int, ParquetBloomError] = {}
 
     async def read(position: int, closed: ClosedObject) -> None:
-        source = ObjectSource(closed.known.place, closed.known)
+        source = ObjectSource(closed.known.location, closed.known)
         try:
-            with translated("cannot open", closed.name):
+            with translate_errors("cannot open", closed.name):
                 closed.take_end(await source.fetch_tail())
         except ParquetBloomError as error:
-            if fail_fast and error.__cause__ is not None and may_pass(error.__cause__):
+            if fail_fast and error.__cause__ is not None and is_transient(error.__cause__):
                 raise
             failures[position] = error
         finally:
@@ -91,5 +91,5 @@ def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, Pa
 
     unread = [(position, closed) for position, closed in enumerate(objects) if not closed.end and closed.size]
     if unread:
-        event_loop.run(together([read(position, closed) for position, closed in unread]))
+        event_loop.run(run_together([read(position, closed) for position, closed in unread]))
     return failures

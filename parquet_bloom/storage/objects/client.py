@@ -1,4 +1,4 @@
-"""Requests to one object store: tried again where that may help, bounded in time, and no more at once than it takes."""
+"""Requests to one object store, with retries, time limits, and adaptive concurrency."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..coalesce import GAP_BYTES
 from . import event_loop
-from .failures import NoAnswerError, is_busy, may_pass
+from .failures import NoAnswerError, is_busy, is_transient
 from .limits import RequestLimits
 
 if TYPE_CHECKING:
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PARALLEL_REQUESTS = 64
-"""Requests to one store that are under way together, as long as it does not say that they are too many."""
+"""Concurrent requests to one store, as long as it does not report that they are too many."""
 
-LIST_PAGE = 1000  # keys that a store names in an answer
-_ASKED_AGAIN = 100  # keys of an answer that the next listing repeats, since one alone may be deleted meanwhile
+LIST_PAGE = 1000  # keys in one response
+_REPEATED_KEYS = 100  # keys that a repeated listing asks for again: more than one, since a key may be deleted meanwhile
 
-_GAP_MOST = 128 * 1024
-_BANDWIDTH = 64e6  # bytes a second that no more than is counted on, since all requests share a network
-_FORGET = 0.98  # weight of what was measured before one more request
-_FEW = 8.0  # answers of which nothing is concluded
+_MAX_GAP = 128 * 1024
+_BANDWIDTH = 64e6  # largest bandwidth in bytes per second that is assumed, since all requests share a network
+_DECAY = 0.98  # factor for the weight of earlier responses at each new one
+_MIN_WEIGHT = 8.0  # weight of responses below which nothing is estimated
 
 
 class StoreResponse(NamedTuple):
-    """What a store answers to a GET.
+    """Response of a store to a GET request.
 
     Attributes
     ----------
     meta : size, etag, time of the last change, as obstore gives them.
     start : position of the first byte in the object.
-    data : the bytes; none if only the description was asked for.
-    tries : requests that it took.
+    data : the bytes; empty for a HEAD request.
+    tries : number of requests, including retries.
     """
 
     meta: dict[str, Any]
@@ -50,13 +50,13 @@ class StoreResponse(NamedTuple):
 
 @dataclass
 class RequestCount:
-    """How many requests something took, for whoever reports it."""
+    """Counter of requests."""
 
     number: int = 0
 
 
 class Listed(NamedTuple):
-    """One object of a listing, and its etag if the listing has it."""
+    """Object in a listing, with its etag if the listing has it."""
 
     key: str
     size: int
@@ -64,15 +64,15 @@ class Listed(NamedTuple):
 
 
 class StoreClient:
-    """Asks one store; threads may share it.
+    """Client of one store; thread-safe.
 
-    Methods raise obstore's own errors, or NoAnswerError when no answer came in time: call them inside of
-    `errors.translated`.
+    Methods raise the errors of obstore, or NoAnswerError if there is no response in time: call them inside
+    `errors.translate_errors`.
 
     Parameters
     ----------
-    store : obstore's store; one that tries each request once.
-    limits : how long a request may take, and how often it is tried.
+    store : an obstore store without retries.
+    limits : limits on the time and the number of tries of a request.
     """
 
     def __init__(self, store: Any, limits: RequestLimits) -> None:
@@ -88,15 +88,15 @@ class StoreClient:
 
     @property
     def gap_bytes(self) -> int:
-        """Bytes between two ranges up to which one request for both is better than two; see `_Speed`."""
+        """Largest gap in bytes between two ranges for which one request is faster than two; see `_Speed`."""
         return self._speed.gap_bytes
 
     def get(self, key: str, options: GetOptions) -> StoreResponse:
-        """Get an object, a range of it, or its description alone."""
+        """Get an object, a range of it, or only its description."""
         return event_loop.run(self.fetch(key, options))
 
     def attributes(self, key: str) -> dict[str, str]:
-        """Get what an object has besides its bytes: user metadata, content type and their like."""
+        """Get the attributes of an object, such as user metadata and content type."""
         return event_loop.run(self._attributes(key))
 
     def list_objects(self, prefix: str | None) -> tuple[list[Listed], int]:
@@ -104,8 +104,8 @@ class StoreClient:
         return event_loop.run(self._list(prefix))
 
     def list_first(self, prefixes: Iterable[str | None]) -> list[list[Listed]]:
-        """Return the first objects below each of several prefixes, asked for side by side; one request for each."""
-        return event_loop.run(together([self._first(prefix) for prefix in prefixes]))
+        """Return the first objects below each prefix, with one concurrent request for each."""
+        return event_loop.run(run_together([self._first(prefix) for prefix in prefixes]))
 
     def list_folder(self, prefix: str | None) -> list[Any]:
         """List the objects directly below a prefix, as obstore describes them."""
@@ -117,7 +117,7 @@ class StoreClient:
         return list(event_loop.run(self._try(ask))[0])
 
     def put(self, key: str, data: bytes, **options: Any) -> None:
-        """Write an object by one request; `options` are obstore's."""
+        """Write an object with one request; `options` are passed to obstore."""
         import obstore
 
         async def ask() -> Any:
@@ -126,23 +126,23 @@ class StoreClient:
         event_loop.run(self._try(ask))
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects, as many at a time as a request can."""
+        """Delete objects, as many per request as possible."""
         import obstore
 
         for start in range(0, len(keys), LIST_PAGE):
-            some = list(keys[start : start + LIST_PAGE])
-            event_loop.run(self._try(lambda some=some: obstore.delete_async(self._store, some)))  # type: ignore[misc]
+            page = list(keys[start : start + LIST_PAGE])
+            event_loop.run(self._try(lambda page=page: obstore.delete_async(self._store, page)))  # type: ignore[misc]
 
     async def fetch(self, key: str, options: GetOptions) -> StoreResponse:
-        """`get`, in the loop."""
+        """Get an object like `get`; runs in the event loop."""
         import obstore
 
         async def ask() -> tuple[dict[str, Any], int, bytes]:
             loop = asyncio.get_running_loop()
-            begun = loop.time()
+            started = loop.time()
             result = await obstore.get_async(self._store, key, options=options)
             data = b"" if options.get("head") else bytes(await result.bytes_async())
-            self._speed.add(loop.time() - begun, len(data))
+            self._speed.add(loop.time() - started, len(data))
             return dict(result.meta), result.range[0], data
 
         (meta, start, data), tries = await self._try(ask)
@@ -157,11 +157,11 @@ class StoreClient:
             requests += tries
             while length == LIST_PAGE:
                 length, tries = await self._try(pages.add_next)
-                requests += tries if length else 0  # the page before has said that it was the last one
+                requests += tries if length else 0  # the previous page was already marked as the last one
             streams += 1
-            # A listing that ends with a full page, or has nothing, may be one whose next answer was no listing, but the
-            # page of a proxy, which is read as one without objects. So what follows is asked for once more, in a way
-            # that the last keys have to be in the answer, too.
+            # If a listing ends with a full page, or is empty, the next response may have been the page of a proxy,
+            # which parses as a listing without objects. So the rest is listed once more, from a key before the last
+            # ones, which must then be in the response.
             if length or (not items and streams > 1):
                 return sorted(items), requests
 
@@ -180,7 +180,7 @@ class StoreClient:
         return items
 
     async def _try(self, ask: Callable[[], Awaitable[T]]) -> tuple[T, int]:
-        """Ask until there is an answer or no time left; returns the answer and the number of requests."""
+        """Retry a request until it succeeds or the time is over; return the result and the number of requests."""
         loop, limits = asyncio.get_running_loop(), self._limits
         deadline: float | None = None
         tries = 0
@@ -194,15 +194,15 @@ class StoreClient:
                 try:
                     async with asyncio.timeout_at(until):
                         answer = await ask()
-                    self._slots.answered()
+                    self._slots.increase()
                     return answer, tries
                 except TimeoutError:
                     failure = NoAnswerError(f"no answer within {until - now:.3g} s")
                 except Exception as error:
-                    if not may_pass(error):
+                    if not is_transient(error):
                         raise
                     if is_busy(error):
-                        self._slots.refused()
+                        self._slots.decrease()
                     failure = error
             pause = limits.pause(tries)
             if tries > limits.max_retries or loop.time() + pause >= deadline:
@@ -210,8 +210,8 @@ class StoreClient:
             await asyncio.sleep(pause)
 
 
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run coroutines side by side; returns their results in order, and the first failure ends the others."""
+async def run_together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run coroutines concurrently and return their results in order; the first failure cancels the others."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         return await asyncio.gather(*tasks)
@@ -221,25 +221,26 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 class _Pages:
-    """The answers to a listing; a page that failed is asked for again, not the ones before.
+    """Pages of a listing; after a failure only the failed page is requested again.
 
     Parameters
     ----------
-    items : what is listed already, in the store's order, and where pages are added. The last ones are asked for again,
-        and one of them, or one behind them, must be in the answer: else it is no listing. (Some may have been deleted.)
+    items : the objects listed so far, in the order of the store; pages are added here. The last ones are requested
+        again, and one of them or a later one must be in the response: otherwise it is not a listing. (Some of them
+        may have been deleted.)
     """
 
     def __init__(self, store: Any, prefix: str | None, items: list[Listed]) -> None:
         self._store, self._prefix, self._items = store, prefix, items
         self._stream: Any = None
-        self._repeated: frozenset[str] = frozenset()  # keys that were listed before, in an answer that has some again
+        self._repeated: frozenset[str] = frozenset()  # keys listed before, some of which are in the next page again
 
     async def add_next(self) -> int:
-        """Add the next page, and return how many keys it has; at the end there are none."""
+        """Add the next page and return its number of keys, 0 at the end."""
         import obstore
 
         if self._stream is None:
-            again = min(_ASKED_AGAIN, len(self._items) - 1)
+            again = min(_REPEATED_KEYS, len(self._items) - 1)
             self._repeated = frozenset(item.key for item in self._items) if again > 0 else frozenset()
             start = self._items[-1 - again].key if again > 0 else None
             self._stream = obstore.list(self._store, self._prefix, offset=start, chunk_size=LIST_PAGE)
@@ -248,13 +249,13 @@ class _Pages:
         except StopAsyncIteration:
             page = ()
         except BaseException:
-            self._stream = None  # it does not go on after a failure
+            self._stream = None  # a stream cannot continue after a failure
             raise
         added = [Listed(item["path"], item["size"], item["e_tag"]) for item in page]
         if self._repeated:
             if not added:
                 self._stream = None
-                raise NoAnswerError("an answer to a listing is not one")
+                raise NoAnswerError("the response to a listing is not a listing")
             added = [item for item in added if item.key not in self._repeated]
             self._repeated = frozenset()
         self._items += added
@@ -262,11 +263,11 @@ class _Pages:
 
 
 class _Slots:
-    """How many requests are under way: fewer as soon as a store says that they are too many, then slowly more again."""
+    """Adaptive limit of concurrent requests: halved when a store reports too many, then raised slowly."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._limit = float(most)
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
+        self._limit = float(max_requests)
         self._running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -277,7 +278,7 @@ class _Slots:
             try:
                 await waiter
             except asyncio.CancelledError:
-                self._wake()  # perhaps it was this one's turn
+                self._wake()  # the slot may already have been given to this waiter
                 raise
         self._running += 1
 
@@ -295,20 +296,22 @@ class _Slots:
                 waiter.set_result(None)
                 room -= 1
 
-    def refused(self) -> None:
+    def decrease(self) -> None:
         """Halve the limit: the store gets too many requests."""
         self._limit = max(1.0, self._limit / 2)
 
-    def answered(self) -> None:
+    def increase(self) -> None:
         """Raise the limit by one for each round of answers."""
-        self._limit = min(float(self._most), self._limit + 1 / self._limit)
+        self._limit = min(float(self._max_requests), self._limit + 1 / self._limit)
 
 
 class _Speed:
-    """What a request costs, from the answers so far: time = latency + bytes / bandwidth, by weighted least squares.
+    """Estimate of the cost of a request from earlier responses.
 
-    Two ranges are worth one request where the bytes between them take less time than a request, whose wait is shared by
-    all that are under way side by side.
+    The model is time = latency + bytes / bandwidth, fitted by weighted least squares.
+
+    Two ranges are worth one request if the bytes between them take less time than a request, whose latency is shared by
+    all concurrent requests.
     """
 
     def __init__(self) -> None:
@@ -316,15 +319,15 @@ class _Speed:
         self.gap_bytes = GAP_BYTES
 
     def add(self, elapsed: float, num_bytes: int) -> None:
-        """Take an answer into account: seconds and bytes."""
-        self._weight = self._weight * _FORGET + 1
-        self._bytes = self._bytes * _FORGET + num_bytes
-        self._time = self._time * _FORGET + elapsed
-        self._bytes_bytes = self._bytes_bytes * _FORGET + num_bytes * num_bytes
-        self._bytes_time = self._bytes_time * _FORGET + num_bytes * elapsed
+        """Add a response to the estimate: seconds and bytes."""
+        self._weight = self._weight * _DECAY + 1
+        self._bytes = self._bytes * _DECAY + num_bytes
+        self._time = self._time * _DECAY + elapsed
+        self._bytes_bytes = self._bytes_bytes * _DECAY + num_bytes * num_bytes
+        self._bytes_time = self._bytes_time * _DECAY + num_bytes * elapsed
         spread = self._weight * self._bytes_bytes - self._bytes**2
         seconds_a_byte = (self._weight * self._bytes_time - self._bytes * self._time) / spread if spread > 0 else 0.0
         latency = (self._time - seconds_a_byte * self._bytes) / self._weight
-        if self._weight >= _FEW and latency > 0:
+        if self._weight >= _MIN_WEIGHT and latency > 0:
             bandwidth = min(_BANDWIDTH, 1 / seconds_a_byte) if seconds_a_byte > 0 else _BANDWIDTH
-            self.gap_bytes = int(min(_GAP_MOST, max(GAP_BYTES, latency * bandwidth / PARALLEL_REQUESTS)))
+            self.gap_bytes = int(min(_MAX_GAP, max(GAP_BYTES, latency * bandwidth / PARALLEL_REQUESTS)))

@@ -1,4 +1,4 @@
-"""What obstore's errors mean, on one line: its own texts run over many, with the answer's XML and a debug dump."""
+"""Conversion of obstore errors, whose texts have many lines of XML and debug output, to errors of this package."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...redaction import redacted, without_secrets
 from ...util.threads import Stopped
-from .failures import STATUS, NoAnswerError, status_of
+from .failures import STATUS, NoAnswerError, parse_status
 
-_SAID = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
+_XML_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _NO_OBJECT = "there is no such object"
 _CHANGED = "it was changed while it was being read"
 _MISSING_BUCKETS = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _USED_BY: dict[str, int] = {}
-_LENGTH = 300  # characters of a text that has no structure
+_LENGTH = 300  # longest text of an error without structure, in characters
 
-# By the words of the system's errors, of which obstore hands on the text alone.
+# System errors by their texts, which are all that obstore passes on.
 _NUMBERS = (
     (errno.ECONNREFUSED, "Connection refused"),
     (errno.ECONNRESET, "Connection reset"),
@@ -31,21 +31,21 @@ _NUMBERS = (
 
 
 def first_line(error: BaseException) -> str:
-    """An error of obstore's without its debug dump."""
-    text = redacted(str(error).split("\n\nDebug source:")[0])  # before it is cut: a secret's part is not known as one
+    """Return the text of an obstore error on one line, without its debug output."""
+    text = redacted(str(error).split("\n\nDebug source:")[0])  # before truncation: a part of a secret is not recognized
     return " ".join(text.split())[:_LENGTH] or type(error).__name__
 
 
 @contextmanager
-def translated(action: str, name: str, opened: bool = False) -> Iterator[None]:
-    """Ask obstore for something, and let its errors leave as ours; see `ours`."""
+def translate_errors(action: str, name: str, opened: bool = False) -> Iterator[None]:
+    """Convert errors of obstore that are raised inside this context; see `convert_error`."""
     require_own_process(name)
     try:
         yield
     except (ParquetBloomError, Stopped):
         raise
     except Exception as error:
-        raise ours(error, action, name, opened) from error
+        raise convert_error(error, action, name, opened) from error
     except BaseException as error:
         if not is_panic(error):
             raise
@@ -53,40 +53,40 @@ def translated(action: str, name: str, opened: bool = False) -> Iterator[None]:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether it is obstore's on what it does not foresee; it is no `Exception`."""
+    """Return whether an error is a Rust panic in obstore, which is not a subclass of `Exception`."""
     return type(error).__name__ == "PanicException"
 
 
 def require_own_process(name: str) -> None:
-    """Raise StorageError in a fork of a process that has used obstore, where it would wait for ever."""
+    """Raise StorageError in a fork of a process that has used obstore, where requests would block for ever."""
     process = os.getpid()
     if _USED_BY.setdefault("process", process) != process:
         problem = "object stores cannot be read in a fork of a process that has read some: start processes by spawn"
         raise StorageError(problem, path=name)
 
 
-def ours(error: Exception, action: str, name: str, opened: bool = False) -> ParquetBloomError:
-    """An error of obstore's as one of ours.
+def convert_error(error: Exception, action: str, name: str, opened: bool = False) -> ParquetBloomError:
+    """Convert an obstore error to an error of this package.
 
     Parameters
     ----------
-    action : what was tried: "cannot open".
-    opened : whether the object was there before, so that its absence is a change.
+    action : what failed, such as "cannot open".
+    opened : whether the object existed before, so that its absence is a concurrent change.
     """
-    text, kind, status = redacted(str(error)), type(error).__name__, status_of(error)
+    text, kind, status = redacted(str(error)), type(error).__name__, parse_status(error)
     without_secrets(error)
     if isinstance(error, NoAnswerError):
         return StorageError(f"{action}: {error}", path=name, errno=errno.ETIMEDOUT)
     if kind == "PreconditionError" or status == 412 or (opened and status == 416):
         return ConcurrentChangeError(_CHANGED, path=name)
     if isinstance(error, FileNotFoundError) or status == 404:
-        if any(sign in text for sign in _MISSING_BUCKETS):
+        if any(marker in text for marker in _MISSING_BUCKETS):
             return StorageError("there is no such bucket", path=name, errno=errno.ENOENT)
         if opened:
             return ConcurrentChangeError("it was removed while it was being read", path=name)
         return StorageError(_NO_OBJECT, path=name, errno=errno.ENOENT)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
-        return StorageError(f"{action}: access denied{_said(text)}", path=name, errno=errno.EACCES)
+        return StorageError(f"{action}: access denied{_format_xml_reason(text)}", path=name, errno=errno.EACCES)
     if kind == "NotSupportedError" and "Range" in text:
         problem = f"{action}: the server does not answer requests for ranges of bytes"
         return StorageError(problem, path=name, errno=errno.EOPNOTSUPP)
@@ -96,24 +96,26 @@ def ours(error: Exception, action: str, name: str, opened: bool = False) -> Parq
     for number, words in _NUMBERS:
         if words in text:
             return StorageError(f"{action}: {os.strerror(number)}", path=name, errno=number)
-    found = STATUS.search(text)
-    reason = f"the server answers {found[1]} {found[2].strip()}{_said(text)}" if found else first_line(error)
-    return StorageError(f"{action}: {reason}", path=name, errno=errno.EIO if found else getattr(error, "errno", None))
+    match = STATUS.search(text)
+    reason = (
+        f"the server answers {match[1]} {match[2].strip()}{_format_xml_reason(text)}" if match else first_line(error)
+    )
+    return StorageError(f"{action}: {reason}", path=name, errno=errno.EIO if match else getattr(error, "errno", None))
 
 
 def is_missing(error: StorageError) -> bool:
-    """Whether it says that there is no such object; a bucket that is not there is another matter."""
+    """Return whether an error says that an object, not its bucket, does not exist."""
     return error.problem == _NO_OBJECT
 
 
-def changed(name: str) -> ConcurrentChangeError:
-    """For an answer that is of another version."""
+def make_changed_error(name: str) -> ConcurrentChangeError:
+    """Return the error for a response of another version."""
     return ConcurrentChangeError(_CHANGED, path=name)
 
 
-def _said(text: str) -> str:
-    """What an answer's XML says, to follow the rest of a message."""
-    found = _SAID.search(text)
-    if not found:
+def _format_xml_reason(text: str) -> str:
+    """Return the reason in the XML of a response, to be appended to a message; "" without one."""
+    match = _XML_ERROR.search(text)
+    if not match:
         return ""
-    return f" ({': '.join(' '.join(part.split()) for part in found.groups() if part)[:_LENGTH]})"
+    return f" ({': '.join(' '.join(part.split()) for part in match.groups() if part)[:_LENGTH]})"

@@ -1,6 +1,6 @@
-"""One event loop, in a thread of its own, through which all requests to object stores go.
+"""Event loop in a background thread that runs all requests to object stores.
 
-Threads that wait for an answer can be told to stop (`threads.in_order`, Ctrl-C); what they wait for is then given up.
+Threads that wait for a response can be stopped (`threads.in_order`, Ctrl-C); their requests are then cancelled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...util.threads import result_of
 
 T = TypeVar("T")
 
-_GIVE_UP = 1.0  # seconds for the loop to end with the process
+_GIVE_UP = 1.0  # seconds to wait for the end of the loop at exit
 
 _DELIVERY = asyncio.BaseEventLoop.call_soon_threadsafe.__code__
 
@@ -30,19 +30,19 @@ _ended = 0  # the process whose loop was stopped for good
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the loop and return its result; it is cancelled if the calling thread is to stop.
+    """Run a coroutine in the loop and return its result; it is cancelled if the calling thread is stopped.
 
     Raises
     ------
     Stopped
-        If this thread works for somebody who has given up; see `threads.in_order`.
+        If this thread was stopped; see `threads.in_order`.
     RuntimeError
-        If the interpreter is ending: the loop has ended, and a thread for another one cannot be relied on.
+        If the interpreter is shutting down: the loop has ended, and a new thread may not start.
     """
     if _ended == os.getpid():
         work.close()
         raise RuntimeError("the interpreter is ending")
-    future = asyncio.run_coroutine_threadsafe(work, _running())
+    future = asyncio.run_coroutine_threadsafe(work, _get_loop())
     try:
         return result_of(future)
     except BaseException:
@@ -50,7 +50,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _running() -> asyncio.AbstractEventLoop:
+def _get_loop() -> asyncio.AbstractEventLoop:
     global _loop, _process
     with _lock:
         if _loop is None or _process != os.getpid():
@@ -67,7 +67,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """End the loop before the interpreter goes away, which answers that come later could not survive."""
+    """End the loop before the interpreter shuts down; later responses would crash it."""
     global _ended
     if _process != os.getpid() or not thread.is_alive():
         return
@@ -76,7 +76,7 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
-        if tasks:  # those that wait for others end some turns later
+        if tasks:  # tasks that wait for other tasks end some iterations later
             await asyncio.wait(tasks, timeout=_GIVE_UP / 2)
         loop.stop()
 
@@ -87,17 +87,17 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 
 def _wait_for_deliveries() -> None:
-    """Wait until no thread of obstore's is still inside the call by which it handed over a result.
+    """Wait until no thread of obstore is inside the call that delivers a result.
 
-    The result is here as soon as the call has queued it, but the thread has yet to return, and needs the interpreter's
-    lock for that. Were the interpreter ending by then, Rust would abort the process, whose work was all done.
+    The result arrives as soon as the call has queued it, but the thread still needs the GIL to return. If the
+    interpreter shuts down before that, Rust aborts the process after all its work is done.
     """
     deadline = time.monotonic() + _GIVE_UP
-    while time.monotonic() < deadline and any(map(_delivers, sys._current_frames().values())):
+    while time.monotonic() < deadline and any(map(_is_delivering, sys._current_frames().values())):
         time.sleep(0.001)
 
 
-def _delivers(frame: FrameType | None) -> bool:
+def _is_delivering(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code is not _DELIVERY:
         frame = frame.f_back
     return frame is not None

@@ -1,4 +1,4 @@
-"""How long a request to an object store may take, and how often it is tried: one set of limits for every client."""
+"""Limits on the time and retries of requests to object stores, shared by all clients."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 class RequestLimits(NamedTuple):
-    """The limits of one store, in seconds where they are times.
+    """Limits of one store; times are in seconds.
 
     Attributes
     ----------
-    timeout : for one answer, from the request's first byte to the answer's last.
-    connect_timeout : for a connection.
-    max_retries : how often a request that failed is sent again.
-    init_backoff, max_backoff : the first pause between two tries, and the longest; pauses double.
-    retry_timeout : for all tries of one request together. After it, the request has failed.
+    timeout : time for one try, from the first byte of the request to the last byte of the response.
+    connect_timeout : time to connect.
+    max_retries : number of retries of a failed request.
+    init_backoff, max_backoff : the first and the longest pause between two tries; pauses double.
+    retry_timeout : time for all tries of one request, after which it fails.
     """
 
     timeout: float = 30.0
@@ -37,8 +37,8 @@ class RequestLimits(NamedTuple):
     retry_timeout: float = 60.0
 
     @classmethod
-    def of_store(cls, store: Any) -> RequestLimits:
-        """Read the limits of a store of obstore's; what it does not say has the default."""
+    def from_store(cls, store: Any) -> RequestLimits:
+        """Read the limits of an obstore store; missing ones have their defaults."""
         client = getattr(store, "client_options", None) or {}
         retry = getattr(store, "retry_config", None) or {}
         backoff = retry.get("backoff") or {}
@@ -51,14 +51,14 @@ class RequestLimits(NamedTuple):
         return cls(**limits)
 
     @classmethod
-    def of_callers_store(cls, store: Any) -> RequestLimits:
-        """Read the limits of a store that a caller has made, which sends requests again by itself."""
-        limits = cls.of_store(store)
+    def from_caller_store(cls, store: Any) -> RequestLimits:
+        """Read the limits of a store that the caller created, which retries requests itself."""
+        limits = cls.from_store(store)
         patience = limits.retry_timeout if getattr(store, "retry_config", None) else _OBSTORES_RETRY_TIMEOUT
         return limits._replace(max_retries=0, timeout=patience, retry_timeout=patience)
 
     def pause(self, tries: int) -> float:
-        """Return the seconds to wait after so many failed tries; random, so that clients do not retry in step."""
+        """Return the seconds to wait after a number of failed tries; random, so that clients do not retry in step."""
         longest = min(self.max_backoff, self.init_backoff * 2.0 ** min(tries - 1, 30))
         return longest * random.uniform(0.5, 1.0)
 

@@ -1,4 +1,4 @@
-"""From a URL to objects: one object, all below a folder, or what a pattern matches."""
+"""Listing of the objects for a URL: one object, all below a folder, or all that match a pattern."""
 
 from __future__ import annotations
 
@@ -10,146 +10,155 @@ from functools import partial
 
 from ...errors import StorageError
 from ...util import threads
-from ..hidden import hidden, refuse
-from ..patterns import Pattern
-from ..table_markers import reason, tables_among
+from ..patterns import Pattern, is_hidden
+from ..table_markers import describe_table, find_tables, refuse_managed_table
 from .client import Listed, RequestCount
-from .errors import is_missing, translated
+from .errors import is_missing, translate_errors
 from .location import ListedObject, ObjectLocation
-from .managed_tables import table_above
+from .managed_tables import find_table_above
 from .source import ObjectSource
 
-_SAME_TAG = ("S3", "Memory", "Local")
-"""Stores whose listings have the etags that reads have. Azure's write them without quotes, Google's may have others."""
+_SAME_ETAG = ("S3", "Memory", "Local")
+"""Stores whose listings have the same etags as reads. Azure omits the quotes, and Google may list other etags."""
 
 
-def objects(place: ObjectLocation, alone: bool, requests: RequestCount) -> list[ListedObject]:
-    """The data objects that a URL stands for, sorted by key.
+def list_objects(location: ObjectLocation, alone: bool, requests: RequestCount) -> list[ListedObject]:
+    """Return the data objects for a URL, sorted by key.
 
     Parameters
     ----------
-    place : an object, a folder (what keys begin with), or a pattern; what ends in a slash is no object.
-    alone : whether it is asked for by itself. Among several, a name that looks like a file's is taken for one, without
-        a request; such a folder's URL then has to end in a slash.
-    requests : counts those that listing takes; `ListedObject.requests` are not among them.
+    location : an object, a folder (a prefix of keys), or a pattern; a name that ends in a slash is not an object.
+    alone : whether it is the only URL of the caller. Otherwise a name that looks like a file is taken for an object
+        without a request; the URL of such a folder must end in a slash.
+    requests : counter for the requests of the listing, without those in `ListedObject.requests`.
 
     Raises
     ------
     StorageError, ManagedTableError
         As in `list_files`.
     """
-    if not place.lists:
-        return [ListedObject(place)]
-    if glob.has_magic(place.key):
-        return _matches(place, requests)
-    if not place.key or place.name.endswith("/"):
-        found = _folder(place, requests)
-        if not found:
-            raise _nothing(place)
-        return found
-    if _named_as_a_file(place):
-        return (_object(place) or _folder(place, requests) or _empty(place)) if alone else [ListedObject(place)]
-    return _folder(place, requests) or _object(place) or _empty(place)
+    if not location.can_list:
+        return [ListedObject(location)]
+    if glob.has_magic(location.key):
+        return _expand_pattern(location, requests)
+    if not location.key or location.name.endswith("/"):
+        listed = _list_folder(location, requests)
+        if not listed:
+            raise _make_not_found_error(location)
+        return listed
+    if _looks_like_file(location):
+        return (
+            (_open_object(location) or _list_folder(location, requests) or _open_empty(location))
+            if alone
+            else [ListedObject(location)]
+        )
+    return _list_folder(location, requests) or _open_object(location) or _open_empty(location)
 
 
-def needs_requests(place: ObjectLocation) -> bool:
-    """Whether `objects` asks the store about a place that is one of several."""
-    return place.lists and (not _named_as_a_file(place) or place.name.endswith("/") or glob.has_magic(place.key))
+def needs_requests(location: ObjectLocation) -> bool:
+    """Return whether `list_objects` makes requests for a location that is one of several."""
+    return location.can_list and (
+        not _looks_like_file(location) or location.name.endswith("/") or glob.has_magic(location.key)
+    )
 
 
-def _named_as_a_file(place: ObjectLocation) -> bool:
-    return "." in place.key.rpartition("/")[2]
+def _looks_like_file(location: ObjectLocation) -> bool:
+    return "." in location.key.rpartition("/")[2]
 
 
-def _nothing(place: ObjectLocation) -> StorageError:
-    """The error for what does not exist; it says if nothing seems to exist in the whole bucket."""
+def _make_not_found_error(location: ObjectLocation) -> StorageError:
+    """Return the error for a missing object or folder; it mentions if the whole bucket seems to be empty."""
     problem = "there is no such object or folder"
-    with suppress(Exception):  # where the bucket may not be listed, that is no news
-        if not any(place.client.list_first([None])):
-            problem += "; the whole bucket is listed as empty, which is also what a proxy's page looks like"
-    return StorageError(problem, path=place.name, errno=errno.ENOENT)
+    with suppress(Exception):  # the bucket may not be listable; then nothing is added
+        if not any(location.client.list_first([None])):
+            problem += "; the whole bucket is listed as empty, or a proxy answered instead of the store"
+    return StorageError(problem, path=location.name, errno=errno.ENOENT)
 
 
-def _object(place: ObjectLocation) -> list[ListedObject]:
-    """The object, opened: what that has brought is handed on. Nothing if it does not exist, or is empty."""
+def _open_object(location: ObjectLocation) -> list[ListedObject]:
+    """Open an object and return it with its last bytes; nothing if it does not exist or is empty."""
     try:
-        with ObjectSource(place) as source:
-            return [ListedObject(place, source.size, source.e_tag, source.tail, source.requests)] if source.size else []
+        with ObjectSource(location) as source:
+            return (
+                [ListedObject(location, source.size, source.e_tag, source.tail, source.requests)] if source.size else []
+            )
     except StorageError as error:
         if not is_missing(error):
             raise
         return []
 
 
-def _empty(place: ObjectLocation) -> list[ListedObject]:
-    """An object without a byte that is no folder's mark."""
+def _open_empty(location: ObjectLocation) -> list[ListedObject]:
+    """Return an empty object that does not mark a folder."""
     try:
-        with ObjectSource(place) as source:
-            return [ListedObject(place, source.size, source.e_tag)]
+        with ObjectSource(location) as source:
+            return [ListedObject(location, source.size, source.e_tag)]
     except StorageError as error:
-        raise (_nothing(place) if is_missing(error) else error) from None
+        raise (_make_not_found_error(location) if is_missing(error) else error) from None
 
 
-def _folder(place: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
-    listed, tables, above = _look(place, place.key, requests)
-    refuse(above, place.name)
-    for root, sign in tables.items():
-        refuse(reason(sign, place.root + root), place.name)
-    start = len(place.key) + 1 if place.key else 0
-    return [item for item in listed if not any(_hidden_parts(item.place.key[start:].split("/")))]
+def _list_folder(location: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
+    listed, tables, above = _list_below(location, location.key, requests)
+    refuse_managed_table(above, location.name)
+    for root, marker in tables.items():
+        refuse_managed_table(describe_table(marker, location.root + root), location.name)
+    start = len(location.key) + 1 if location.key else 0
+    return [item for item in listed if not any(_hidden_parts(item.location.key[start:].split("/")))]
 
 
-def _matches(place: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
-    fixed = place.key
+def _expand_pattern(location: ObjectLocation, requests: RequestCount) -> list[ListedObject]:
+    fixed = location.key
     while glob.has_magic(fixed):
         fixed = fixed.rpartition("/")[0]
-    listed, tables, above = _look(place, fixed, requests)
-    exact = [item for item in listed if item.place.key == place.key]
+    listed, tables, above = _list_below(location, fixed, requests)
+    exact = [item for item in listed if item.location.key == location.key]
     if exact:
         return exact
-    pattern = Pattern(place.key.split("/"), folders_only=place.name.endswith("/"))
-    found = [item for item in listed if pattern.takes(item.place.key)]
-    if not found:
-        raise StorageError("no object matches the pattern", path=place.name, errno=errno.ENOENT)
-    refuse(above, place.name)
-    for root, sign in tables.items():
-        if not root or any(item.place.key.startswith(root + "/") for item in found):
-            refuse(reason(sign, place.root + root), place.name)
-    return found
+    pattern = Pattern(location.key.split("/"), folders_only=location.name.endswith("/"))
+    matches = [item for item in listed if pattern.takes(item.location.key)]
+    if not matches:
+        raise StorageError("no object matches the pattern", path=location.name, errno=errno.ENOENT)
+    refuse_managed_table(above, location.name)
+    for root, marker in tables.items():
+        if not root or any(item.location.key.startswith(root + "/") for item in matches):
+            refuse_managed_table(describe_table(marker, location.root + root), location.name)
+    return matches
 
 
-def _look(
-    place: ObjectLocation, folder: str, requests: RequestCount
+def _list_below(
+    location: ObjectLocation, folder: str, requests: RequestCount
 ) -> tuple[list[ListedObject], dict[str, str], str | None]:
-    """All objects below a folder, {root: sign} of the tables that they show, and a table above, found meanwhile."""
-    of_tables = RequestCount()
-    search = partial(table_above, place, itself=False, remembered=True, requests=of_tables)
+    """Return all objects below a folder, {root: marker} of tables among them, and the table above the folder."""
+    table_requests = RequestCount()
+    search = partial(find_table_above, location, itself=False, remembered=True, requests=table_requests)
     with threads.in_order(search, [folder], 1) as above:
-        items = _listed(place, folder, requests)
-        tables = dict(tables_among(item.key for item in items))
+        items = _list_all(location, folder, requests)
+        tables = dict(find_tables(item.key for item in items))
         folders = {item.key[:end] for item in items for end in _slashes(item.key)} | {folder}
-        known = [known_object(place, item) for item in items if not _marks_a_folder(item.key, item.size, folders)]
+        listed = [
+            make_listed_object(location, item) for item in items if not _is_folder_marker(item.key, item.size, folders)
+        ]
         table = next(above)
-    requests.number += of_tables.number
-    return known, tables, table
+    requests.number += table_requests.number
+    return listed, tables, table
 
 
-def _listed(place: ObjectLocation, folder: str, requests: RequestCount) -> list[Listed]:
-    """All objects below a folder, sorted by key."""
-    with translated("cannot list it", place.name):
-        items, number = place.client.list_objects(folder or None)
+def _list_all(location: ObjectLocation, folder: str, requests: RequestCount) -> list[Listed]:
+    """Return all objects below a folder, sorted by key."""
+    with translate_errors("cannot list it", location.name):
+        items, number = location.client.list_objects(folder or None)
     requests.number += number
     return items
 
 
-def known_object(place: ObjectLocation, item: Listed) -> ListedObject:
-    """What a listing tells of an object; its etag where reads have the same."""
-    told = place.kind in _SAME_TAG and item.e_tag is not None and item.e_tag.startswith('"')
-    return ListedObject(place.at(item.key), item.size, item.e_tag if told else None)
+def make_listed_object(location: ObjectLocation, item: Listed) -> ListedObject:
+    """Return the description of an object in a listing, with its etag if reads return the same one."""
+    has_etag = location.kind in _SAME_ETAG and item.e_tag is not None and item.e_tag.startswith('"')
+    return ListedObject(location.at(item.key), item.size, item.e_tag if has_etag else None)
 
 
-def _marks_a_folder(key: str, size: int, folders: set[str]) -> bool:
-    """Whether an object only stands for a folder. obstore shows the key `a/` as `a`."""
+def _is_folder_marker(key: str, size: int, folders: set[str]) -> bool:
+    """Return whether an object only marks a folder; obstore shows the key `a/` as `a`."""
     return not size and (key in folders or "." not in key.rpartition("/")[2] or key.endswith("_$folder$"))
 
 
@@ -162,5 +171,5 @@ def _slashes(key: str) -> Iterator[int]:
 
 def _hidden_parts(parts: list[str]) -> Iterator[bool]:
     *folders, name = parts
-    yield from (hidden(folder, is_folder=True) for folder in folders)
-    yield hidden(name, is_folder=False)
+    yield from (is_hidden(folder, is_folder=True) for folder in folders)
+    yield is_hidden(name, is_folder=False)

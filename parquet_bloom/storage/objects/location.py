@@ -1,4 +1,4 @@
-"""Which object of which store a URL names. obstore is imported when the first store is needed."""
+"""Resolution of URLs to objects in stores. obstore is imported when the first store is needed."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from ...errors import StorageError
 from ...redaction import redacted, remember, remember_filesystem, remember_url
 from .client import StoreClient
 from .limits import RequestLimits
-from .options import Made, make, without_password
+from .options import StoreHandle, make_store_handle, without_password
 
 _URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
-_ALSO_CALLED = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not know all of them
-_UNQUOTED = "!$&'()*+,;=:@~/"  # what obstore writes into an HTTP request as it stands, beside letters, digits and -._
+_SCHEME_ALIASES = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not support all of these
+_UNQUOTED = "!$&'()*+,;=:@~/"  # not escaped by obstore in HTTP requests, besides letters, digits and -._
 _PLAIN = re.compile(rf"[\w .{re.escape(_UNQUOTED)}-]+")
 
-_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_")  # names of the environment's begin so
+_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_")  # prefixes of environment variables with settings
 _Environment = tuple[tuple[str, str], ...]
-_TELLING = ("bucket", "container_name", "account_name", "endpoint")  # of a store's settings: no secret among them
+_LABEL_KEYS = ("bucket", "container_name", "account_name", "endpoint")  # settings that identify a store; none is secret
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _MAX_STORES = 64
-_ANY_MEMORY = "MemoryStore"  # tells no two of them apart
+_ANY_MEMORY = "MemoryStore"  # the same for all stores in memory
 
 
 class ObjectLocation(NamedTuple):
-    """One object, or what keys begin with, in one store.
+    """Location of an object, or of a prefix of keys, in a store.
 
     Attributes
     ----------
-    store : obstore's store; it and its connections are shared.
-    key : inside of the store.
-    name : as the caller named it.
-    root : what the key follows in a name.
-    label : scheme, bucket and endpoint as text, which tells stores apart; without credentials.
+    store : the obstore store; it and its connections are shared.
+    key : key in the store.
+    name : the name that the caller used.
+    root : the part of the name before the key.
+    label : scheme, bucket and endpoint as text that identifies the store; without credentials.
     kind : "S3", "GCS", "Azure", "HTTP", "Memory", "Local".
-    client : what reads from the store.
+    client : client for requests to the store.
     """
 
     store: Any
@@ -55,40 +55,40 @@ class ObjectLocation(NamedTuple):
     client: StoreClient
 
     def __repr__(self) -> str:
-        return redacted(f"<ObjectPlace {self.name!r}: {self.key!r} in {self.label}>")
+        return redacted(f"<ObjectLocation {self.name!r}: {self.key!r} in {self.label}>")
 
     @property
-    def lists(self) -> bool:
-        """Whether the store can be asked for its keys."""
+    def can_list(self) -> bool:
+        """Whether the store can list its keys."""
         return self.kind != "HTTP"
 
     def same(self, other: ObjectLocation) -> bool:
-        """Whether it is the same object, by the names that are known of it."""
+        """Return whether two locations have the same store and key."""
         return self.key == other.key and (self.store is other.store or self.label == other.label != _ANY_MEMORY)
 
     def at(self, key: str) -> ObjectLocation:
-        """Another key of the same store."""
+        """Return the location of another key in the same store."""
         return self._replace(key=key, name=self.root + key)
 
 
 def is_url(path: object) -> bool:
-    """Whether a path is a URL of an object store or a web server, by its scheme."""
+    """Return whether a path is a URL of an object store or a web server, by its scheme."""
     return isinstance(path, str) and _URL.match(path) is not None
 
 
 class ListedObject(NamedTuple):
-    """What is known of an object before it is opened.
+    """Description of an object that is not opened yet.
 
     Attributes
     ----------
-    place : the object.
+    location : the object.
     size : its length in bytes.
-    e_tag : as the server writes it; None if it is not known, or not in a form that requests can carry.
-    tail : the end of its bytes, where what found it has read them.
-    requests : that this took.
+    e_tag : as the server writes it; None if it is unknown, or requests cannot use it.
+    tail : its last bytes, if they were read.
+    requests : number of requests that this description took.
     """
 
-    place: ObjectLocation
+    location: ObjectLocation
     size: int | None = None
     e_tag: str | None = None
     tail: bytes = b""
@@ -96,174 +96,174 @@ class ListedObject(NamedTuple):
 
 
 class ObjectStores:
-    """URLs and the options for their stores, or one store; stands for a file system wherever one is taken.
+    """Options for the stores of URLs, or one store; accepted wherever a file system is.
 
     Parameters
     ----------
-    options : obstore's names of settings of the URLs' stores, its client's and its retries'.
-    store : a store of obstore's; paths are then keys in it.
+    options : settings of stores, HTTP client and retries, under the names of obstore.
+    store : an obstore store; paths are then keys in it.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None, store: Any = None):
         self._options = dict(options or {})
-        self._frozen = _frozen(self._options)
-        self._made_by_caller = None if store is None else _made_by_caller(store)
+        self._options_key = _freeze(self._options)
+        self._caller_store = None if store is None else _wrap_caller_store(store)
         remember(options)
         if store is not None:
             remember_filesystem(store)
 
     def __repr__(self) -> str:
-        made = self._made_by_caller
-        return redacted(f"<ObjectStores {made.store!r}>") if made is not None else "<ObjectStores of URLs>"
+        handle = self._caller_store
+        return redacted(f"<ObjectStores {handle.store!r}>") if handle is not None else "<ObjectStores of URLs>"
 
     @property
     def is_one_store(self) -> bool:
-        """Whether all paths are keys in one store, which the caller has made."""
-        return self._made_by_caller is not None
+        """Whether all paths are keys in one store, which the caller created."""
+        return self._caller_store is not None
 
-    def place(self, path: str | os.PathLike[str]) -> ObjectLocation | None:
-        """What a path names; see `places`."""
-        return self.places([path])[0]
+    def locate(self, path: str | os.PathLike[str]) -> ObjectLocation | None:
+        """Return the location of one path; see `locate_all`."""
+        return self.locate_all([path])[0]
 
-    def places(self, paths: Iterable[str | os.PathLike[str]]) -> list[ObjectLocation | None]:
-        """What paths name; None for each that is no URL, and so a local path.
+    def locate_all(self, paths: Iterable[str | os.PathLike[str]]) -> list[ObjectLocation | None]:
+        """Return the locations of paths; None for local paths.
 
         Raises
         ------
         StorageError
-            if the URL names no bucket, the key is one that obstore cannot name, or an option is unknown.
+            If a URL has no bucket, a key cannot be used with obstore, or an option is unknown.
         """
-        if self._made_by_caller is not None:
-            made = self._made_by_caller
-            return [_at(made, "", name, name) for name in map(os.fsdecode, paths)]
+        if self._caller_store is not None:
+            handle = self._caller_store
+            return [_make_location(handle, "", name, name) for name in map(os.fsdecode, paths)]
         environment: _Environment | None = None
-        found: list[ObjectLocation | None] = []
+        locations: list[ObjectLocation | None] = []
         for path in paths:
-            # A path object has lost one of the two slashes.
+            # A path object is never a URL: it has lost one of the two slashes.
             match = _URL.match(path) if isinstance(path, str) else None
             if match is not None and environment is None:
                 environment = tuple(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
-            found.append(None if match is None else self._of_url(match, environment or ()))
-        return found
+            locations.append(None if match is None else self._locate_url(match, environment or ()))
+        return locations
 
-    def _of_url(self, match: re.Match[str], environment: _Environment) -> ObjectLocation:
+    def _locate_url(self, match: re.Match[str], environment: _Environment) -> ObjectLocation:
         path = match[0]
         scheme, host, rest = match.groups()
         if not host:
-            raise StorageError("the URL names no bucket or host", path=path, errno=errno.EINVAL)
+            raise StorageError("the URL has no bucket or host", path=path, errno=errno.EINVAL)
         scheme = scheme.lower()
         if scheme in ("http", "https"):
-            return self._http(path, f"{scheme}://{host}", rest, environment)
-        if rest and not rest.startswith("/"):  # `s3://bucket?x`: no bucket's name has such characters
-            raise StorageError("the URL names no bucket that could be", path=path, errno=errno.EINVAL)
-        known = self._made(f"{_ALSO_CALLED.get(scheme, scheme)}://{host}", path, environment)
-        return _at(known, f"{match[1]}://{host}/", rest[1:], path)
+            return self._locate_http(path, f"{scheme}://{host}", rest, environment)
+        if rest and not rest.startswith("/"):  # such as `s3://bucket?x`; bucket names do not contain these characters
+            raise StorageError("the URL has an invalid bucket name", path=path, errno=errno.EINVAL)
+        handle = self._get_handle(f"{_SCHEME_ALIASES.get(scheme, scheme)}://{host}", path, environment)
+        return _make_location(handle, f"{match[1]}://{host}/", rest[1:], path)
 
-    def _http(self, path: str, origin: str, rest: str, environment: _Environment) -> ObjectLocation:
-        """A file of the web's. The store of its server is used where obstore writes the URL just as it stands."""
+    def _locate_http(self, path: str, origin: str, rest: str, environment: _Environment) -> ObjectLocation:
+        """Return the location of a file on a web server, in one store per server if obstore does not change the URL."""
         remember_url(path)
         key = unquote(rest[1:])
-        if _nameable(key) and _PLAIN.fullmatch(key) and quote(key, safe=_UNQUOTED) == rest[1:]:
-            return _at(self._made(origin, path, environment), f"{origin}/", key, path)
-        known = self._made(path.partition("#")[0], path, environment)
-        # A query may be a signature, which is nobody else's business, or what tells two files apart.
+        if _is_valid_key(key) and _PLAIN.fullmatch(key) and quote(key, safe=_UNQUOTED) == rest[1:]:
+            return _make_location(self._get_handle(origin, path, environment), f"{origin}/", key, path)
+        handle = self._get_handle(path.partition("#")[0], path, environment)
+        # A query may be a signature, which must stay secret, or distinguish two files; so the label has a digest.
         label = f"{without_password(origin)} {sha256(path.encode()).hexdigest()[:32]}"
-        return ObjectLocation(known.store, "", path, path, label, known.kind, known.client)
+        return ObjectLocation(handle.store, "", path, path, label, handle.kind, handle.client)
 
-    def _made(self, url: str, path: str, environment: _Environment) -> Made:
-        key = url, self._frozen, environment
+    def _get_handle(self, url: str, path: str, environment: _Environment) -> StoreHandle:
+        key = url, self._options_key, environment
         with _LOCK:
-            made = _STORES.get(key)
-            if made is not None:
+            handle = _STORES.get(key)
+            if handle is not None:
                 _STORES.move_to_end(key)
-                return made
-        made = make(url, self._options, path)
+                return handle
+        handle = make_store_handle(url, self._options, path)
         with _LOCK:
-            made = _STORES.setdefault(key, made)
+            handle = _STORES.setdefault(key, handle)
             while len(_STORES) > _MAX_STORES:
                 _STORES.popitem(last=False)
-        return made
+        return handle
 
 
-def _at(known: Made, root: str, key: str, name: str) -> ObjectLocation:
-    return ObjectLocation(known.store, _checked(key, name), name, root, known.label, known.kind, known.client)
+def _make_location(handle: StoreHandle, root: str, key: str, name: str) -> ObjectLocation:
+    return ObjectLocation(handle.store, _check_key(key, name), name, root, handle.label, handle.kind, handle.client)
 
 
-def _made_by_caller(store: Any) -> Made:
+def _wrap_caller_store(store: Any) -> StoreHandle:
     kind = type(store).__name__.removesuffix("Store")
-    return Made(store, _label_of(store), kind, StoreClient(store, RequestLimits.of_callers_store(store)))
+    return StoreHandle(store, _make_label(store), kind, StoreClient(store, RequestLimits.from_caller_store(store)))
 
 
-_STORES: OrderedDict[Hashable, Made] = OrderedDict()
+_STORES: OrderedDict[Hashable, StoreHandle] = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def stores(filesystem: object | None) -> ObjectStores | None:
-    """What finds objects for a file system as callers give it; None if it is another one."""
+def resolve_stores(filesystem: object | None) -> ObjectStores | None:
+    """Return the object stores for a file system as callers give it; None for other file systems."""
     if filesystem is None:
         return _FROM_ENVIRONMENT
     if isinstance(filesystem, ObjectStores):
         return filesystem
-    module = sys.modules.get("obstore.store")  # whoever has a store of it has imported it
+    module = sys.modules.get("obstore.store")  # a caller that has such a store has imported it
     if module is not None and isinstance(filesystem, module.ObjectStoreMethods):
         return ObjectStores(store=filesystem)
     return None
 
 
 def is_store(filesystem: object | None) -> bool:
-    """Whether a file system as callers give it is one store, so that every path is a key in it."""
-    found = stores(filesystem)
-    return found is not None and found.is_one_store
+    """Return whether a file system as callers give it is one store, so that every path is a key."""
+    stores = resolve_stores(filesystem)
+    return stores is not None and stores.is_one_store
 
 
 def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
-    """The object that a path on a file system names; None if it is none."""
-    found = stores(filesystem)
-    return None if found is None else found.place(path)
+    """Return the object location of a path on a file system, or None."""
+    stores = resolve_stores(filesystem)
+    return None if stores is None else stores.locate(path)
 
 
 def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
-    """One object for the two parameters that callers have.
+    """Combine the parameters `filesystem` and `storage_options` into one file system.
 
     Raises
     ------
     StorageError
-        if both are given: a file system has options of its own; or the options are no mapping.
+        If both are given, or the options are not a mapping.
     """
     if not storage_options:
         return filesystem
     if not isinstance(storage_options, Mapping):
-        raise StorageError(f"storage_options are a mapping of names to values, not {type(storage_options).__name__}")
+        raise StorageError(f"storage_options must be a mapping, not {type(storage_options).__name__}")
     if filesystem is not None:
-        raise StorageError("storage_options are for URLs; filesystem= has options of its own: give one of the two")
+        raise StorageError("storage_options cannot be combined with filesystem=: give one of the two")
     return ObjectStores(storage_options)
 
 
-def _label_of(store: Any) -> str:
-    """What tells a caller's store from others."""
+def _make_label(store: Any) -> str:
+    """Return a label that identifies a store of the caller."""
     config = getattr(store, "config", None) or {}
-    told = [f"{key}={config[key]}" for key in _TELLING if key in config]
-    if "endpoint" not in config:  # the store has taken it from there
-        told += [f"{name}={os.environ[name]}" for name in _ENDPOINT_VARIABLES if os.environ.get(name)]
-    told += [str(value) for value in (getattr(store, "prefix", None), getattr(store, "url", None)) if value]
-    return " ".join([type(store).__name__, *told])
+    parts = [f"{key}={config[key]}" for key in _LABEL_KEYS if key in config]
+    if "endpoint" not in config:  # the store read it from the environment
+        parts += [f"{name}={os.environ[name]}" for name in _ENDPOINT_VARIABLES if os.environ.get(name)]
+    parts += [str(value) for value in (getattr(store, "prefix", None), getattr(store, "url", None)) if value]
+    return " ".join([type(store).__name__, *parts])
 
 
-def _frozen(value: Any) -> Hashable:
+def _freeze(value: Any) -> Hashable:
     if isinstance(value, Mapping):
-        return tuple(sorted((str(key), _frozen(item)) for key, item in value.items()))
+        return tuple(sorted((str(key), _freeze(item)) for key, item in value.items()))
     return value if isinstance(value, Hashable) else repr(value)
 
 
-def _nameable(key: str) -> bool:
+def _is_valid_key(key: str) -> bool:
     return not any(part in ("", ".", "..") for part in key.split("/"))
 
 
-def _checked(key: str, name: str) -> str:
-    """A key without the slash that ends a folder's."""
+def _check_key(key: str, name: str) -> str:
+    """Check a key, and return it without a slash at its end."""
     key = key.removesuffix("/")
-    if key and not _nameable(key):
-        problem = "a key with an empty part, or . or .. as one, cannot be reached"
+    if key and not _is_valid_key(key):
+        problem = "a key cannot have empty parts, . or .."
         raise StorageError(problem, path=name, errno=errno.EINVAL)
     return key
 

@@ -1,4 +1,4 @@
-"""Settings of object stores as callers give them, and the stores that come of them."""
+"""Creation of object stores from the options that callers give."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _CLIENT_TIMES = frozenset(
 )
 _DURATIONS = frozenset(("init_backoff", "max_backoff", "retry_timeout"))
 _RETRY = {"max_retries": 6, "init_backoff": 0.1, "max_backoff": 5.0, "retry_timeout": 60.0}
-"""With doubling pauses, some six seconds pass before an answer such as 503 is taken as the last word."""
+"""With doubling pauses, about six seconds pass before a response such as 503 is final."""
 
 _ENDPOINTS = ("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3")
 _ENDPOINT = re.compile(r"https?://[!-.0-~][!-~]*", re.IGNORECASE)
 _ACCOUNTS = ("account_name", "endpoint", "azure_storage_account_name", "azure_storage_endpoint", "azure_endpoint")
 
 
-class Made(NamedTuple):
-    """A store, what tells it from others, its kind, and what reads from it; see `ObjectPlace`."""
+class StoreHandle(NamedTuple):
+    """A store with its label, kind and client; see `ObjectLocation`."""
 
     store: Any
     label: str
@@ -60,30 +60,30 @@ class Made(NamedTuple):
     client: StoreClient
 
 
-def make(url: str, options: Mapping[str, Any], path: str) -> Made:
-    """The store of a URL without a key.
+def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreHandle:
+    """Create the store for a URL without a key.
 
     Raises
     ------
     StorageError
-        if an option is unknown or its value makes no sense. It names `path`, which the store is wanted for.
+        If an option is unknown or its value is invalid. It names `path`, for which the store is created.
     """
     from obstore.store import HTTPStore, from_url
 
     remember(options)
     remember_url(url)
     remember_environment()
-    config, client, retry = _sorted_out(options, path)
+    config, client, retry = _split_options(options, path)
     provider = config.pop("credential_provider", None)
     is_http = url.startswith(("http://", "https://"))
     if is_http:
         if config:
-            raise StorageError(f"'{min(config)}' is no option of HTTP", path=path)
-        client.setdefault("allow_http", "true")  # who writes http:// means it
+            raise StorageError(f"'{min(config)}' is not an option for HTTP", path=path)
+        client.setdefault("allow_http", "true")  # a URL with http:// asks for it
     elif url.startswith("s3://"):
         _check_endpoint(config, path)
     arguments: dict[str, Any] = {}
-    if client:  # even an empty one would take the place of the environment's
+    if client:  # even an empty mapping would override the environment
         arguments["client_options"] = client
     if provider is not None:
         arguments["credential_provider"] = provider
@@ -91,46 +91,46 @@ def make(url: str, options: Mapping[str, Any], path: str) -> Made:
     def make_store(retries: Any) -> Any:
         if is_http:
             return HTTPStore(url, retry_config=retries, **arguments)
-        of_url: Any = from_url  # its overloads are one a kind of store
-        return of_url(url, config=config, retry_config=retries, **arguments)
+        open_url: Any = from_url  # its overloads are one for each kind of store
+        return open_url(url, config=config, retry_config=retries, **arguments)
 
     try:
-        store, trying_once = (make_store(retries) for retries in (retry, {**retry, "max_retries": 0}))
+        store, single_try_store = (make_store(retries) for retries in (retry, {**retry, "max_retries": 0}))
     except Exception as error:
-        raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
+        raise StorageError(f"cannot create its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise StorageError(f"cannot make its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
+        raise StorageError(f"cannot create its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     kind = type(store).__name__.removesuffix("Store")
-    label = " at ".join(filter(None, (without_password(url), _elsewhere(kind, config))))
-    return Made(store, label, kind, StoreClient(trying_once, RequestLimits.of_store(store)))
+    label = " at ".join(filter(None, (without_password(url), _describe_endpoint(kind, config))))
+    return StoreHandle(store, label, kind, StoreClient(single_try_store, RequestLimits.from_store(store)))
 
 
 def _check_endpoint(config: Mapping[str, Any], path: str) -> None:
-    """Raise StorageError for an endpoint of S3's that is no URL: obstore panics on its first request to one."""
+    """Raise StorageError for an S3 endpoint that is not a URL: obstore panics on the first request to it."""
     given = [config[name] for name in _ENDPOINTS if name in config]
     variables = [name.upper() for name in _ENDPOINTS if name.startswith("aws_")]
     for endpoint in given or [os.environ[name] for name in variables if os.environ.get(name)]:
         if not _ENDPOINT.fullmatch(endpoint):
-            problem = f"the endpoint {endpoint!r} is no URL of the form http://host or https://host"
+            problem = f"the endpoint {endpoint!r} is not a URL of the form http://host or https://host"
             raise StorageError(problem, path=path, errno=errno.EINVAL)
 
 
-def _elsewhere(kind: str, config: Mapping[str, Any]) -> str:
-    """Where a bucket of that name is, if a setting or the environment says so."""
+def _describe_endpoint(kind: str, config: Mapping[str, Any]) -> str:
+    """Return the endpoint or account from settings or the environment, which distinguishes buckets of one name."""
     names = _ENDPOINTS if kind == "S3" else _ACCOUNTS
-    told = [config.get(name) or os.environ.get(name.upper()) for name in names if "_" in name or name in config]
-    return " ".join(dict.fromkeys(without_password(str(value)) for value in told if value))
+    values = [config.get(name) or os.environ.get(name.upper()) for name in names if "_" in name or name in config]
+    return " ".join(dict.fromkeys(without_password(str(value)) for value in values if value))
 
 
 def without_password(url: str) -> str:
-    """A URL of the web's without the user that it may name."""
+    """Return an HTTP URL without user and password."""
     return re.sub("^(https?://)[^/@]*@", r"\1", url, flags=re.IGNORECASE)
 
 
-def _sorted_out(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Options as obstore takes them: of the store, of its HTTP client, of retries."""
+def _split_options(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Split options into those of the store, its HTTP client, and retries, in the form that obstore takes."""
     config: dict[str, Any] = {}
     client: dict[str, Any] = {}
     retry: dict[str, Any] = dict(_RETRY)
@@ -148,7 +148,7 @@ def _sorted_out(options: Mapping[str, Any], path: str) -> tuple[dict[str, Any], 
         backoff = {name: durations[name] for name in ("init_backoff", "max_backoff")}
         limits = {"max_retries": int(retry["max_retries"]), "retry_timeout": durations["retry_timeout"]}
     except (TypeError, ValueError, OverflowError) as error:
-        raise StorageError(f"a retry option is no number: {first_line(error)}", path=path) from error
+        raise StorageError(f"a retry option is not a number: {first_line(error)}", path=path) from error
     return config, client, {"backoff": backoff, **limits}
 
 
@@ -157,7 +157,7 @@ def _client_value(value: Any) -> Any:
 
 
 def _duration_text(value: Any) -> Any:
-    """A number is seconds, which obstore wants to be told."""
+    """Return a duration for obstore; a plain number means seconds."""
     return f"{value}s" if isinstance(value, int | float) or str(value).isdecimal() else _client_value(value)
 
 

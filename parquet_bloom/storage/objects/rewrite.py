@@ -1,4 +1,4 @@
-"""Writing an object: parts are uploaded as they come, and are an object only when all of them are there."""
+"""Writing of an object: parts are uploaded as they are written, and become an object at the end."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from collections.abc import Iterator
 
 from ...errors import StorageError
 from ...util import threads
-from ..local import copy as copying
+from ..local import copy
 from ..rewrite import Rewrite
 from ..source import Source
-from .errors import require_own_process, translated
+from .errors import require_own_process, translate_errors
 from .location import ObjectLocation
 from .put_if_absent import NEW_BYTES, put_new
 
 PART_BYTES = 16 * 1024 * 1024
-"""Of an upload: S3 takes 10,000, so that objects of up to 160 GB can be written. Less than one is a single request."""
+"""Size of a part: S3 allows 10,000 parts, so objects have up to 160 GB. A smaller object takes a single request."""
 
 _PARALLEL = 4
-_WAIT = 0.1  # seconds between looks at whether the upload still runs
-_MOMENT = 0.4  # seconds for an upload to be given up after an interrupt
+_WAIT = 0.1  # seconds between checks whether the upload is still running
+_MOMENT = 0.4  # seconds to wait for the abort of an upload after an interrupt
 
 
 class ObjectRewrite(Rewrite):
-    """A new object in any store; one that has the key is replaced when the upload is complete, not before.
+    """New object in any store; an existing object is replaced when the upload is complete, not before.
 
-    Nobody else's change of the target is noticed. An upload that is given up is aborted; that of a process which is
-    killed stays with the store, unseen by readers, until a rule of the bucket's clears it away.
+    Concurrent changes of the target are not noticed. An abandoned upload is aborted; the upload of a killed process
+    stays in the store, invisible to readers, until a lifecycle rule of the bucket removes it.
 
-    With `new` nothing is replaced: the store takes the object, in one request, if there is none of the key.
+    With `new` nothing is replaced: the store creates the object, in one request, if the key does not exist.
     """
 
-    def __init__(self, source: Source | None, place: ObjectLocation, new: bool = False) -> None:
-        super().__init__(source, place.name)
-        self._place = place
+    def __init__(self, source: Source | None, location: ObjectLocation, new: bool = False) -> None:
+        super().__init__(source, location.name)
+        self._location = location
         self._new = new
         self._part = bytearray()
         self._upload: _Upload | None = None
 
     def _begin(self) -> None:
-        if not self._place.lists:
-            problem = "cannot write: a web server takes no files; write to an object store's URL, or a local path"
+        if not self._location.can_list:
+            problem = "cannot write to a web server; write to the URL of an object store, or to a local path"
             raise StorageError(problem, path=self.path, errno=errno.EROFS)
-        if not self._place.key or self.path.endswith("/"):
-            raise StorageError("cannot write: the URL names no object", path=self.path, errno=errno.EISDIR)
+        if not self._location.key or self.path.endswith("/"):
+            raise StorageError("cannot write: the URL does not name an object", path=self.path, errno=errno.EISDIR)
 
     def _copy(self, source: Source, length: int) -> None:
-        for offset in range(0, length, copying.PIECE):
-            self._write(memoryview(source.read_at(offset, min(copying.PIECE, length - offset))))
+        for offset in range(0, length, copy.PIECE):
+            self._write(memoryview(source.read_at(offset, min(copy.PIECE, length - offset))))
 
     def _write(self, data: memoryview) -> None:
         if self._new:
@@ -68,7 +68,7 @@ class ObjectRewrite(Rewrite):
 
     def _send(self) -> None:
         if self._upload is None:
-            self._upload = _Upload(self._place)
+            self._upload = _Upload(self._location)
         part, self._part = self._part, bytearray()
         self._upload.send(part)
 
@@ -76,10 +76,10 @@ class ObjectRewrite(Rewrite):
         if self._source is not None:
             self._source.check_unchanged()
         if self._new:
-            put_new(self._place, self._part)
+            put_new(self._location, self._part)
             return
         if self._upload is None:
-            _put_whole(self._place, self._part)
+            _put_object(self._location, self._part)
             return
         if self._part:
             self._send()
@@ -95,22 +95,22 @@ class ObjectRewrite(Rewrite):
         self._part = bytearray()
 
 
-def _put_whole(place: ObjectLocation, data: bytearray) -> None:
-    with translated("cannot put the new object in its place", place.name):
-        place.client.put(place.key, bytes(data))
+def _put_object(location: ObjectLocation, data: bytearray) -> None:
+    with translate_errors("cannot write the object", location.name):
+        location.client.put(location.key, bytes(data))
 
 
-class _GivenUp(Exception):
-    """Ends an upload from the side that feeds it."""
+class _AbortUpload(Exception):
+    """Raised inside the upload to abort it."""
 
 
 class _Upload:
-    """A thread in which obstore asks for parts, as that is how it wants to be fed."""
+    """Thread in which obstore pulls the parts of an upload from a queue."""
 
-    def __init__(self, place: ObjectLocation) -> None:
-        require_own_process(place.name)
-        self._place = place
-        self._parts: queue.Queue[bytearray | _GivenUp | None] = queue.Queue(maxsize=1)
+    def __init__(self, location: ObjectLocation) -> None:
+        require_own_process(location.name)
+        self._location = location
+        self._parts: queue.Queue[bytearray | _AbortUpload | None] = queue.Queue(maxsize=1)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="parquet_bloom upload", daemon=True)
         self._thread.start()
@@ -120,27 +120,27 @@ class _Upload:
 
         try:
             obstore.put(
-                self._place.store,
-                self._place.key,
-                self._asked(),
+                self._location.store,
+                self._location.key,
+                self._iterate_parts(),
                 use_multipart=True,
                 chunk_size=PART_BYTES,
                 max_concurrency=_PARALLEL,
             )
-        except BaseException as error:  # told to whoever feeds it
+        except BaseException as error:  # raised again in the thread that writes
             self._error = error
 
-    def _asked(self) -> Iterator[bytes]:
+    def _iterate_parts(self) -> Iterator[bytes]:
         while True:
             part = self._parts.get()
-            if isinstance(part, _GivenUp):
+            if isinstance(part, _AbortUpload):
                 raise part  # and obstore aborts the upload
             if part is None:
                 return
             yield bytes(part)
 
-    def send(self, part: bytearray | _GivenUp | None) -> None:
-        """Hand over a part; waits while the ones before are on their way."""
+    def send(self, part: bytearray | _AbortUpload | None) -> None:
+        """Queue a part; waits while earlier parts are being uploaded."""
         while self._thread.is_alive():
             try:
                 self._parts.put(part, timeout=_WAIT)
@@ -150,7 +150,7 @@ class _Upload:
         self._raise()
 
     def finish(self) -> None:
-        """Complete the upload: now the object is there."""
+        """Complete the upload, which creates the object."""
         self.send(None)
         while self._thread.is_alive():
             self._thread.join(_WAIT)
@@ -158,16 +158,16 @@ class _Upload:
         self._raise()
 
     def abort(self) -> None:
-        """Give the upload up; no error of it is of interest any more. Who is interrupted waits a moment for it."""
+        """Abort the upload and ignore its errors; after an interrupt, only wait for a moment."""
         error = sys.exception()
         interrupted = error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
-        end = time.monotonic() + (_MOMENT if interrupted else self._place.client.patience)
-        given = False
+        end = time.monotonic() + (_MOMENT if interrupted else self._location.client.patience)
+        sent = False
         while self._thread.is_alive() and time.monotonic() < end:
             try:
-                if not given:
-                    self._parts.put(_GivenUp(), timeout=_WAIT)
-                    given = True
+                if not sent:
+                    self._parts.put(_AbortUpload(), timeout=_WAIT)
+                    sent = True
             except queue.Full:
                 continue
             self._thread.join(_WAIT)
@@ -175,6 +175,6 @@ class _Upload:
             error.add_note("an unfinished upload may be left")
 
     def _raise(self) -> None:
-        with translated("cannot write the new object", self._place.name):
+        with translate_errors("cannot write the new object", self._location.name):
             if self._error is not None:
                 raise self._error

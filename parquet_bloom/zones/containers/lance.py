@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
 from ...storage import is_url
-from ...storage.paths import local
+from ...storage.paths import resolve_local_path
 from ..filters import Filters
 from ..hashes import find_column_type
 from ..index import ZoneIndex
@@ -90,7 +90,7 @@ def open_dataset(
     StorageError
         pylance cannot open the dataset.
     """
-    if not is_url(path) and not os.path.isdir(os.path.join(local(path), "_versions")):
+    if not is_url(path) and not os.path.isdir(os.path.join(resolve_local_path(path), "_versions")):
         raise BrokenZonesError("the folder is not a Lance dataset", path=path)
     lance = _import_module("lance", path)
     options = {} if not storage_options else {"storage_options": dict(storage_options)}

@@ -227,7 +227,7 @@ def test_file_systems_without_change_times_are_left_out(
     lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mounts, "_KEEPING", frozenset({"none"}))
-    monkeypatch.setattr(mounts, "_known", {})
+    monkeypatch.setattr(mounts, "_cached", {})
     fill(lake, folder)
     assert fill(lake, folder).requests == FILES
 
@@ -255,8 +255,8 @@ nonsense
     ],
 )
 def test_the_last_and_longest_mount_is_the_files(path: str, kind: str) -> None:
-    assert mounts.type_at(path, MOUNTS) == kind
-    assert mounts.type_at(path, "") is None
+    assert mounts.find_filesystem_type(path, MOUNTS) == kind
+    assert mounts.find_filesystem_type(path, "") is None
 
 
 def test_the_kernels_own_list_is_understood(tmp_path: Path) -> None:

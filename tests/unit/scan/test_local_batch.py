@@ -31,7 +31,7 @@ from parquet_bloom.storage.local import batch_read as visits
 
 
 def identity(path: Path) -> FileIdentity:
-    return FileIdentity.of(path.stat())
+    return FileIdentity.from_stat(path.stat())
 
 
 def visit(paths: list[str], identities: list[FileIdentity], first: np.ndarray, offsets: Any, length: int) -> Any:

@@ -76,10 +76,10 @@ def test_thousands_of_ranges(opened) -> None:
 @each_case("bad", [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)])
 def test_a_range_outside_the_file(opened, bad: tuple[int, int]) -> None:
     source, reader = opened
-    with pytest.raises(TruncatedFileError, match=r"asked for, the file has 3000000$") as caught:
+    with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has 3000000$") as caught:
         gathered(reader, [(0, 8), bad])
     assert caught.value.path == source.name
-    with pytest.raises(TruncatedFileError, match="asked for, the file has"):
+    with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has"):
         source.read_ranges([bad])
     assert source.requests == 0
 
@@ -233,11 +233,11 @@ def test_a_local_file_cut_meanwhile(tmp_path: Path, mapped: bool) -> None:
         reader: Any = source.mapped() if mapped else source
         assert gathered(reader, [(2_000_000, 8)]) == DATA[2_000_000:2_000_008]
         os.truncate(path, 1_000_010)
-        with pytest.raises(TruncatedFileError, match="it was cut meanwhile") as caught:
+        with pytest.raises(TruncatedFileError, match="truncated meanwhile") as caught:
             gathered(reader, [(10, 32), (1_000_000, 32), (2_000_000, 32)])
         assert caught.value.path == str(path)
         if not mapped:
-            assert "32 bytes at offset 1000000 were asked for, 10 came" in str(caught.value)
+            assert "read 10 of 32 bytes at offset 1000000" in str(caught.value)
 
 
 def test_a_mapping_keeps_a_file_that_was_replaced(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_remote_file_cut_meanwhile() -> None:
     filesystem = CountedFileSystem({"a": DATA})
     with open_source("a", filesystem) as source:
         filesystem.files["a"] = DATA[:1_000_010]
-        with pytest.raises(TruncatedFileError, match="32 bytes at offset 1000000 were asked for, 10 came"):
+        with pytest.raises(TruncatedFileError, match="read 10 of 32 bytes at offset 1000000"):
             source.read_ranges([(1_000_000, 32)])
         assert (source.requests, source.bytes_read) == (1, 10)
         # Another thread's file is opened anew, and is no longer the same.

@@ -290,14 +290,14 @@ def test_steps_out_of_order(path: Path) -> None:
                 new.commit()
         with rewrite(source) as new:
             new.write(b"x")
-            with pytest.raises(StorageError, match="before all else"):
+            with pytest.raises(StorageError, match="must come before any write"):
                 new.copy_prefix(1)
             new.commit()
             with pytest.raises(StorageError, match="it is committed"):
                 new.commit()
-        with pytest.raises(StorageError, match="begun before"), new:
+        with pytest.raises(StorageError, match="entered only once"), new:
             pass
-    with create(path) as new, pytest.raises(StorageError, match="before all else"):
+    with create(path) as new, pytest.raises(StorageError, match="must come before any write"):
         new.copy_prefix(0)
     assert path.read_bytes() == b"x"
     assert names(path.parent) == [path.name]
@@ -601,7 +601,7 @@ def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(atomic, "exchange", once)
-    where = r"cannot be cleared up, see .*\.parquet_bloom\.old: Input/output error"
+    where = r"cannot be restored, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
     (kept,) = leftovers(path.parent)

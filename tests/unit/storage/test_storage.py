@@ -62,7 +62,7 @@ def test_ranges(opened: Source) -> None:
 
 @each_case(("offset", "length"), [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)])
 def test_a_range_outside_the_file(opened: Source, offset: int, length: int) -> None:
-    with pytest.raises(TruncatedFileError, match=r"asked for, the file has 10240$") as caught:
+    with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has 10240$") as caught:
         opened.read_at(offset, length)
     assert caught.value.path == opened.name
 
@@ -130,7 +130,7 @@ def test_a_file_cut_while_it_is_read(tmp_path: Path) -> None:
     path.write_bytes(DATA)
     with open_source(path) as source:
         os.truncate(path, 1000)
-        with pytest.raises(TruncatedFileError, match="100 came"):
+        with pytest.raises(TruncatedFileError, match="read 100 of"):
             source.read_at(900, 200)
 
 

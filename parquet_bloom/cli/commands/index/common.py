@@ -14,7 +14,7 @@ from ....errors import ParquetBloomError
 from ....lake import manifest
 from ....lake.index import LakeIndex
 from ....storage import Folder, is_url
-from ....storage.paths import local
+from ....storage.paths import resolve_local_path
 from ...output.output import Output
 
 INDEX_HELP = "INDEX is the index's folder: a path, or a URL of an object store (s3://, gs://, az://, abfss://)."
@@ -88,7 +88,7 @@ def lake_of(paths: list[Any], delta: str | None, iceberg: str | None, what: str)
 
 def _placed(path: str) -> str:
     """A table's path as it is understood from any folder."""
-    return path if is_url(path) else os.path.abspath(local(path))
+    return path if is_url(path) else os.path.abspath(resolve_local_path(path))
 
 
 def indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

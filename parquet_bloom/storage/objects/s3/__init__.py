@@ -1,1 +1,5 @@
-"""S3 and the stores that speak its protocol, by way of boto3: `client`, then `attributes`, then `rewrite`."""
+"""Conditional writes to S3 and compatible stores, through boto3.
+
+`client` and `requests` come first, then `attributes`, `access` and `head`, then `upload`, `probe`, `proof` and
+`conditions`, then `verify` and `rewrite`.
+"""

@@ -1,4 +1,4 @@
-"""Who may do what with an S3 object, so that a new one gives the same to the same."""
+"""Access control lists of S3 objects, and their transfer to new objects."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Access(NamedTuple):
 
     Attributes
     ----------
-    owner : the owner's id; empty if the store does not tell.
-    grants : each as permission and grantee, the latter as headers name it.
+    owner : id of the owner; empty if the store does not report it.
+    grants : pairs of permission and grantee, the latter as in headers.
     """
 
     owner: str
@@ -30,31 +30,31 @@ class Access(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is what an object has whose writer said nothing: all for its owner, nothing for others."""
+        """Whether it is the default list: full control for the owner, and no other grants."""
         return self.grants <= {(_OWNERS, _by_id(self.owner))}
 
     def headers(self, path: str) -> dict[str, str]:
-        """Arguments that give a new object this list; none for a plain one.
+        """Return request arguments that give a new object this list; none for a plain list.
 
         Raises
         ------
         StorageError
-            If it grants what no header can.
+            If it has a grant that no header can express.
         """
         if self.is_plain:
             return {}
-        found: dict[str, list[str]] = {}
+        grants: dict[str, list[str]] = {}
         for permission, grantee in sorted(self.grants):
             if permission not in _HEADERS or not grantee:
-                grant = f"a grant of {permission}" if permission else "a grant that cannot be understood, and"
+                grant = f"a grant of {permission}" if permission else "a grant of an unknown kind"
                 problem = f"its access control list has {grant} that a new object cannot be given"
                 raise StorageError(f"{problem}; give an output elsewhere", path=path)
-            found.setdefault(_HEADERS[permission], []).append(grantee)
-        return {header: ", ".join(grantees) for header, grantees in found.items()}
+            grants.setdefault(_HEADERS[permission], []).append(grantee)
+        return {header: ", ".join(grantees) for header, grantees in grants.items()}
 
 
-def access_of(answer: Mapping[str, Any]) -> Access | None:
-    """What an answer to GetObjectAcl says; None if it is none."""
+def parse_access(answer: Mapping[str, Any]) -> Access | None:
+    """Parse a response to GetObjectAcl; None if it is not one."""
     if "Grants" not in answer:
         return None
     owner = str((answer.get("Owner") or {}).get("ID", ""))
@@ -63,7 +63,7 @@ def access_of(answer: Mapping[str, Any]) -> Access | None:
 
 
 def _grantee(grantee: Mapping[str, str]) -> str:
-    """How a header names it; empty if none can."""
+    """Return the name of a grantee in headers; empty if there is none."""
     if grantee.get("URI"):
         return f'uri="{grantee["URI"]}"'
     return _by_id(grantee.get("ID", ""))

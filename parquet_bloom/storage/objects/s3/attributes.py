@@ -1,4 +1,4 @@
-"""What an S3 object has besides its bytes, and what of it a new object can be given."""
+"""Attributes of S3 objects besides their bytes, and their transfer to new objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from ....errors import StorageError
 
 RUN = "parquet-bloom-run"
-"""The key of user metadata under which an object says which run wrote it."""
+"""Key of user metadata that identifies the run which wrote an object."""
 
 DESCRIPTIVE = (
     "CacheControl",
@@ -24,32 +24,32 @@ DESCRIPTIVE = (
     "BucketKeyEnabled",
     "StorageClass",
 )
-"""What an answer to a HEAD tells of an object and a new object can be given, beside its metadata."""
+"""Fields of a HEAD response that a new object can be given, besides user metadata."""
 
-_USUAL_CLASS = "STANDARD"  # of which answers say nothing
-# What of it would be lost: the reason why the object is left alone.
+_USUAL_CLASS = "STANDARD"  # responses omit it
+# Fields that a new object would lose, with the reason to refuse a rewrite.
 _LOST = {
     "ObjectLockMode": "it is under an object lock",
     "ObjectLockLegalHoldStatus": "it is under a legal hold",
-    "SSECustomerAlgorithm": "it is encrypted with a key of the customer's",
+    "SSECustomerAlgorithm": "it is encrypted with a customer-provided key",
     "MissingMeta": "it has metadata that the store does not show",
 }
 
 
-def attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: str, path: str) -> dict[str, Any]:
-    """Arguments that give a new object what the old one has.
+def copy_attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: str, path: str) -> dict[str, Any]:
+    """Return request arguments that give a new object the attributes of the old one.
 
     Parameters
     ----------
-    head : the answer to a HEAD of the old object.
+    head : the HEAD response of the old object.
     tags : its tags.
-    run : written into the new object's user metadata, so that it can be told from others'.
-    path : for errors.
+    run : id of this run for the user metadata of the new object, which identifies its writer.
+    path : path of the object, for errors.
 
     Raises
     ------
     StorageError
-        if something would be lost: a lock, a key, metadata that the store does not show.
+        If something would be lost: a lock, a key, or metadata that the store does not show.
     """
     for name, reason in _LOST.items():
         if head.get(name) not in (None, 0, "OFF"):
@@ -57,37 +57,41 @@ def attributes(head: Mapping[str, Any], tags: Iterable[tuple[str, str]], run: st
     if "ExpiresString" in head and "Expires" not in head:
         text = f"its header Expires, {head['ExpiresString']!r}, is not a date and would be lost"
         raise StorageError(f"{text}; give an output elsewhere", path=path)
-    kept = {name: head[name] for name in DESCRIPTIVE if head.get(name) is not None}
-    kept["Metadata"] = {key: text for key, text in head.get("Metadata", {}).items() if key.lower() != RUN} | {RUN: run}
+    arguments = {name: head[name] for name in DESCRIPTIVE if head.get(name) is not None}
+    arguments["Metadata"] = {key: text for key, text in head.get("Metadata", {}).items() if key.lower() != RUN} | {
+        RUN: run
+    }
     tagging = urlencode(sorted(tags), quote_via=quote)
     if tagging:
-        kept["Tagging"] = tagging
-    return kept
+        arguments["Tagging"] = tagging
+    return arguments
 
 
-def not_kept(given: Mapping[str, Any], head: Mapping[str, Any], tags: Iterable[tuple[str, str]] | None) -> list[str]:
-    """Names of what a new object was given and does not have.
+def find_lost_attributes(
+    given: Mapping[str, Any], head: Mapping[str, Any], tags: Iterable[tuple[str, str]] | None
+) -> list[str]:
+    """Return the names of attributes that a new object was given but does not have.
 
     Parameters
     ----------
-    given : what `attributes` has returned.
-    head : the answer to a HEAD of the new object.
-    tags : of the new object; None where they cannot be known.
+    given : what `copy_attributes` has returned.
+    head : the HEAD response of the new object.
+    tags : its tags; None if they are unknown.
     """
     names = [name for name in DESCRIPTIVE if name in given and head.get(name) != given[name]]
     if head.get("StorageClass", _USUAL_CLASS) != given.get("StorageClass", _USUAL_CLASS):
         names.append("StorageClass")
-    if _lowered(given.get("Metadata", {})) != _lowered(head.get("Metadata", {})):
+    if _lower_keys(given.get("Metadata", {})) != _lower_keys(head.get("Metadata", {})):
         names.append("user metadata")
     if urlencode(sorted(tags or ()), quote_via=quote) != given.get("Tagging", ""):
         names.append("tags")
     return sorted(set(names))
 
 
-def _lowered(metadata: Mapping[str, str]) -> dict[str, str]:
+def _lower_keys(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key.lower(): text for key, text in metadata.items()}
 
 
-def run_of(head: Mapping[str, Any]) -> str | None:
-    """Which run wrote the object; some servers answer with capital letters."""
+def find_run_id(head: Mapping[str, Any]) -> str | None:
+    """Return the run that wrote an object, or None; some servers change the case of keys."""
     return next((text for key, text in head.get("Metadata", {}).items() if key.lower() == RUN), None)

@@ -1,4 +1,4 @@
-"""A boto3 client that speaks to the store that obstore reads from, and its errors as ours."""
+"""Creation of a boto3 client for the store that obstore reads from, and conversion of its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..limits import RequestLimits
 
 PARALLEL_REQUESTS = 8
 
-# Options have several names each in object stores' libraries; all may begin with aws_, in small or capital letters.
+# Libraries use several names for each option; all may begin with aws_, in any case.
 _NAMES = {
     "access_key_id": "access_key_id",
     "secret_access_key": "secret_access_key",
@@ -32,15 +32,15 @@ _NAMES = {
     "allow_invalid_certificates": "any_certificate",
     "proxy_url": "proxy",
 }
-# The environment counts where no option is given. Credentials are left out: boto3 finds these, and more, by itself.
+# Variables for missing options. Credentials are not among them: boto3 finds these itself.
 _FROM_ENVIRONMENT = {
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
     "virtual_hosted": ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST",),
     "anonymous": ("AWS_SKIP_SIGNATURE",),
 }
-# These say how obstore does things, and change nothing for who writes by multipart copy; times are in the limits.
-_WITHOUT_MEANING = {
+# Options of obstore that do not matter for multipart copies; times are in the limits.
+_IGNORED = {
     "allow_http",
     "bucket",
     "checksum_algorithm",
@@ -67,89 +67,92 @@ _WITHOUT_MEANING = {
 
 _LIMITS = RequestLimits()
 _LOCK = threading.Lock()
-_SHORTEST = 0.001  # seconds; to sockets 0 says that they never wait
+_MIN_TIMEOUT = 0.001  # seconds; sockets take 0 for non-blocking
 
 
 def connect(bucket: str, options: Mapping[str, Any], path: str, limits: RequestLimits = _LIMITS) -> Any:
-    """Make a client for a bucket; once for equal options. It tries each request once: `Requests` tries again.
+    """Create a client for a bucket, once for equal options. It does not retry: `Requests` does.
 
     Parameters
     ----------
-    bucket : its name.
-    options : under obstore's names; whatever is not given comes from the environment, and credentials from wherever
-        boto3 finds some.
-    path : of the object concerned, for errors.
-    limits : how long it waits for connections and answers.
+    bucket : name of the bucket.
+    options : options under the names of obstore; missing ones come from the environment, and credentials from the
+        sources of boto3.
+    path : path of the object, for errors.
+    limits : time limits for connections and responses.
 
     Raises
     ------
     StorageError
-        if boto3 is not here, or an option is one that it cannot follow.
+        If boto3 is not installed, or does not support an option.
     """
-    given = _understood(options, path)
+    given = _parse_options(options, path)
     for name, variables in _FROM_ENVIRONMENT.items():
         value = next((os.environ[variable] for variable in variables if os.environ.get(variable)), None)
         if value is not None:
             given.setdefault(name, value)
     _require_boto3(path)
     endpoint = given.get("endpoint")
-    if endpoint and _true(given.get("virtual_hosted")):
-        given["endpoint"] = _without_bucket(endpoint, bucket, path)
-    # Who changes the environment, or forks, gets another client.
-    surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
-    wrong: tuple[type[Exception], ...] = (*failures(), ValueError)  # an endpoint that is no URL, for one
+    if endpoint and _is_true(given.get("virtual_hosted")):
+        given["endpoint"] = _strip_bucket(endpoint, bucket, path)
+    # A changed environment or a fork needs a new client.
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    expected_errors: tuple[type[Exception], ...] = (
+        *failure_types(),
+        ValueError,
+    )  # for example if the endpoint is not a URL
     try:
-        with _LOCK:  # threads that come at once get one, too
-            return _client(tuple(sorted(given.items())), surroundings, os.getpid(), limits)
-    except wrong as error:
-        raise problem(error, "cannot make an S3 client", path) from error
+        with _LOCK:  # concurrent threads share one client, too
+            return _client(tuple(sorted(given.items())), environment, os.getpid(), limits)
+    except expected_errors as error:
+        raise make_error(error, "cannot make an S3 client", path) from error
 
 
 class NoAnswerError(Exception):
-    """The time for a request is over, and no answer has come."""
+    """No response to a request within its time limit."""
 
 
-def failures() -> tuple[type[Exception], ...]:
-    """What a request raises: no answer, an answer that is an error, an answer that cannot be read."""
+def failure_types() -> tuple[type[Exception], ...]:
+    """Return the errors that a request raises: no response, an error response, or an unreadable response."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
     return BotoCoreError, ClientError, ResponseParserError, NoAnswerError
 
 
-def problem(error: Exception, action: str, path: str) -> errors.StorageError:
-    """What a request raised, as ours: `path: action: reason`."""
-    found = _answer(error).get("Error", {})
-    reason = ": ".join(dict.fromkeys(text for text in (found.get("Code"), found.get("Message")) if text))
-    number = {403: errno.EACCES, 404: errno.ENOENT}.get(status(error))
+def make_error(error: Exception, action: str, path: str) -> errors.StorageError:
+    """Convert the error of a request to a StorageError: `path: action: reason`."""
+    body = _get_response(error).get("Error", {})
+    reason = ": ".join(dict.fromkeys(text for text in (body.get("Code"), body.get("Message")) if text))
+    number = {403: errno.EACCES, 404: errno.ENOENT}.get(http_status(error))
     if isinstance(error, NoAnswerError):
         number = errno.ETIMEDOUT
     return errors.StorageError(f"{action}: {reason or error}", path=path, errno=number)
 
 
-def status(error: Exception) -> int:
-    """The HTTP status of an answer that was an error; 0 if there was no answer."""
-    return int(_answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+def http_status(error: Exception) -> int:
+    """Return the HTTP status of an error response; 0 without a response."""
+    return int(_get_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def code(error: Exception) -> str:
-    """S3's name of the error; empty if there was no answer."""
-    return str(_answer(error).get("Error", {}).get("Code", ""))
+def error_code(error: Exception) -> str:
+    """Return the S3 error code; empty without a response."""
+    return str(_get_response(error).get("Error", {}).get("Code", ""))
 
 
-def _answer(error: Exception) -> dict[str, Any]:
+def _get_response(error: Exception) -> dict[str, Any]:
     answer = getattr(error, "response", None)
     return answer if isinstance(answer, dict) else {}
 
 
-def _understood(options: Mapping[str, Any], path: str) -> dict[str, str]:
+def _parse_options(options: Mapping[str, Any], path: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in options.items():
         short = name.lower().removeprefix("aws_")
         if short in _NAMES:
             given.setdefault(_NAMES[short], str(value))
-        elif short not in _WITHOUT_MEANING:
-            text = f"the option {name!r} is not understood for embedding in place; give an output elsewhere"
+        elif short not in _IGNORED:
+            text = f"the option {name!r} is not supported for embedding in place; give an output elsewhere"
             raise errors.StorageError(text, path=path)
     return given
 
@@ -161,12 +164,12 @@ def _require_boto3(path: str) -> None:
     except ImportError:
         raise errors.StorageError(text, path=path) from None
     version = [int(number) for number in re.findall(r"\d+", boto3.__version__)[:2]]
-    if version < [1, 36]:  # the first one that is able to leave out the checksums that other stores do not know
+    if version < [1, 36]:  # the first version that can omit checksums that other stores do not support
         raise errors.StorageError(text, path=path)
 
 
-def _without_bucket(endpoint: str, bucket: str, path: str) -> str:
-    """The endpoint as boto3 wants it: it puts the bucket before the host itself."""
+def _strip_bucket(endpoint: str, bucket: str, path: str) -> str:
+    """Return the endpoint without the bucket, which boto3 puts before the host itself."""
     url = urlsplit(endpoint)
     if not url.netloc.startswith(f"{bucket}."):
         text = f"the endpoint {endpoint} does not begin with the bucket's name, as virtual_hosted_style_request has it"
@@ -174,13 +177,13 @@ def _without_bucket(endpoint: str, bucket: str, path: str) -> str:
     return url._replace(netloc=url.netloc.removeprefix(f"{bucket}.")).geturl()
 
 
-def _true(text: str | None) -> bool:
+def _is_true(text: str | None) -> bool:
     return text is not None and text.lower() in ("1", "true", "on", "yes", "y")
 
 
 @lru_cache(maxsize=8)
 def _client(
-    given: tuple[tuple[str, str], ...], surroundings: tuple[tuple[str, str], ...], pid: int, limits: RequestLimits
+    given: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...], pid: int, limits: RequestLimits
 ) -> Any:
     import boto3
     from botocore import UNSIGNED
@@ -190,21 +193,21 @@ def _client(
     style = "auto"
     if options.get("endpoint"):
         style = "path"
-    if _true(options.get("virtual_hosted")):
+    if _is_true(options.get("virtual_hosted")):
         style = "virtual"
-    # Digests of ours go with what is uploaded; those that boto3 adds by itself not every store understands.
+    # Uploads have digests from this package; not every store supports those that boto3 adds.
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=2 * PARALLEL_REQUESTS,
-        connect_timeout=max(limits.connect_timeout, _SHORTEST),
-        read_timeout=max(limits.timeout, _SHORTEST),
+        connect_timeout=max(limits.connect_timeout, _MIN_TIMEOUT),
+        read_timeout=max(limits.timeout, _MIN_TIMEOUT),
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": style},
         proxies={"http": options["proxy"], "https": options["proxy"]} if "proxy" in options else None,
-        signature_version=UNSIGNED if _true(options.get("anonymous")) else None,
+        signature_version=UNSIGNED if _is_true(options.get("anonymous")) else None,
     )
-    # A session of its own: boto3's default one is not made for several threads.
+    # A separate session, because the default session of boto3 is not thread-safe.
     return boto3.session.Session().client(
         "s3",
         endpoint_url=options.get("endpoint"),
@@ -212,6 +215,6 @@ def _client(
         aws_access_key_id=options.get("access_key_id"),
         aws_secret_access_key=options.get("secret_access_key"),
         aws_session_token=options.get("session_token"),
-        verify=False if _true(options.get("any_certificate")) else None,
+        verify=False if _is_true(options.get("any_certificate")) else None,
         config=config,
     )

@@ -1,7 +1,7 @@
-"""Proof that a store keeps its word: of each condition that a way of writing relies on, before anything is written.
+"""Proof that a store honours the conditions that a write relies on, before anything is written.
 
-Some stores that speak S3's protocol take conditions and do not heed them, or in one spelling of the etag only, or
-refuse the right one. Each shows on a `Probe` what it does.
+Some S3-compatible stores accept conditions and ignore them, or honour only one spelling of the etag, or refuse the
+right etag. Each store must show on a `Probe` what it does.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ....errors import StorageError
 from ....util import threads
 from . import proof
 from .probe import Probe
-from .proof import Proven, UnfitError
+from .proof import ConditionSupport, UnsupportedStoreError
 from .requests import Requests
 
 
-class Setting(NamedTuple):
-    """What a proof is made with.
+class ProofContext(NamedTuple):
+    """Context of a proof.
 
     Attributes
     ----------
-    client, requests : by which the store is asked.
-    bucket, key : of the object that is to be written.
-    path : of that, for errors.
+    client, requests : for requests to the store.
+    bucket, key : of the object to write.
+    path : path of that object, for errors.
     """
 
     client: Any
@@ -37,77 +37,77 @@ class Setting(NamedTuple):
     path: str
 
 
-_Known = dict[tuple[object, ...], "Future[Any]"]
-_KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()  # a client has an endpoint and credentials
+_ProofCache = dict[tuple[object, ...], "Future[Any]"]
+_PROOFS: WeakKeyDictionary[Any, _ProofCache] = WeakKeyDictionary()  # by client, which has an endpoint and credentials
 _LOCK = threading.Lock()
-_LOOK_SECONDS = 0.1  # between looks at whether the work was given up
+_POLL_SECONDS = 0.1  # between checks whether the work was cancelled
 
 
-def prove_put(setting: Setting, given: Mapping[str, Any]) -> Proven:
-    """Show that one PUT replaces an object only if it is the one that is named; see `prove_upload`."""
-    return _once(setting, ("put", *sorted(given)), lambda: _on_probe(setting, proof.put, given))
+def prove_put(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
+    """Check that a PUT replaces only the version that its condition names; see `prove_upload`."""
+    return _prove_once(context, ("put", *sorted(given)), lambda: _show_on_probe(context, proof.prove_put, given))
 
 
-def prove_upload(setting: Setting, given: Mapping[str, Any]) -> Proven:
-    """Show that an upload in parts copies from, and replaces, only the version that is named.
+def prove_upload(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
+    """Check that a multipart upload copies from, and replaces, only the version that its conditions name.
 
     Parameters
     ----------
-    given : what the new object is to have beside its bytes; that the store keeps such things is shown, too.
+    given : attributes of the new object; it is also checked that the store keeps them.
 
     Raises
     ------
     StorageError
-        If the store does not do so, or it cannot be shown. This is remembered, for the process, if it is the store's
-        way and no mishap.
+        If the store does not, or this cannot be checked. If the store does not support it, the result is remembered for
+        the process.
     """
-    return _once(setting, ("upload", *sorted(given)), lambda: _on_probe(setting, proof.upload, given))
+    return _prove_once(context, ("upload", *sorted(given)), lambda: _show_on_probe(context, proof.prove_upload, given))
 
 
-def prove_no_tags(setting: Setting) -> None:
-    """Show that answers without a TagSet are this store's way to say that there are no tags."""
-    _once(setting, ("no tags",), lambda: _on_probe(setting, proof.no_tags))
+def prove_no_tags(context: ProofContext) -> None:
+    """Check that this store omits the TagSet in responses if there are no tags."""
+    _prove_once(context, ("no tags",), lambda: _show_on_probe(context, proof.prove_no_tags))
 
 
-def _on_probe(setting: Setting, show: Callable[..., Any], *given: Any) -> Any:
-    with Probe(setting.client, setting.requests, setting.bucket, setting.key, setting.path) as probe:
+def _show_on_probe(context: ProofContext, show: Callable[..., Any], *given: Any) -> Any:
+    with Probe(context.client, context.requests, context.bucket, context.key, context.path) as probe:
         return show(probe, *given)
 
 
-def _once(setting: Setting, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
-    """Prove it, or wait for who is proving it, or remember."""
-    key = (setting.bucket, *name)
+def _prove_once(context: ProofContext, name: tuple[object, ...], prove: Callable[[], Any]) -> Any:
+    """Run a proof once: return the earlier result, or wait for the thread that is running it."""
+    key = (context.bucket, *name)
     while True:
         with _LOCK:
-            known = _KNOWN.setdefault(setting.client, {})
-            found = known.get(key)
-            if found is None:
-                mine = known[key] = Future[Any]()
-        if found is None:
-            return _settle(known, key, mine, setting, prove)
-        while not wait((found,), _LOOK_SECONDS).done:
+            proofs = _PROOFS.setdefault(context.client, {})
+            pending = proofs.get(key)
+            if pending is None:
+                future = proofs[key] = Future[Any]()
+        if pending is None:
+            return _run_proof(proofs, key, future, context, prove)
+        while not wait((pending,), _POLL_SECONDS).done:
             threads.raise_if_stopped()
-        error = found.exception()
+        error = pending.exception()
         if error is None:
-            return found.result()
-        if isinstance(error, UnfitError):
-            raise StorageError(str(error), path=setting.path)
+            return pending.result()
+        if isinstance(error, UnsupportedStoreError):
+            raise StorageError(str(error), path=context.path)
         if isinstance(error, StorageError):
-            raise StorageError(error.problem, path=setting.path, errno=error.errno)
+            raise StorageError(error.problem, path=context.path, errno=error.errno)
 
 
-def _settle(
-    known: _Known, key: tuple[object, ...], mine: Future[Any], setting: Setting, prove: Callable[[], Any]
+def _run_proof(
+    proofs: _ProofCache, key: tuple[object, ...], future: Future[Any], context: ProofContext, prove: Callable[[], Any]
 ) -> Any:
     try:
         result = prove()
-    except UnfitError as error:
-        mine.set_exception(error)
-        raise StorageError("; ".join([str(error), *getattr(error, "__notes__", ())]), path=setting.path) from error
+    except UnsupportedStoreError as error:
+        future.set_exception(error)
+        raise StorageError("; ".join([str(error), *getattr(error, "__notes__", ())]), path=context.path) from error
     except BaseException as error:
         with _LOCK:
-            del known[key]
-        mine.set_exception(error)
+            del proofs[key]
+        future.set_exception(error)
         raise
-    mine.set_result(result)
+    future.set_result(result)
     return result

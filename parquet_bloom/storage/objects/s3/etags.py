@@ -1,4 +1,4 @@
-"""An object's etag as it is compared, and as requests spell it: servers differ in whether they want it in quotes."""
+"""Comparison and spelling of etags: servers differ in whether they require quotes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ Spelling = Callable[[str], str]
 
 
 def bare(etag: str | None) -> str:
-    """The etag without quotes, as it is compared; empty for none."""
+    """Return the etag without quotes, for comparisons; empty for None."""
     return (etag or "").strip().strip('"')
 
 
 def quoted(etag: str) -> str:
-    """The etag in quotes, as HTTP has it."""
+    """Return the etag in quotes, as in HTTP."""
     return f'"{bare(etag)}"'
 
 
-def same(one: str | None, other: str | None) -> bool:
-    """Whether two etags, neither of them none, are the same one."""
+def same_etag(one: str | None, other: str | None) -> bool:
+    """Return whether two etags are equal and not empty."""
     return bool(bare(one)) and bare(one) == bare(other)
 
 
 SPELLINGS: tuple[Spelling, ...] = (quoted, bare)
-"""In the order in which they are tried."""
+"""The spellings, in the order in which they are tried."""

@@ -1,4 +1,4 @@
-"""Work in threads that nobody has to wait for: they end with the process, and give up when they are told to."""
+"""Work in daemon threads that can be abandoned: they end with the process, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Late = Callable[[Any], None]
 
 
 class Job:
-    """One try of a request. Its answer is for who waits for it, or, if nobody does any more, for `late`."""
+    """One try of a request; if the caller stops waiting, its response is passed to `late`."""
 
     def __init__(self, call: Callable[..., Any], arguments: dict[str, Any], late: Late | None) -> None:
         self.done = threading.Event()
         self._call, self._arguments, self._late = call, arguments, late
         self._answer: Any = None
         self._failure: BaseException | None = None
-        self._left = False
+        self._abandoned = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Make the request."""
-        # Not a pool's thread: the interpreter would wait for it at the end.
+        """Start the request."""
+        # Not a thread of a pool: the interpreter would wait for it at exit.
         threading.Thread(target=self._run, name="parquet_bloom request", daemon=True).start()
 
     def _run(self) -> None:
@@ -33,14 +33,14 @@ class Job:
             self._failure = error
         with self._lock:
             self.done.set()
-            left = self._left
-        if left:
+            abandoned = self._abandoned
+        if abandoned:
             self._hand_on()
 
-    def leave(self) -> None:
-        """Wait no longer."""
+    def abandon(self) -> None:
+        """Stop waiting for the response."""
         with self._lock:
-            self._left = True
+            self._abandoned = True
             done = self.done.is_set()
         if done:
             self._hand_on()
@@ -51,19 +51,19 @@ class Job:
                 self._late(self._answer)
 
     def result(self) -> Any:
-        """Return the answer, or raise what the request has raised."""
+        """Return the response, or raise the error of the request."""
         if self._failure is not None:
             raise self._failure
         return self._answer
 
 
 class Group:
-    """Calls that several threads share out among themselves.
+    """Calls that are distributed over several threads.
 
     Attributes
     ----------
-    over : set when all are done, or one has failed.
-    given_up : set by whoever wants no more of it, and when one has failed.
+    over : set when all calls are done, or one has failed.
+    given_up : set to cancel the remaining calls, also when one has failed.
     """
 
     def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
@@ -75,7 +75,7 @@ class Group:
         self._lock = threading.Lock()
 
     def work(self) -> None:
-        """Do what nobody has begun, one after another."""
+        """Run the remaining calls, one after the other."""
         while not self.given_up.is_set():
             with self._lock:
                 number, call = next(self._waiting, (-1, None))
@@ -95,7 +95,7 @@ class Group:
                     self.over.set()
 
     def results(self) -> list[Any]:
-        """Return what the calls have returned, or raise what the first one that failed has raised."""
+        """Return the results of the calls, or raise the first error."""
         if self._failure is not None:
             raise self._failure
         return [self._answers[number] for number in range(self._count)]

@@ -1,4 +1,4 @@
-"""A small object of our own beside the one to be written, on which a store shows what it does; then it is deleted."""
+"""Temporary object beside the one to write, for checks of what a store does."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from ....errors import StorageError
-from .access import Access, access_of
-from .attributes import RUN, run_of
-from .client import failures, problem, status
-from .look import Tags, tags_of
+from .access import Access, parse_access
+from .attributes import RUN, find_run_id
+from .client import failure_types, http_status, make_error
+from .head import Tags, parse_tags
 from .requests import Requests
-from .upload import add_to
+from .upload import add_to_error
 
 NAME = ".parquet-bloom-probe-"
-"""What its name begins with; listings for data pass over names that begin with a dot."""
-_NO_VERSION = "null"  # what some stores call the only one where they keep no others
-_MOST_UNNAMED = 10  # versions whose answers got lost
+"""Prefix of its name; listings of data skip names that begin with a dot."""
+_NO_VERSION = "null"  # version id of some stores for objects without versions
+_MAX_UNNAMED = 10  # versions whose responses were lost
 
 
 class Probe:
-    """The object, in a `with` statement; when that is left, it and its uploads are no more.
+    """Context manager for the object; on exit it and its uploads are deleted.
 
-    Its requests raise what boto3 raises, `failures()`.
+    Its methods raise the errors of boto3, `failure_types()`.
 
     Parameters
     ----------
-    path : of the object to be written, for errors.
-    key : of the object to be written; the probe is in its folder.
+    path : path of the object to write, for errors.
+    key : key of the object to write; the probe is in its folder.
 
     Attributes
     ----------
-    url : the probe's.
+    url : URL of the probe.
     path : as given.
     """
 
@@ -45,7 +45,7 @@ class Probe:
         name = f"{folder}{slash}{NAME}{uuid.uuid4().hex}"
         self.url = f"s3://{bucket}/{name}"
         self._client, self._requests, self.path = client, requests, path
-        self._place = {"Bucket": bucket, "Key": name}
+        self._target = {"Bucket": bucket, "Key": name}
         self._server = self._run = ""
         self._written = self._cleared = False
         self._versions: set[str] = set()
@@ -54,13 +54,13 @@ class Probe:
 
     @property
     def store(self) -> str:
-        """What to call the store in a message: what it says that it is, and where."""
+        """Name of the store for messages: its server name and address."""
         url = urlsplit(self._client.meta.endpoint_url)
         where = f"{url.hostname}:{url.port}" if url.port else str(url.hostname)
         return f"the store ({self._server[:60]}, at {where})" if self._server else f"the store at {where}"
 
     def put(self, attributes: Mapping[str, Any], **condition: str) -> str:
-        """Write the object; returns its etag."""
+        """Write the object and return its etag."""
         self._run, self._written = uuid.uuid4().hex, True
         put, body = self._client.put_object, self._run.encode()
         answer = self._send(put, self._note_written, Body=body, **self.marked(attributes), **condition)
@@ -68,7 +68,7 @@ class Probe:
         return str(answer.get("ETag", ""))
 
     def begin(self, attributes: Mapping[str, Any]) -> str:
-        """Begin an upload; returns its id."""
+        """Begin an upload and return its id."""
         self._run = uuid.uuid4().hex
         create = self._client.create_multipart_upload
         answer = self._send(create, self._note_begun, **self.marked(attributes))
@@ -76,26 +76,26 @@ class Probe:
         return str(answer.get("UploadId", ""))
 
     def marked(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given last: these attributes, and in their metadata which run it was."""
+        """Return the attributes with the last run in their metadata, as they were last written."""
         return {**attributes, "Metadata": {**attributes.get("Metadata", {}), RUN: self._run}}
 
     def copy_part(self, upload: str, condition: str) -> str:
-        """Copy the object into the upload's first part; returns the part's etag."""
+        """Copy the object into the first part of the upload and return the etag of the part."""
         answer = self._send(
             self._client.upload_part_copy,
             UploadId=upload,
             PartNumber=1,
-            CopySource=self._place,
+            CopySource=self._target,
             CopySourceIfMatch=condition,
         )
         return str(answer.get("CopyPartResult", {}).get("ETag", ""))
 
     def upload_part(self, upload: str) -> str:
-        """Upload the first part; returns its etag."""
+        """Upload the first part and return its etag."""
         return str(self._send(self._client.upload_part, UploadId=upload, PartNumber=1, Body=b"part").get("ETag", ""))
 
     def complete(self, upload: str, part: str, **condition: str) -> None:
-        """End the upload."""
+        """Complete the upload."""
         self._written = True
         parts = {"Parts": [{"PartNumber": 1, "ETag": part}]}
         call = self._client.complete_multipart_upload
@@ -104,28 +104,28 @@ class Probe:
         self._uploads.discard(upload)
 
     def head(self) -> Mapping[str, Any]:
-        """The answer to a HEAD."""
+        """Return the HEAD response."""
         answer: Mapping[str, Any] = self._send(self._client.head_object)
         return answer
 
     def was_written(self) -> bool:
-        """Whether it is what the last PUT or upload was to make of it."""
-        return run_of(self.head()) == self._run
+        """Return whether the last PUT or upload wrote the current object."""
+        return find_run_id(self.head()) == self._run
 
     def tags(self) -> Tags | None:
-        """Its tags; None if the answer says nothing."""
-        return tags_of(self._send(self._client.get_object_tagging))
+        """Return its tags; None if the response has no TagSet."""
+        return parse_tags(self._send(self._client.get_object_tagging))
 
     def access(self) -> Access | None:
-        """Its access control list; None if the store does not tell."""
-        with suppress(*failures()):
-            return access_of(self._send(self._client.get_object_acl))
+        """Return its access control list; None if the store does not report it."""
+        with suppress(*failure_types()):
+            return parse_access(self._send(self._client.get_object_acl))
         return None
 
     def _send(self, call: Callable[..., Any], late: Callable[[Any], None] | None = None, **arguments: Any) -> Any:
         try:
-            answer = self._requests.send(call, late, **self._place, **arguments)
-        except failures() as error:
+            answer = self._requests.send(call, late, **self._target, **arguments)
+        except failure_types() as error:
             self._note_server(getattr(error, "response", None) or {})
             raise
         self._note_server(answer)
@@ -138,7 +138,7 @@ class Probe:
         with self._lock:
             self._versions |= {answer["VersionId"]} if answer.get("VersionId") else set()
             cleared = self._cleared
-        if cleared:  # an answer that nobody waited for any more
+        if cleared:  # a late response, after the cleanup
             self._delete(lambda call, **arguments: call(**arguments))
 
     def _note_begun(self, answer: Mapping[str, Any]) -> None:
@@ -154,7 +154,7 @@ class Probe:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Delete the object; StorageError, or a part more of the one that is on its way, if that fails."""
+        """Delete the object; a failure is raised as StorageError, or added to the error that is being handled."""
         end = self._requests.end_of_clearing()
         with self._lock:
             self._cleared = True
@@ -162,56 +162,56 @@ class Probe:
         def send(call: Callable[..., Any], **arguments: Any) -> Any:
             return self._requests.clear_up(call, end, **arguments)
 
-        left = [text for text in (self._abort(send), self._delete(send)) if text]
-        if left and error is None:
-            raise StorageError("; ".join(left), path=self.path)
-        if left and error is not None:
-            add_to(error, "; ".join(left))
+        problems = [text for text in (self._abort(send), self._delete(send)) if text]
+        if problems and error is None:
+            raise StorageError("; ".join(problems), path=self.path)
+        if problems and error is not None:
+            add_to_error(error, "; ".join(problems))
 
     def _abort(self, send: Callable[..., Any]) -> str:
-        """What is left behind; empty for nothing."""
-        left = ""
+        """Abort the uploads; return the problem if one is left, else an empty text."""
+        problems = ""
         for upload in sorted(self._uploads):
             try:
-                send(self._client.abort_multipart_upload, **self._place, UploadId=upload)
-            except failures() as error:
-                if status(error) != 404:
+                send(self._client.abort_multipart_upload, **self._target, UploadId=upload)
+            except failure_types() as error:
+                if http_status(error) != 404:
                     action = f"cannot abort the upload {upload} of the probe {self.url} (s3:AbortMultipartUpload)"
-                    left = problem(error, action, self.path).problem
-        return left
+                    problems = make_error(error, action, self.path).problem
+        return problems
 
     def _delete(self, send: Callable[..., Any]) -> str:
         if not self._written:
             return ""
         try:
             self._delete_versions(send)
-        except failures() as error:
+        except failure_types() as error:
             action = f"cannot delete the probe {self.url}, which may be left there (s3:DeleteObject)"
-            return problem(error, action, self.path).problem
+            return make_error(error, action, self.path).problem
         return ""
 
     def _delete_versions(self, send: Callable[..., Any]) -> None:
-        """Delete what was written for good, where versions are kept and it may; else as anybody deletes."""
+        """Delete all versions that were written if this is allowed; else delete the object."""
         try:
             for version in sorted(self._versions):
-                send(self._client.delete_object, **self._place, VersionId=version)
-        except failures() as error:
-            if status(error) in (0, 503):
+                send(self._client.delete_object, **self._target, VersionId=version)
+        except failure_types() as error:
+            if http_status(error) in (0, 503):
                 raise
         else:
             kept = self._versions - {_NO_VERSION}
-            if self._versions and not (kept and self._is_left(send)):
+            if self._versions and not (kept and self._has_unnamed_version(send)):
                 return
-        send(self._client.delete_object, **self._place)
+        send(self._client.delete_object, **self._target)
 
-    def _is_left(self, send: Callable[..., Any]) -> bool:
-        """Whether a version is left that no answer has named: one whose answer got lost."""
-        for _ in range(_MOST_UNNAMED):
+    def _has_unnamed_version(self, send: Callable[..., Any]) -> bool:
+        """Return whether a version is left whose response was lost."""
+        for _ in range(_MAX_UNNAMED):
             try:
-                found = send(self._client.head_object, **self._place).get("VersionId")
-            except failures() as error:
-                return status(error) != 404
-            if not found:
+                version = send(self._client.head_object, **self._target).get("VersionId")
+            except failure_types() as error:
+                return http_status(error) != 404
+            if not version:
                 return True
-            send(self._client.delete_object, **self._place, VersionId=found)
+            send(self._client.delete_object, **self._target, VersionId=version)
         return True

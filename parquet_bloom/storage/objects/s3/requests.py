@@ -1,4 +1,4 @@
-"""Requests by boto3 that end in time: each is tried again within limits, waited for no longer, and given up at once."""
+"""Requests through boto3 with time limits and retries, which can be cancelled at any time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from ....util import threads
 from ..limits import RequestLimits
-from .client import PARALLEL_REQUESTS, NoAnswerError, code, failures, status
+from .client import PARALLEL_REQUESTS, NoAnswerError, error_code, failure_types, http_status
 from .jobs import Group, Job, Late
 
 CLEARING_SECONDS = 0.4
-"""For each step that clears up, when the time for the request that failed is over, or somebody interrupted it."""
-_LOOK_SECONDS = 0.1  # between looks at whether the work was given up
-_LATE_SECONDS = 0.2  # an answer that is about to come, when somebody interrupts: it may tell what is to be cleared up
+"""Time for each cleanup step after the time of the failed request is over, or after an interrupt."""
+_POLL_SECONDS = 0.1  # between checks whether the work was cancelled
+_LATE_SECONDS = 0.2  # to wait for a response after an interrupt: it may show what must be cleaned up
 
 _BUSY = frozenset((429, 500, 502, 503, 504))
 _BUSY_CODES = frozenset(
@@ -42,46 +42,46 @@ _BUSY_CODES = frozenset(
 
 
 class Requests:
-    """The requests of one piece of work to one store.
+    """Requests of one task to one store.
 
-    Each is made in a thread of its own that dies with the process. So a server that never answers is waited for as long
-    as the limits say and no longer, and an interrupt ends the wait. What was sent may still be carried out.
+    Each runs in its own daemon thread. So waiting for a server that never responds ends at the limits, or at an
+    interrupt. A request that was sent may still be executed.
 
     Parameters
     ----------
-    limits : of each request: for a try, for the pauses, and for all tries together.
+    limits : limits of each request: for one try, for the pauses, and for all tries.
     """
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
-        self._own = threading.local()
+        self._thread = threading.local()
         self._until = 0.0  # when the time of the last request is over
 
     def send(self, call: Callable[..., Any], late: Late | None = None, /, **arguments: Any) -> Any:
-        """Make a request and return the answer.
+        """Make a request and return the response.
 
         Parameters
         ----------
-        late : called with the answer if it comes when nobody waits for it any more, mostly in another thread.
+        late : called with a response that arrives after the caller stopped waiting, usually in another thread.
 
         Raises
         ------
         Exception
-            One of `failures()`: the answer was an error, could not be read, or has not come in time.
+            One of `failure_types()`: an error response, an unreadable response, or none in time.
         """
         self._until = time.monotonic() + self._limits.retry_timeout
         return self._try(call, arguments, self._until, late)
 
     def together(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Call all of these, which send requests, side by side; the first error gives up the others."""
+        """Run calls that send requests concurrently; the first error cancels the others."""
         if not calls:
             return []
         group = Group(calls)
         try:
             for _ in range(min(len(calls), PARALLEL_REQUESTS)):
-                # Not a pool, which waits for its threads however it is left.
+                # Not a pool, which always waits for its threads.
                 threading.Thread(target=self._work, args=(group,), name="parquet_bloom group", daemon=True).start()
-            while not group.over.wait(_LOOK_SECONDS):
+            while not group.over.wait(_POLL_SECONDS):
                 threads.raise_if_stopped()
         except BaseException:
             group.given_up.set()
@@ -89,25 +89,25 @@ class Requests:
         return group.results()
 
     def _work(self, group: Group) -> None:
-        self._own.given_up = group.given_up
+        self._thread.given_up = group.given_up
         group.work()
 
     @property
     def _given_up(self) -> threading.Event:
-        """Whether the work is given up that this thread does."""
-        found: threading.Event = getattr(self._own, "given_up", _NEVER)
-        return found
+        """Event that is set when the work of this thread is cancelled."""
+        event: threading.Event = getattr(self._thread, "given_up", _NEVER)
+        return event
 
     def end_of_clearing(self) -> float:
-        """Return when clearing up must be over that begins now, in the handling of the error that it follows, if any.
+        """Return the deadline for a cleanup that begins now, while an error may be handled.
 
-        It has what is left of the last request's time, and `CLEARING_SECONDS`; only these after an interrupt.
+        It has the remaining time of the last request plus `CLEARING_SECONDS`; only the latter after an interrupt.
         """
         now = time.monotonic()
         return (now if _is_interrupt(sys.exception()) else max(now, self._until)) + CLEARING_SECONDS
 
     def clear_up(self, call: Callable[..., Any], end: float, /, **arguments: Any) -> Any:
-        """Make a request that clears up; like `send`, until `end`."""
+        """Make a cleanup request, like `send`, until the deadline `end`."""
         return self._try(call, arguments, end, None, clearing=True)
 
     def _try(
@@ -123,7 +123,7 @@ class Requests:
             end = min(until, time.monotonic() + self._limits.timeout)
             try:
                 return self._once(call, arguments, end, late, clearing)
-            except failures() as error:
+            except failure_types() as error:
                 tries += 1
                 pause = self._limits.pause(tries)
                 again = is_temporary(error) and tries <= self._limits.max_retries
@@ -131,7 +131,7 @@ class Requests:
                     raise
             end = time.monotonic() + pause
             while time.monotonic() < end:
-                if self._given_up.wait(min(_LOOK_SECONDS, max(0.0, end - time.monotonic()))):
+                if self._given_up.wait(min(_POLL_SECONDS, max(0.0, end - time.monotonic()))):
                     raise NoAnswerError("it was given up")
                 if not clearing:
                     threads.raise_if_stopped()
@@ -145,7 +145,7 @@ class Requests:
         try:
             begun = time.monotonic()
             job.start()
-            while not job.done.wait(max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
+            while not job.done.wait(max(0.0, min(_POLL_SECONDS, until - time.monotonic()))):
                 if time.monotonic() >= until:
                     raise NoAnswerError(f"no answer within {time.monotonic() - begun:.1f} s")
                 if self._given_up.is_set():
@@ -155,7 +155,7 @@ class Requests:
         except BaseException as error:
             if _is_interrupt(error):
                 job.done.wait(_LATE_SECONDS)
-            job.leave()
+            job.abandon()
             raise
         return job.result()
 
@@ -164,15 +164,15 @@ _NEVER = threading.Event()
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether somebody wants the work to end, here or in the thread that waits for this one."""
+    """Return whether an error is an interrupt of this thread, or of the thread that waits for it."""
     return error is not None and (not isinstance(error, Exception) or isinstance(error, threads.Stopped))
 
 
 def is_temporary(error: Exception) -> bool:
-    """Whether a request that failed so may succeed when it is made again."""
+    """Return whether a failed request may succeed when it is retried."""
     from botocore.exceptions import ConnectionError as NoConnectionError
     from botocore.exceptions import HTTPClientError, IncompleteReadError
     from botocore.parsers import ResponseParserError
 
     broken = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseParserError, NoAnswerError)
-    return isinstance(error, broken) or status(error) in _BUSY or code(error) in _BUSY_CODES
+    return isinstance(error, broken) or http_status(error) in _BUSY or error_code(error) in _BUSY_CODES

@@ -1,4 +1,4 @@
-"""An upload in parts: begun, filled by copies and by what is sent, and at last an object, or aborted."""
+"""Multipart uploads: parts are copied or sent, and the upload is completed or aborted."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from functools import partial
 from typing import Any
 
 from ....errors import ParquetBloomError, StorageError
-from .client import failures, status
-from .look import asked_in_vain
+from .client import failure_types, http_status
+from .head import make_request_error
 from .requests import Requests
 
 
 class Upload:
-    """One upload, or none as long as it was not begun.
+    """A multipart upload; it need not be started.
 
     Parameters
     ----------
-    place : bucket and key of the object that it is to become.
-    path : of that object, for errors.
-    read_from : the path of the object that is copied from.
+    target : bucket and key of the new object.
+    path : path of that object, for errors.
+    read_from : path of the object that is copied.
 
     Attributes
     ----------
-    number : the upload's id, while there is one.
-    left : what to say of an upload that could not be aborted; else empty.
+    upload_id : id of the upload, while there is one.
+    leftover : message about an upload that could not be aborted; else empty.
     """
 
-    def __init__(self, client: Any, requests: Requests, place: Mapping[str, str], path: str, read_from: str) -> None:
-        self.number: str | None = None
-        self.left = ""
-        self._client, self._requests, self._place = client, requests, place
+    def __init__(self, client: Any, requests: Requests, target: Mapping[str, str], path: str, read_from: str) -> None:
+        self.upload_id: str | None = None
+        self.leftover = ""
+        self._client, self._requests, self._target = client, requests, target
         self._path, self._read_from = path, read_from
         self._parts: list[dict[str, Any]] = []
         self._over = False
@@ -41,17 +41,17 @@ class Upload:
         self._lock = threading.Lock()
 
     def begin(self, attributes: Mapping[str, Any]) -> None:
-        """Begin it, for an object that will have these attributes."""
+        """Begin the upload of an object with these attributes."""
         create = self._client.create_multipart_upload
-        self.number = self._ask("cannot begin the upload", create, ("UploadId",), self._begun_late, **attributes)
+        self.upload_id = self._ask("cannot begin the upload", create, ("UploadId",), self._on_late_begin, **attributes)
 
-    def _begun_late(self, answer: Mapping[str, Any]) -> None:
-        """Take note of an upload whose number comes when nobody waits for it any more."""
+    def _on_late_begin(self, answer: Mapping[str, Any]) -> None:
+        """Record, or abort, an upload whose id arrives late."""
         with self._lock:
             over = self._over
-            self.number = None if over else answer.get("UploadId")
+            self.upload_id = None if over else answer.get("UploadId")
         if over and answer.get("UploadId"):
-            self._client.abort_multipart_upload(**self._place, UploadId=answer["UploadId"])
+            self._client.abort_multipart_upload(**self._target, UploadId=answer["UploadId"])
 
     def copy(
         self,
@@ -60,11 +60,11 @@ class Upload:
         spans: Sequence[tuple[int, int]],
         besides: Sequence[Callable[[], Any]],
     ) -> list[Any]:
-        """Let the store copy ranges, each into a part of its own, from the version that the condition names.
+        """Copy ranges of the version that the condition names, each into one part.
 
         Returns
         -------
-        What the calls `besides`, which are made at the same time, have returned.
+        The results of the calls `besides`, which run concurrently.
         """
 
         def part(number: int, start: int, end: int) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Upload:
                 "cannot copy its data",
                 self._client.upload_part_copy,
                 ("CopyPartResult", "ETag"),
-                self._part_late,
-                UploadId=self.number,
+                self._on_late_part,
+                UploadId=self.upload_id,
                 PartNumber=number,
                 CopySource=dict(source),
                 CopySourceIfMatch=condition,
@@ -93,38 +93,38 @@ class Upload:
             "cannot upload the filters",
             self._client.upload_part,
             ("ETag",),
-            self._part_late,
-            UploadId=self.number,
+            self._on_late_part,
+            UploadId=self.upload_id,
             PartNumber=number,
             Body=data,
             ContentMD5=digest(data),
         )
         self._parts.append({"PartNumber": number, "ETag": etag})
 
-    def _part_late(self, answer: Mapping[str, Any]) -> None:
-        """Abort once more: a part that arrives during an abort may stay."""
+    def _on_late_part(self, answer: Mapping[str, Any]) -> None:
+        """Abort again: a part that arrives during an abort may be kept."""
         with self._lock:
-            number = self._aborted if self._over else None
-        if number is not None:
-            self._client.abort_multipart_upload(**self._place, UploadId=number)
+            upload_id = self._aborted if self._over else None
+        if upload_id is not None:
+            self._client.abort_multipart_upload(**self._target, UploadId=upload_id)
 
-    def whole(self) -> dict[str, Any]:
-        """Arguments of the request that ends it."""
-        return {"UploadId": self.number, "MultipartUpload": {"Parts": self._parts}}
+    def completion_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the request that completes it."""
+        return {"UploadId": self.upload_id, "MultipartUpload": {"Parts": self._parts}}
 
     def abort(self) -> None:
-        """Give it up, if it was begun; in the time that the failure before has left. What fails is in `left`."""
+        """Abort the upload, if it was begun, within the remaining time; a failure is reported in `leftover`."""
         with self._lock:
-            number, self.number, self._over = self.number, None, True
-            self._aborted = number or self._aborted
-        if number is None:
+            upload_id, self.upload_id, self._over = self.upload_id, None, True
+            self._aborted = upload_id or self._aborted
+        if upload_id is None:
             return
         end = self._requests.end_of_clearing()
         try:
-            self._requests.clear_up(self._client.abort_multipart_upload, end, **self._place, UploadId=number)
-        except failures() as error:
-            if status(error) != 404:
-                self.left = f"an unfinished upload, {number}, may be left"
+            self._requests.clear_up(self._client.abort_multipart_upload, end, **self._target, UploadId=upload_id)
+        except failure_types() as error:
+            if http_status(error) != 404:
+                self.leftover = f"an unfinished upload, {upload_id}, may be left"
 
     def _ask(
         self,
@@ -134,29 +134,33 @@ class Upload:
         late: Callable[[Any], None],
         **arguments: Any,
     ) -> Any:
-        """One field of the answer to a request; what tells of another writer raises ConcurrentChangeError."""
+        """Make a request and return a field of the response; signs of another writer raise ConcurrentChangeError."""
         try:
-            answer = self._requests.send(request, late, **self._place, **arguments)
-        except failures() as error:
-            raise self._in_vain(error, action) from error
-        for field in fields:  # a server or proxy may answer well, and with something else
+            answer = self._requests.send(request, late, **self._target, **arguments)
+        except failure_types() as error:
+            raise self._convert_error(error, action) from error
+        for field in fields:  # a proxy may return a successful response without the field
             if field not in answer:
-                raise StorageError(f"{action}: the answer has no {field}", path=self._path)
+                raise StorageError(f"{action}: the response has no {field}", path=self._path)
             answer = answer[field]
         return answer
 
-    def _in_vain(self, error: Exception, action: str) -> ParquetBloomError:
-        found = asked_in_vain(error, action, self._path)
-        return found if isinstance(found, StorageError) else type(found)(found.problem, path=self._read_from)
+    def _convert_error(self, error: Exception, action: str) -> ParquetBloomError:
+        converted = make_request_error(error, action, self._path)
+        return (
+            converted
+            if isinstance(converted, StorageError)
+            else type(converted)(converted.problem, path=self._read_from)
+        )
 
 
 def digest(data: bytes) -> str:
-    """The MD5 of what is sent, as the header Content-MD5 has it."""
+    """Return the MD5 of data for the header Content-MD5."""
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
 
 
-def add_to(error: BaseException, text: str) -> None:
-    """Say one thing more with an error that is on its way."""
+def add_to_error(error: BaseException, text: str) -> None:
+    """Append a text to an error that is being handled."""
     if isinstance(error, ParquetBloomError):
         error.problem += f"; {text}"
     else:

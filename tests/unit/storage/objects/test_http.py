@@ -100,7 +100,7 @@ def test_a_server_without_ranges_is_refused(web: WebServer) -> None:
 
 def test_short_answers_are_told(web: WebServer) -> None:
     web.pages["/a.bin"] = Page(DATA, '"x"', short=3)
-    with pytest.raises(TruncatedFileError, match=f"{TAIL_BYTES - 3} came"):
+    with pytest.raises(TruncatedFileError, match=f"read {TAIL_BYTES - 3} of"):
         opened(web)
     web.pages["/a.bin"] = Page(DATA, '"x"')
     with opened(web) as source:
@@ -110,7 +110,7 @@ def test_short_answers_are_told(web: WebServer) -> None:
             lambda: source.read_ranges([(10, 10), (100_000, 10)]),
             lambda: source.arrow_file().read(10),
         ):
-            with pytest.raises(TruncatedFileError, match=r"10 bytes at offset .* were asked for, 7 came"):
+            with pytest.raises(TruncatedFileError, match=r"read 7 of 10 bytes at offset"):
                 attempt()
 
 
@@ -190,14 +190,14 @@ def test_parquet_by_http(web: WebServer) -> None:
         report = parquet_bloom.prune(url, "key = 30000", cache=cache)
         assert report.selected == {url: [2]}
         assert report.requests == len(web.asked) == requests
-    with pytest.raises(StorageError, match="a web server takes no files"):
+    with pytest.raises(StorageError, match="cannot write to a web server"):
         parquet_bloom.embed(url, ["key"], output=web.url + "/b.parquet")
     with pytest.raises(StorageError, match="replaced in place"):
         parquet_bloom.embed(url, ["key"])
 
 
 def test_options_of_object_stores_are_none_of_the_webs(web: WebServer) -> None:
-    with pytest.raises(StorageError, match="'aws_region' is no option of HTTP"):
+    with pytest.raises(StorageError, match="'aws_region' is not an option for HTTP"):
         parquet_bloom.open(web.url + "/a", storage_options={"aws_region": "x"})
 
 

@@ -24,7 +24,7 @@ def test_an_endpoint_that_is_no_url(endpoint: str) -> None:
 
 def test_an_endpoint_of_the_environment_that_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
-    with pytest.raises(StorageError, match="the endpoint 'localhost:9000' is no URL"):
+    with pytest.raises(StorageError, match="the endpoint 'localhost:9000' is not a URL"):
         parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=KEYS)
 
 
@@ -45,12 +45,12 @@ def test_http_that_is_not_allowed_says_what_allows_it(s3: Any) -> None:
 
 @pytest.mark.parametrize("options", ["aws_region=x", [("aws_region", "x")], 7])
 def test_options_that_are_no_mapping(options: Any) -> None:
-    with pytest.raises(StorageError, match="storage_options are a mapping"):
+    with pytest.raises(StorageError, match="storage_options must be a mapping"):
         parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=options)
 
 
 def test_a_pause_without_end() -> None:
-    with pytest.raises(StorageError, match="a retry option is no number"):
+    with pytest.raises(StorageError, match="a retry option is not a number"):
         parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=KEYS | {"init_backoff": 1e300})
 
 
@@ -59,14 +59,14 @@ def test_a_pause_without_end() -> None:
 def test_no_path(ask: Any, path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     parquet_bloom.write_table(pa.table({"id": [1]}), "a.parquet", ["id"])
-    with pytest.raises(StorageError, match=r"a path is a string or a path object, not (NoneType|int)"):
+    with pytest.raises(StorageError, match=r"a path (is|must be) a string or a path object, not (NoneType|int)"):
         ask(path, "id = 1")
 
 
 @pytest.mark.parametrize("path", [None, 5])
 def test_no_path_to_open(path: Any) -> None:
     for ask in (parquet_bloom.open, parquet_bloom.verify, lambda place: parquet_bloom.embed(place, ["id"])):
-        with pytest.raises(StorageError, match="a path is a string or a path object"):
+        with pytest.raises(StorageError, match=r"a path (is|must be) a string or a path object"):
             ask(path)
 
 
@@ -84,8 +84,8 @@ def test_a_path_of_bytes(tmp_path: Path) -> None:
 def test_a_folder_is_no_object_to_write(s3: Any, tmp_path: Path) -> None:
     table, options = pa.table({"id": [1]}), s3.storage_options
     parquet_bloom.write_table(table, s3.url("a.parquet"), ["id"], storage_options=options)
-    with pytest.raises(StorageError, match="the URL names no object"):
+    with pytest.raises(StorageError, match="the URL does not name an object"):
         parquet_bloom.write_table(table, s3.url("lake/"), ["id"], storage_options=options)
-    with pytest.raises(StorageError, match="the URL names no object"):
+    with pytest.raises(StorageError, match="the URL does not name an object"):
         parquet_bloom.embed(s3.url("a.parquet"), ["id"], output=s3.url("lake/"), storage_options=options)
     assert s3.get("lake") is None

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from parquet_bloom.storage.objects.limits import RequestLimits, seconds
-from parquet_bloom.storage.objects.options import make
+from parquet_bloom.storage.objects.options import make_store_handle
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_what_is_not_a_duration_is_refused(text: object) -> None:
 
 def test_options_reach_the_limits() -> None:
     options = {"timeout": "3s", "connect_timeout": 1, "max_retries": 2, "retry_timeout": 4, "max_backoff": 0.25}
-    limits = RequestLimits.of_store(make("s3://lake", options, "s3://lake/a").store)
+    limits = RequestLimits.from_store(make_store_handle("s3://lake", options, "s3://lake/a").store)
     assert limits == RequestLimits(3.0, 1.0, 2, 0.1, 0.25, 4.0)
 
 
 def test_defaults() -> None:
-    assert RequestLimits.of_store(make("s3://lake", {}, "s3://lake/a").store) == RequestLimits()
-    assert RequestLimits.of_store(object()) == RequestLimits()
+    assert RequestLimits.from_store(make_store_handle("s3://lake", {}, "s3://lake/a").store) == RequestLimits()
+    assert RequestLimits.from_store(object()) == RequestLimits()
 
 
 def test_pauses_double_up_to_the_longest() -> None:

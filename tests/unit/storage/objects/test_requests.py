@@ -133,7 +133,7 @@ def test_a_busy_store_gets_fewer_requests_at_once(s3: Any, quick: Any) -> None:
         with lock:
             under_way[0] -= 1
 
-    with ObjectSource(ObjectStores(quick | {"max_retries": 30}).place(s3.url("a.bin"))) as source:
+    with ObjectSource(ObjectStores(quick | {"max_retries": 30}).locate(s3.url("a.bin"))) as source:
         s3.before("GetObject", begin, times=10_000)
         s3.after("GetObject", end, times=10_000)
         spans = [(number * 256 * 1024, 1000) for number in range(40)]
@@ -145,7 +145,7 @@ def test_many_requests_are_under_way_together(s3: Any, quick: Any) -> None:
     """No answer comes before all that may be under way have been asked for."""
     s3.put("a.bin", os.urandom(PARALLEL_REQUESTS * 100_000))
     together = threading.Barrier(PARALLEL_REQUESTS, timeout=60)
-    with ObjectSource(ObjectStores(quick).place(s3.url("a.bin"))) as source:
+    with ObjectSource(ObjectStores(quick).locate(s3.url("a.bin"))) as source:
         s3.before("GetObject", lambda request: together.wait(), times=PARALLEL_REQUESTS)
         source.read_ranges([(number * 100_000, 10) for number in range(PARALLEL_REQUESTS)])
     assert not together.broken
@@ -155,7 +155,7 @@ def test_many_requests_are_under_way_together(s3: Any, quick: Any) -> None:
 
 
 def read_tail(place: ObjectStores, url: str) -> None:
-    ObjectSource(place.place(url)).close()
+    ObjectSource(place.locate(url)).close()
 
 
 def read_ranges(place: ObjectStores, url: str) -> None:
@@ -218,7 +218,7 @@ def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.E
         from parquet_bloom.storage.objects.location import ObjectStores
         from parquet_bloom.storage.objects.source import ObjectSource
 
-        place = ObjectStores({s3.storage_options!r}).place({s3.url("t/a.parquet")!r})
+        place = ObjectStores({s3.storage_options!r}).locate({s3.url("t/a.parquet")!r})
         threading.Thread(target=lambda: {asked}, daemon=True).start()
         while not place.client._slots._running:
             time.sleep(0.01)
@@ -237,7 +237,7 @@ def test_what_is_asked_for_at_the_very_end_is_told_so(s3: Any) -> None:
         from parquet_bloom.storage.objects.location import ObjectStores
         from parquet_bloom.storage.objects.source import ObjectSource
 
-        place = ObjectStores({s3.storage_options!r}).place({s3.url("t/a.parquet")!r})
+        place = ObjectStores({s3.storage_options!r}).locate({s3.url("t/a.parquet")!r})
 
         def late():
             try:
@@ -266,7 +266,7 @@ def test_the_end_waits_for_a_result_that_is_being_handed_over() -> None:
     delivery = threading.Thread(target=lambda: loop.call_soon_threadsafe(int))
     delivery.start()
     assert came.wait(600)
-    assert any(map(event_loop._delivers, sys._current_frames().values()))
+    assert any(map(event_loop._is_delivering, sys._current_frames().values()))
     waiting = threading.Thread(target=event_loop._wait_for_deliveries)
     waiting.start()
     waiting.join(0.05)
@@ -274,5 +274,5 @@ def test_the_end_waits_for_a_result_that_is_being_handed_over() -> None:
     go_on.set()
     waiting.join()
     delivery.join()
-    assert not any(map(event_loop._delivers, sys._current_frames().values()))
+    assert not any(map(event_loop._is_delivering, sys._current_frames().values()))
     loop.close()

@@ -89,7 +89,7 @@ def test_clients_are_made_once() -> None:
 
 @pytest.mark.parametrize("name", ["aws_sse_customer_key_base64", "aws_role_arn", "request_payer", "colour"])
 def test_options_that_it_cannot_follow_are_named(name: str) -> None:
-    with pytest.raises(StorageError, match=rf"^{PATH}: the option '{name}' is not understood .* elsewhere$"):
+    with pytest.raises(StorageError, match=rf"^{PATH}: the option '{name}' is not supported .* elsewhere$"):
         s3_client.connect("lake", KEYS | {name: "x"}, PATH)
 
 
@@ -114,14 +114,14 @@ def test_an_endpoint_that_is_none_is_an_error_of_ours() -> None:
 def test_without_credentials_and_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     client = s3_client.connect("lake", {"region": "eu-central-1"}, PATH)
     error = failure(client)
-    assert str(s3_client.problem(error, "look", PATH)) == f"{PATH}: look: Unable to locate credentials"
+    assert str(s3_client.make_error(error, "look", PATH)) == f"{PATH}: look: Unable to locate credentials"
     client = s3_client.connect("lake", KEYS | {"endpoint": "http://127.0.0.1:9"}, PATH)
     error = failure(client)
-    assert "look: Could not connect to the endpoint" in str(s3_client.problem(error, "look", PATH))
-    assert (s3_client.status(error), s3_client.code(error)) == (0, "")
+    assert "look: Could not connect to the endpoint" in str(s3_client.make_error(error, "look", PATH))
+    assert (s3_client.http_status(error), s3_client.error_code(error)) == (0, "")
 
 
 def failure(client: Any) -> Exception:
-    with pytest.raises(s3_client.failures()) as caught:
+    with pytest.raises(s3_client.failure_types()) as caught:
         client.head_object(Bucket="lake", Key="k")
     return caught.value

@@ -46,13 +46,17 @@ def client(s3: Any) -> Iterator[Any]:
 
 def replace(s3: Any, size: str, target: str = KEY) -> ParquetBloomError | None:
     """Rewrite what stands there, in place or to another key; returns the error."""
-    place = ObjectStores(s3.storage_options).place(s3.url(KEY))
+    place = ObjectStores(s3.storage_options).locate(s3.url(KEY))
     assert place is not None
     s3.clear_log()
     caught: ParquetBloomError | None = None
     try:
         with ObjectSource(place) as source:
-            new = s3_rewrite.in_place(source) if target == KEY else s3_rewrite.elsewhere(source, place.at(target))
+            new = (
+                s3_rewrite.rewrite_in_place(source)
+                if target == KEY
+                else s3_rewrite.rewrite_elsewhere(source, place.at(target))
+            )
             assert new is not None
             with new:
                 new.copy_prefix(len(OLD[size]) - CUT)
@@ -105,10 +109,10 @@ def test_a_bucket_shows_it_once(s3: Any, size: str) -> None:
 def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
     """One endpoint may stand before stores of several kinds, and a client serves all of its buckets."""
     s3.put(KEY, OLD["small"])
-    place = ObjectStores(s3.storage_options).place(s3.url(KEY))
+    place = ObjectStores(s3.storage_options).locate(s3.url(KEY))
     assert place is not None
     with ObjectSource(place) as source:
-        setting = s3_rewrite.in_place(source)._setting()
+        setting = s3_rewrite.rewrite_in_place(source)._proof_context()
     setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
     for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
         s3.clear_log()
@@ -141,10 +145,10 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
         s3.put(f"lake/{number}.parquet", OLD["small"])
 
     def embed(number: int) -> None:
-        place = ObjectStores(s3.storage_options).place(s3.url(f"lake/{number}.parquet"))
+        place = ObjectStores(s3.storage_options).locate(s3.url(f"lake/{number}.parquet"))
         assert place is not None
         try:
-            with ObjectSource(place) as source, s3_rewrite.in_place(source) as new:
+            with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
                 new.copy_prefix(100)
                 new.commit()
         except ParquetBloomError as error:
@@ -152,7 +156,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
 
     for ignored in ([], [PUT]):
         s3.conditions(ignored=ignored)
-        conditions._KNOWN.clear()
+        conditions._PROOFS.clear()
         s3.clear_log()
         threads = [threading.Thread(target=embed, args=(number,)) for number in range(6)]
         for thread in threads:
@@ -194,7 +198,7 @@ def test_a_store_that_does_not_keep_its_word_is_refused_before_anything_is_writt
 def test_each_condition_has_the_spelling_that_the_store_takes(s3: Any, size: str) -> None:
     for bare in ([PUT], [COPY], [COMPLETE], [COPY, COMPLETE]):
         s3.conditions(bare=bare)
-        conditions._KNOWN.clear()
+        conditions._PROOFS.clear()
         s3.put(KEY, OLD[size])
         assert replace(s3, size) is None
         assert s3.get(KEY) == NEW[size]
@@ -241,7 +245,7 @@ def test_what_may_not_be_done_is_named(s3: Any, size: str) -> None:
 def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) -> None:
     refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
     for step in range(len(SHOWN[size])):
-        conditions._KNOWN.clear()
+        conditions._PROOFS.clear()
         s3.put(KEY, OLD[size])
         harm = s3.fail if way == "refuse" else getattr(s3, way)
         fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
@@ -280,7 +284,7 @@ def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
 def test_no_version_of_it_is_left_if_an_answer_gets_lost(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
     for step in range(len(SHOWN[size])):
-        conditions._KNOWN.clear()
+        conditions._PROOFS.clear()
         s3.put(KEY, OLD[size])
         fault = s3.lose_answer(skip=step, when=lambda request: NAME in request.key)
         assert replace(s3, size) is None
@@ -315,7 +319,7 @@ def test_another_writer_at_every_moment_loses_nothing(s3: Any, size: str, kind: 
     ends = set()
     for step in count():
         if step % 2:  # the others on a bucket that has shown it
-            conditions._KNOWN.clear()
+            conditions._PROOFS.clear()
         s3.put(KEY, OLD[size])
         replaced: list[bytes] = []
 
@@ -436,7 +440,7 @@ def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, ta
     tagged(size)
     s3.fail("GetObjectTagging", status=200, raw=b"", times=1000, when=lambda request: request.key == KEY)
     error = replace(s3, size)
-    assert "the answer has no TagSet" in str(error)
+    assert "the response has no TagSet" in str(error)
     assert on_object(s3) == []
     assert (probes(s3), s3.uploads()) == ([], [])
 

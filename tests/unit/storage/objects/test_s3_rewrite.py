@@ -71,19 +71,19 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_rewrite, "MIN_PART", PART)
     monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
-    monkeypatch.setattr("parquet_bloom.storage.objects.s3.written._RANDOM", random.Random(1))
-    shown = conditions._on_probe
+    monkeypatch.setattr("parquet_bloom.storage.objects.s3.verify._RANDOM", random.Random(1))
+    shown = conditions._show_on_probe
 
     def believe(setting: Any, show: Any, *given: Any) -> Any:
         """What the store shows before the first write is for test_s3_conditions."""
-        return shown(setting, show) if show is proof.no_tags else proof.Proven(quoted, quoted, "")
+        return shown(setting, show) if show is proof.prove_no_tags else proof.ConditionSupport(quoted, quoted, "")
 
-    monkeypatch.setattr(conditions, "_on_probe", believe)
+    monkeypatch.setattr(conditions, "_show_on_probe", believe)
 
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
     """An object as embed opens it; the log then begins anew."""
-    place = ObjectStores(s3.storage_options).place(s3.url(key))
+    place = ObjectStores(s3.storage_options).locate(s3.url(key))
     assert place is not None
     source = ObjectSource(place)
     s3.clear_log()
@@ -107,7 +107,7 @@ def replace(s3: Any, size: str, harm: Callable[[], None] = lambda: None) -> Parq
     with opened(s3) as source:
         harm()
         try:
-            write(s3_rewrite.in_place(source), source.size - CUT)
+            write(s3_rewrite.rewrite_in_place(source), source.size - CUT)
         except ParquetBloomError as error:
             caught = error
     if caught is not None:
@@ -139,7 +139,7 @@ def test_around_the_smallest_part_of_s3(s3: Any, length: int, monkeypatch: pytes
     old = np.random.default_rng(3).bytes(10 * MIB + 100)
     s3.put("a.parquet", old)
     with opened(s3) as source:
-        write(s3_rewrite.in_place(source), length)
+        write(s3_rewrite.rewrite_in_place(source), length)
     assert s3.get("a.parquet") == old[:length] + TAIL
     assert s3.operations().count("UploadPartCopy") == (length >= 5 * MIB)
 
@@ -149,17 +149,17 @@ def test_a_part_holds_no_more_than_may_be_copied_at_once(s3: Any) -> None:
     s3.put("a.parquet", data)
     s3.limit_parts(PART, 2 * PART - 1)
     with opened(s3) as source:
-        write(s3_rewrite.in_place(source), len(data))
+        write(s3_rewrite.rewrite_in_place(source), len(data))
     assert s3.get("a.parquet") == data + TAIL
     assert s3.operations().count("UploadPartCopy") == 50
 
 
 def test_there_are_no_more_parts_than_an_upload_may_have(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_rewrite, "_MOST_PARTS", 3)
+    monkeypatch.setattr(s3_rewrite, "_MAX_COPIED_PARTS", 3)
     data = np.random.default_rng(4).bytes(50 * PART + 7)
     s3.put("a.parquet", data)
     with opened(s3) as source:
-        write(s3_rewrite.in_place(source), len(data))
+        write(s3_rewrite.rewrite_in_place(source), len(data))
     assert s3.get("a.parquet") == data + TAIL
     assert s3.operations().count("UploadPartCopy") == 3
 
@@ -168,7 +168,7 @@ def test_a_long_tail_goes_in_several_parts(s3: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(s3_rewrite, "UPLOADED_PART", 30_000)
     s3.put("a.parquet", OLD["large"])
     tail = np.random.default_rng(3).bytes(100_000)
-    with opened(s3) as source, s3_rewrite.in_place(source) as new:
+    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
         new.copy_prefix(PART)
         for start in range(0, len(tail), 15_000):
             new.write(tail[start : start + 15_000])
@@ -183,18 +183,18 @@ def test_a_long_tail_goes_in_several_parts(s3: Any, monkeypatch: pytest.MonkeyPa
 def test_odd_keys(s3: Any, key: str, size: str) -> None:
     s3.put(key, OLD[size])
     with opened(s3, key) as source:
-        write(s3_rewrite.in_place(source), source.size - CUT)
+        write(s3_rewrite.rewrite_in_place(source), source.size - CUT)
     assert s3.get(key) == NEW[size]
 
 
 @pytest.mark.parametrize("size", STEPS)
 def test_nothing_is_begun_where_nothing_is_written(s3: Any, size: str) -> None:
     s3.put("a.parquet", OLD[size])
-    with opened(s3) as source, s3_rewrite.in_place(source):
+    with opened(s3) as source, s3_rewrite.rewrite_in_place(source):
         pass
-    with opened(s3) as source, s3_rewrite.in_place(source) as new, pytest.raises(TruncatedFileError):
+    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new, pytest.raises(TruncatedFileError):
         new.copy_prefix(len(OLD[size]) + 1)
-    with opened(s3) as source, s3_rewrite.in_place(source) as new:
+    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
         new.copy_prefix(len(OLD[size]) - CUT)
     assert s3.get("a.parquet") == OLD[size]
     assert s3.uploads() == []
@@ -356,8 +356,8 @@ def test_of_two_at_once_one_wins_and_one_is_refused(s3: Any, size: str) -> None:
     with (
         opened(s3) as mine,
         opened(s3) as yours,
-        s3_rewrite.in_place(mine) as first,
-        s3_rewrite.in_place(yours) as second,
+        s3_rewrite.rewrite_in_place(mine) as first,
+        s3_rewrite.rewrite_in_place(yours) as second,
     ):
         for new, text in ((first, b"first"), (second, b"second")):
             new.copy_prefix(mine.size - CUT)
@@ -387,7 +387,7 @@ def test_an_interrupt_aborts_the_upload(s3: Any, size: str, step: int) -> None:
     with opened(s3) as source:
         s3.before(None, lambda request: os.kill(os.getpid(), signal.SIGINT), skip=step)
         with pytest.raises(KeyboardInterrupt):
-            write(s3_rewrite.in_place(source), source.size - CUT)
+            write(s3_rewrite.rewrite_in_place(source), source.size - CUT)
     # What was sent when the interrupt came may still be carried out; S3 then has it as it was or as it was to be.
     assert s3.get("a.parquet") in (OLD[size], NEW[size])
     assert s3.uploads() == []
@@ -400,10 +400,10 @@ from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.source import ObjectSource
 
-conditions._on_probe = lambda *given: proof.Proven(etags.quoted, etags.quoted, "")
+conditions._show_on_probe = lambda *given: proof.ConditionSupport(etags.quoted, etags.quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
-with ObjectSource(ObjectStores(options).place(url)) as source, s3_rewrite.in_place(source) as new:
+with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:
     new.copy_prefix(source.size - cut)
     new.write(tail.encode())
     new.commit()
@@ -448,7 +448,7 @@ def beside(s3: Any, size: str) -> ParquetBloomError | None:
     s3.put("a.parquet", OLD[size])
     s3.put("b c/d.parquet", THEIRS)
     with opened(s3) as source:
-        new = s3_rewrite.elsewhere(source, source.place.at("b c/d.parquet"))
+        new = s3_rewrite.rewrite_elsewhere(source, source.location.at("b c/d.parquet"))
         assert new is not None
         try:
             write(new, source.size - CUT)
@@ -524,7 +524,7 @@ def test_the_new_object_has_what_the_old_one_had(s3: Any, client: Any, size: str
     client.put_object(**place, Body=OLD[size], Tagging="team=a%20%2B%20b%3D%40&k=", **RICH)
     for _ in range(2):  # its own metadata does not pile up
         with opened(s3) as source:
-            write(s3_rewrite.in_place(source), len(OLD[size]) - CUT)
+            write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
     assert s3.get("a.parquet") == NEW[size]
     head = client.head_object(**place)
     asked = dict(RICH)
@@ -558,10 +558,10 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
         {"ObjectLockLegalHoldStatus": "ON"},
     ):
         client.put_object(**put, **lock)
-        place = ObjectStores(s3.storage_options).place(f"s3://{bucket}/a.parquet")
+        place = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
         assert place is not None
         with ObjectSource(place) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
-            write(s3_rewrite.in_place(source), 500)
+            write(s3_rewrite.rewrite_in_place(source), 500)
         assert client.get_object(Bucket=bucket, Key="a.parquet")["Body"].read() == b"x" * 1000
 
 
@@ -571,11 +571,11 @@ def test_in_a_versioned_bucket_the_old_object_stays_as_a_version(s3: Any, client
     place = {"Bucket": s3.bucket, "Key": "a.parquet"}
     first = client.put_object(**place, Body=OLD[size])["VersionId"]
     with opened(s3) as source:
-        write(s3_rewrite.in_place(source), len(OLD[size]) - CUT)
+        write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
     assert client.get_object(**place)["Body"].read() == NEW[size]
     assert client.get_object(**place, VersionId=first)["Body"].read() == OLD[size]
     assert len(client.list_object_versions(Bucket=s3.bucket)["Versions"]) == 2
-    with opened(s3) as source, s3_rewrite.in_place(source) as new:
+    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
         new.copy_prefix(1)
         client.delete_object(**place)  # a delete marker
         with pytest.raises(ConcurrentChangeError, match="removed"):
@@ -590,10 +590,10 @@ def test_other_stores_are_refused(s3: Any) -> None:
 
     store = MemoryStore()
     store.put("a.parquet", b"x" * 100)
-    place = ObjectStores(store=store).place("a.parquet")
+    place = ObjectStores(store=store).locate("a.parquet")
     assert place is not None
     with ObjectSource(place) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
-        s3_rewrite.in_place(source)
+        s3_rewrite.rewrite_in_place(source)
 
 
 def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
@@ -602,8 +602,8 @@ def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
     s3.put("deep/er/a.parquet", OLD["small"])
     options = {name: text for name, text in s3.storage_options.items() if name.startswith("aws_")}
     store = S3Store(s3.bucket, prefix="deep", config=options, client_options={"allow_http": True})
-    place = ObjectStores(store=store).place("er/a.parquet")
+    place = ObjectStores(store=store).locate("er/a.parquet")
     assert place is not None
     with ObjectSource(place) as source:
-        write(s3_rewrite.in_place(source), len(OLD["small"]) - CUT)
+        write(s3_rewrite.rewrite_in_place(source), len(OLD["small"]) - CUT)
     assert s3.get("deep/er/a.parquet") == NEW["small"]

@@ -46,12 +46,12 @@ def limits(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def rewrite(s3: Any, size: str, harm: Callable[[], Any]) -> BaseException | None:
     """Rewrite an object; `harm` is done when it has been opened. Returns the error, an interrupt included."""
     s3.put("a.parquet", OLD[size])
-    place = ObjectStores(s3.storage_options).place(s3.url("a.parquet"))
+    place = ObjectStores(s3.storage_options).locate(s3.url("a.parquet"))
     assert place is not None
     with ObjectSource(place) as source:
         harm()
         try:
-            with s3_rewrite.in_place(source) as new:
+            with s3_rewrite.rewrite_in_place(source) as new:
                 new.copy_prefix(len(OLD[size]) - CUT)
                 new.write(TAIL)
                 new.commit()
@@ -148,9 +148,9 @@ def test_a_thread_that_is_given_up_ends_its_upload(s3: Any) -> None:
         if key == "a.parquet":
             assert hung.wait(BUSY)
             raise StorageError("enough")
-        place = ObjectStores(s3.storage_options).place(s3.url(key))
+        place = ObjectStores(s3.storage_options).locate(s3.url(key))
         assert place is not None
-        with ObjectSource(place) as source, s3_rewrite.in_place(source) as new:
+        with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
             new.copy_prefix(len(OLD["large"]) - CUT)
 
     s3.before(
@@ -179,7 +179,7 @@ def head(s3: Any) -> Callable[..., Any]:
 def test_tries_are_counted_and_paused(s3: Any, head: Any) -> None:
     fault = s3.fail("HeadObject", times=1000)
     begun = time.monotonic()
-    with pytest.raises(s3_client.failures()):
+    with pytest.raises(s3_client.failure_types()):
         Requests(RequestLimits(max_retries=3, init_backoff=0.1, max_backoff=0.2)).send(head)
     assert fault.happened == 4
     assert 0.05 + 0.1 + 0.1 < time.monotonic() - begun < 1.5 + BUSY
@@ -194,7 +194,7 @@ def test_what_will_not_change_is_not_tried_again(s3: Any, head: Any) -> None:
         (409, "C"),
     ):
         fault = s3.fail("HeadObject", times=1000, status=status, code=code)
-        with pytest.raises(s3_client.failures()):
+        with pytest.raises(s3_client.failure_types()):
             Requests(RequestLimits()).send(head)
         assert fault.happened == 1
         fault.times = 0
@@ -253,9 +253,9 @@ def test_an_upload_whose_number_comes_late_is_aborted(s3: Any) -> None:
 
 def test_the_limits_are_the_stores() -> None:
     options = {"aws_region": "x", "timeout": "7s", "connect_timeout": 3, "max_retries": 2, "retry_timeout": 11}
-    place = ObjectStores(options).place("s3://lake/a")
+    place = ObjectStores(options).locate("s3://lake/a")
     assert place is not None
-    limits = RequestLimits.of_store(place.store)
+    limits = RequestLimits.from_store(place.store)
     assert (limits.timeout, limits.connect_timeout, limits.max_retries, limits.retry_timeout) == (7, 3, 2, 11)
     keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "x"}
     config = s3_client.connect("lake", keys, "a", limits).meta.config

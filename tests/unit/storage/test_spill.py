@@ -152,7 +152,7 @@ def test_a_file_that_was_cut(tmp_path: Path) -> None:
         run = scratch.put([np.arange(1000)])
         os.ftruncate(scratch._file.fileno(), 4000)
         assert scratch.get(run, 0, 500).tolist() == list(range(500))
-        with pytest.raises(StorageError, match="a temporary file there was cut") as caught:
+        with pytest.raises(StorageError, match="a temporary file there was truncated") as caught:
             scratch.get(run)
         assert caught.value.path == str(tmp_path)
 
