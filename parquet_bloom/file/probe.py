@@ -18,7 +18,7 @@ from ..hashing import arrow as arrays
 from ..hashing import coerce as literals
 from ..hashing.column_type import ColumnType
 from ..predicate.literal import from_python
-from .reader import BloomFile, ChunkFilter
+from .chunk_filter import ChunkFilter
 
 BLOCK_BYTES = sbbf.BLOCK_BYTES
 
@@ -239,7 +239,7 @@ class _FileProbe:
         return True
 
     def _run(self, immutable: bool) -> None:
-        file: BloomFile = self.chunks[0].file
+        file = self.chunks[0].file
         file.read_headers(self.chunks)
         for i, chunk in enumerate(self.chunks):
             self.problems[i] = chunk.header_problem

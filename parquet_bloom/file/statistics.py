@@ -19,7 +19,8 @@ from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
     from .cache.entry import CachedFooter
-    from .reader import BloomFile, ChunkFilter
+    from .chunk_filter import ChunkFilter
+    from .reader import BloomFile
 
 UNREAD = -1
 

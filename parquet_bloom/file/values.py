@@ -30,7 +30,7 @@ from ..storage import Source
 from .columns import type_of
 from .fingerprint import PassingChunk
 from .page_checks import CheckedPages, PageClaimError, require_pages
-from .pages.held_chunk import HeldChunk, HeldFile
+from .pages.buffered_chunk import HeldChunk, HeldFile
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # where only numbers are decoded

@@ -11,7 +11,8 @@ from ..core.bloom.variants import Variant
 from ..errors import ParquetBloomError
 from ..hashing import arrow as arrays
 from ..redaction import shown_redacted
-from .reader import BloomFile, ChunkFilter, open
+from .chunk_filter import ChunkFilter
+from .reader import BloomFile, open
 from .values import ColumnReader
 from .write.embed import Progress
 

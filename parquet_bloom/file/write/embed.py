@@ -15,8 +15,9 @@ from ...metadata.footer import Footer, Leaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
 from ...util.threads import in_order, processors
+from ..chunk_filter import ChunkFilter
 from ..column_hashes import num_values_of
-from ..reader import BloomFile, ChunkFilter
+from ..reader import BloomFile
 from ..values import ColumnReader
 from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from ...errors import BrokenFilterError, ParquetBloomError
 from ...metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ...metadata.footer import MAGIC, TAIL_BYTES, Footer
-from ..reader import BloomFile, ChunkFilter
+from ..chunk_filter import ChunkFilter
+from ..reader import BloomFile
 
 Owner = tuple[int, int]
 """Whose filter it is: (row group, leaf index)."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import ParquetBloomError
 from ...file.fingerprint import ColumnSums
-from ...file.pages.held_chunk import HeldChunk
+from ...file.pages.buffered_chunk import HeldChunk
 from ...file.values import DISTANT_BUFFER_BYTES, Chunk
 from ...metadata.footer import Leaf
 from ...storage import Source

@@ -8,8 +8,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...file.chunk_filter import ChunkFilter
 from ...file.probe import probe_any, probe_hashes
-from ...file.reader import BloomFile, ChunkFilter
+from ...file.reader import BloomFile
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import PruningStatistics, PruningStatisticsArray

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.bloom.sizing import BLOCK_BYTES
 from ...errors import BrokenZonesError, first_line
-from ...file.pages.held_chunk import HeldChunk, HeldFile
+from ...file.pages.buffered_chunk import HeldChunk, HeldFile
 from ...storage import Source
 from ..filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
 from ..manifest import KEY
