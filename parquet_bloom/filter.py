@@ -24,8 +24,8 @@ __all__ = ["SplitBlockBloomFilter"]
 _NUMPY_NUMBERS = tuple(np.dtype(code).type for code in "bhilqBHILQefd")
 _ARRAY_SCALARS = (pa.Scalar, np.generic)
 
-_FEWEST_KEYS = 1 << 19  # of a slice: with fewer, starting a thread is no gain
-_KEYS_A_BLOCK = 8  # of a slice: with fewer, inserting into a bitset of its own and merging that is no gain
+_MIN_KEYS = 1 << 19  # of a slice: with fewer, starting a thread is no gain
+_KEYS_PER_BLOCK = 8  # of a slice: with fewer, inserting into a bitset of its own and merging that is no gain
 
 
 class SplitBlockBloomFilter(sbbf.Bitset):
@@ -74,9 +74,9 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def __init__(self, num_bytes: int, *, variant: Variant | str | None = None):
         if num_bytes < sbbf.BLOCK_BYTES or num_bytes % sbbf.BLOCK_BYTES or num_bytes // sbbf.BLOCK_BYTES >= 2**31:
             raise ValueError(f"a filter's size is a multiple of 32 bytes, from 32 up to 64 GiB, not {num_bytes}")
-        self._hold(memory.zeros(num_bytes), None, Variant.of(variant))
+        self._set_bitset(memory.zeros(num_bytes), None, Variant.of(variant))
 
-    def _hold(self, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant) -> None:
+    def _set_bitset(self, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant) -> None:
         self._bitset = bitset
         self._variant = variant
         self._column_type = self._measured = None
@@ -140,7 +140,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         else:
             bitset = bitset.view()
             bitset.flags.writeable = False
-        return cls._made(bitset, column_type, Variant.of(variant))
+        return cls._make(bitset, column_type, Variant.of(variant))
 
     @classmethod
     def from_bytes(
@@ -166,11 +166,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return cls.from_bitset(view[header.header_bytes :], column_type, copy, variant=variant)
 
     @classmethod
-    def _made(
+    def _make(
         cls, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant = FINAL
     ) -> SplitBlockBloomFilter:
         made = cls.__new__(cls)
-        made._hold(bitset, column_type, variant)
+        made._set_bitset(bitset, column_type, variant)
         return made
 
     # ------------------------------------------------------------------------------------------------ what it is
@@ -245,7 +245,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         ValueError
             The filter is read-only.
         """
-        most = _number_of(threads)
+        most = _resolve_threads(threads)
         bitset = self._writable()
         # An empty list, or one of nulls: no values, and no type to be bound to
         chunks: Iterable[pa.Array] = (
@@ -253,10 +253,10 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         )
         if most > 1:
             chunks = list(chunks)
-            fewest = max(_FEWEST_KEYS, _KEYS_A_BLOCK * self.num_blocks)
+            fewest = max(_MIN_KEYS, _KEYS_PER_BLOCK * self.num_blocks)
             builders = min(most, sum(map(len, chunks)) // fewest)
             if builders > 1:
-                self._insert_shares(_shares(chunks, builders))
+                self._insert_shares(_split_evenly(chunks, builders))
                 return
         for array in chunks:
             with self._lock:
@@ -303,9 +303,9 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             Whether the values are absent cannot be said, as they are of another kind than the filter's.
         """
         chunks = list(arrays.chunks_of(values, type))
-        probers = min(_number_of(threads), sum(map(len, chunks)) // _FEWEST_KEYS)
+        probers = min(_resolve_threads(threads), sum(map(len, chunks)) // _MIN_KEYS)
         if probers > 1:
-            pieces = [array for share in _shares(chunks, probers) for array in share]
+            pieces = [array for share in _split_evenly(chunks, probers) for array in share]
             with in_order(self._check_array, pieces, probers) as answers:
                 return np.concatenate(list(answers))
         found = [self._check_array(array) for array in chunks]
@@ -416,7 +416,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
                 break
             folded = half
         own = memory.copied(folded) if np.may_share_memory(folded, self._bitset) else folded
-        return cls._made(own, column_type, self._variant)
+        return cls._make(own, column_type, self._variant)
 
     def to_bytes(self, header: bool = False) -> bytes:
         """The bitset, as a Parquet file holds it behind the header; with `header`, that and the bitset."""
@@ -458,7 +458,7 @@ def _unpickle(
     return SplitBlockBloomFilter.from_bitset(bitset, column_type, copy=not readonly, variant=variant)
 
 
-def _number_of(threads: int | None) -> int:
+def _resolve_threads(threads: int | None) -> int:
     if threads is None:
         return processors()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
@@ -466,7 +466,7 @@ def _number_of(threads: int | None) -> int:
     return threads
 
 
-def _shares(chunks: list[pa.Array], count: int) -> list[list[pa.Array]]:
+def _split_evenly(chunks: list[pa.Array], count: int) -> list[list[pa.Array]]:
     """Cut arrays, in order, into `count` lists (or fewer) of about as many values each."""
     size = -(-sum(map(len, chunks)) // count)
     size += -size % 64  # slices begin at whole bytes of a validity bitmap, and at cache lines

@@ -18,7 +18,7 @@ from ..metadata.filter_header import FilterHeader
 from ..metadata.footer import MAGIC, Footer, Leaf
 from ..storage import Source
 from .columns import type_of
-from .drafts.trial import Trial, candidates, some_values
+from .drafts.trial import Trial, candidates, read_some_hashes
 from .values import ColumnReader
 
 
@@ -39,9 +39,9 @@ class FilterFile(Protocol):
     def _filter_reach(self) -> list[float]: ...
     def _filter_end(self, number: int) -> int: ...
     def _holds_data(self, start: int, end: int) -> bool: ...
-    def _head(self, offset: int) -> bytes: ...
+    def _read_header_bytes(self, offset: int) -> bytes: ...
     def _read_header(self, data: bytes) -> FilterHeader: ...
-    def _owner(self, number: int) -> tuple[int, str]: ...
+    def _find_owner(self, number: int) -> tuple[int, str]: ...
     def has_values(self, row_group: int, column: str | Leaf) -> bool | None: ...
     def column_reader(self, leaf: Leaf) -> ColumnReader: ...
     def read_headers(self, chunks: Iterable[ChunkFilter]) -> None: ...
@@ -103,7 +103,7 @@ class ChunkFilter:
         if self.location_problem:
             return self._broken(self.location_problem)
         try:
-            return self.file._read_header(self.file._head(self.offset)[: self.length])
+            return self.file._read_header(self.file._read_header_bytes(self.offset)[: self.length])
         except BrokenFilterError as error:
             return self._broken(error.problem)
 
@@ -140,9 +140,9 @@ class ChunkFilter:
             return f"header says {header.num_bytes} bytes, {left} are left before the footer"
         if self.file._holds_data(self.offset, end):
             return f"header says {header.num_bytes} bytes, which reach into pages or page indexes"
-        return self._shared(end)
+        return self._find_overlap(end)
 
-    def _shared(self, end: int) -> str | None:
+    def _find_overlap(self, end: int) -> str | None:
         """Another filter that begins in this one, or reaches into it: whose bytes they are cannot be said."""
         file = self.file
         first, last = (bisect_left(file._filter_offsets, place) for place in (self.offset, end))
@@ -157,7 +157,7 @@ class ChunkFilter:
         for span in (*others, *file._filter_spans[first:last]):
             record = file.footer.chunks[int(span["chunk"])]
             if (record["row_group"], record["column"]) != (self.row_group, self.leaf.index):
-                row_group, column = file._owner(int(span["chunk"]))
+                row_group, column = file._find_owner(int(span["chunk"]))
                 return f"its bytes are also those of the filter of row group {row_group}, column '{column}'"
         return None
 
@@ -178,7 +178,7 @@ class ChunkFilter:
             empty = self._empty
         except ParquetBloomError as error:
             return error.problem
-        return (self._problem_if_empty if empty else None) or self.variant_problem
+        return (self._empty_problem if empty else None) or self.variant_problem
 
     def trial(self) -> Trial:
         """Try the variants that the header allows on values of the column chunk: reads the filter, and some pages.
@@ -188,7 +188,7 @@ class ChunkFilter:
         BrokenFilterError, UnreadableColumnError
         """
         bitset = self._bitset
-        values = some_values(self.file.column_reader(self.leaf), self.row_group)
+        values = read_some_hashes(self.file.column_reader(self.leaf), self.row_group)
         return Trial.of(self.header, bitset, values)
 
     @cached_property
@@ -199,7 +199,7 @@ class ChunkFilter:
         if not self.column_type.hashable:
             return f"its variant cannot be said: it is over {self.column_type}"
         try:
-            if self._empty and not self._problem_if_empty:
+            if self._empty and not self._empty_problem:
                 return candidates(self.header)[0]  # nothing was inserted: under each it denies everything, rightly
             trial = self.trial()
         except ParquetBloomError as error:
@@ -228,7 +228,7 @@ class ChunkFilter:
         raise self._broken(found)
 
     @property
-    def _problem_if_empty(self) -> str | None:
+    def _empty_problem(self) -> str | None:
         """What it means when no bit is set."""
         if self.file.has_values(self.row_group, self.leaf) is False:
             return None

@@ -19,7 +19,7 @@ from ..hashing import coerce as literals
 from ..hashing.column_type import ColumnType, Kind
 from ..metadata.footer import Footer, Leaf
 from .columns import type_of
-from .fingerprint import require_plain
+from .fingerprint import require_readable_chunk
 from .reader import BloomFile
 from .values import Chunk, ColumnReader
 
@@ -55,7 +55,7 @@ class ColumnHashes:
             if not self.column_type.hashable:
                 problem = "BOOLEAN columns are not indexed: there are two values to find"
                 raise UnsupportedTypeError(problem, column=leaf.name)
-            self._counts = [num_values_of(file.footer, row_group, leaf) for row_group in file.row_groups]
+            self._counts = [count_values(file.footer, row_group, leaf) for row_group in file.row_groups]
             self._reader = ColumnReader(file.source, file.footer, leaf)
         except ParquetBloomError as error:
             error.path = error.path or file.path
@@ -75,8 +75,8 @@ class ColumnHashes:
         distinct = HashSet(self._counts[row_group])
         try:
             if not self._file.footer.empty_row_groups[row_group]:
-                for storage in self._reader.occurring(row_group, chunk):
-                    _add(distinct, storage, self.column_type)
+                for storage in self._reader.read_occurring(row_group, chunk):
+                    _add_hashes(distinct, storage, self.column_type)
         except ParquetBloomError as error:
             error.path = error.path or self._file.path
             raise
@@ -89,7 +89,7 @@ def distinct_hashes(file: BloomFile, leaf: Leaf) -> Iterator[tuple[int, NDArray[
     return ((row_group, hashes.of(row_group)) for row_group in file.row_groups)
 
 
-def num_values_of(footer: Footer, row_group: int, leaf: Leaf) -> int:
+def count_values(footer: Footer, row_group: int, leaf: Leaf) -> int:
     """How many values and nulls a column chunk has, whose pages stand, not encrypted, in the file.
 
     Raises
@@ -97,7 +97,7 @@ def num_values_of(footer: Footer, row_group: int, leaf: Leaf) -> int:
     EncryptedFileError, UnreadableColumnError, MalformedFooterError
         They do not, or the row group is said to have another number of rows, so that readers disagree on what there is.
     """
-    num_values = int(require_plain(footer, row_group, leaf)["num_values"])
+    num_values = int(require_readable_chunk(footer, row_group, leaf)["num_values"])
     num_rows = footer.num_rows_of(row_group)
     fits = num_values >= num_rows > 0 or num_values == num_rows == 0 if leaf.repeated else num_values == num_rows
     if not fits:  # some stop at the rows, some at the values
@@ -106,7 +106,7 @@ def num_values_of(footer: Footer, row_group: int, leaf: Leaf) -> int:
     return num_values
 
 
-def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
+def hash_distinct(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
     """The type that pyarrow's writer would store values as, and their distinct hashes; see `distinct_hashes`.
 
     Parameters
@@ -124,7 +124,7 @@ def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
     if not isinstance(values, pa.Array | pa.ChunkedArray):
         raise FilterTypeError(f"values are a pyarrow Array or ChunkedArray, not {type(values).__name__}")
     pieces = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    leaf_type, column_type = _types_of(values.type)
+    leaf_type, column_type = _find_types(values.type)
     distinct = HashSet()
     for array in pieces:
         while array.type != leaf_type:
@@ -132,18 +132,18 @@ def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
         if isinstance(array, pa.DictionaryArray):  # each value once, and none that no row has
             array = array.dictionary.take(array.indices.unique().drop_null())
         for start in range(0, len(array), PIECE_ROWS):
-            _add(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
+            _add_hashes(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
     return column_type, distinct.to_array()
 
 
 @lru_cache(maxsize=256)
-def _types_of(arrow_type: pa.DataType) -> tuple[pa.DataType, ColumnType]:
+def _find_types(arrow_type: pa.DataType) -> tuple[pa.DataType, ColumnType]:
     """The Arrow type of the values of one column, and how they would be stored."""
-    leaf_type = _leaf_type(arrow_type)
+    leaf_type = _find_leaf_type(arrow_type)
     return leaf_type, arrays.type_of(pa.array([], leaf_type))
 
 
-def _leaf_type(arrow_type: pa.DataType) -> pa.DataType:
+def _find_leaf_type(arrow_type: pa.DataType) -> pa.DataType:
     """The type of the values below lists and structs of one field."""
     while pa.types.is_nested(arrow_type) and not pa.types.is_run_end_encoded(arrow_type):
         several = pa.types.is_map(arrow_type) or pa.types.is_union(arrow_type)
@@ -153,7 +153,7 @@ def _leaf_type(arrow_type: pa.DataType) -> pa.DataType:
     return arrow_type
 
 
-def _add(distinct: HashSet, storage: pa.Array, column_type: ColumnType) -> None:
+def _add_hashes(distinct: HashSet, storage: pa.Array, column_type: ColumnType) -> None:
     distinct.add(hash_keys(arrays.keys_of(storage)))
     if column_type.kind is Kind.FLOAT:
         floats = arrays.floats_of(storage.drop_null())

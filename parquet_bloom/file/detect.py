@@ -35,6 +35,8 @@ def detect_variant(
     ...     print(parquet_bloom.detect_variant(file))
     murmur3+mask+raw
     """
-    trials = [chunk.trial() for chunk in file.under("detect").chunks(row_groups, columns) if chunk.column_type.hashable]
+    trials = [
+        chunk.trial() for chunk in file.with_variant("detect").chunks(row_groups, columns) if chunk.column_type.hashable
+    ]
     together = Trial.together(trials) if trials else None
     return together.fitting[0] if together and not together.problem else None

@@ -17,7 +17,7 @@ from ..metadata.thrift_compact import splice_filters
 from ..storage import Source
 
 PIECE_BYTES = 1 << 22  # hashed at once: the fingerprint depends on it
-TOGETHER_BYTES = 1 << 24  # read at once, and so about the memory that it takes
+READ_BYTES = 1 << 24  # read at once, and so about the memory that it takes
 _CHUNK = struct.Struct("<QQQ")  # row group, leaf, length
 
 
@@ -33,7 +33,7 @@ def footer_fingerprint(footer: Footer) -> int:
     Any other change shows that shows in the footer: places and sizes of pages, page indexes, statistics, schema, row
     counts, the writer's name and key-value metadata. Other tools that add filters write the whole file anew, so that
     places change: to it this is another file. Values of the same width, uncompressed and without statistics, may be
-    exchanged without any change of the footer; see `chunk_bytes_fingerprint`.
+    exchanged without any change of the footer; feed `chunk_bytes_fingerprint`.
     """
     chunks = footer.chunks[(footer.chunks["filter_fields"] > 0) & (footer.chunks["meta_start"] >= 0)]
     starts, ends = (np.ascontiguousarray(chunks[name]) for name in ("meta_start", "meta_end"))
@@ -61,23 +61,23 @@ def chunk_bytes_fingerprint(source: Source, footer: Footer, leaves: Iterable[Lea
         The file ends before its pages do, or cannot be read.
     """
     try:
-        spans = _spans(footer, _chosen(leaves))
+        spans = _list_spans(footer, _sort_leaves(leaves))
     except ParquetBloomError as error:
         error.path = error.path or source.name
         raise
-    total = _first_sum(spans)
+    total = _hash_lengths(spans)
     for offsets, lengths in _batches(spans):
         data = source.gather(np.array(offsets, np.int64), np.array(lengths, np.int64)).data
         sums, at = [], 0
         for length in lengths:
             sums.append(hash_one(data[at : at + length]))
             at += length
-        total = _next_sum(total, sums)
+        total = _combine_hashes(total, sums)
     return total
 
 
-class ColumnSums:
-    """The same number, made of chunks that somebody else reads, whichever comes first. Threads may note them.
+class ColumnFingerprint:
+    """The same number, made of chunks that somebody else reads, whichever comes first. Threads may add_chunk them.
 
     Parameters
     ----------
@@ -90,35 +90,35 @@ class ColumnSums:
 
     def __init__(self, footer: Footer, leaves: Iterable[Leaf], path: str | None = None):
         try:
-            self._in_order = _spans(footer, _chosen(leaves))
+            self._in_order = _list_spans(footer, _sort_leaves(leaves))
         except ParquetBloomError as error:
             error.path = error.path or path
             raise
         self.spans = {(row_group, leaf): (offset, length) for row_group, leaf, offset, length in self._in_order}
         self._sums: dict[tuple[int, int], list[int]] = {}
 
-    def note(self, row_group: int, leaf: int, data: memoryview) -> None:
+    def add_chunk(self, row_group: int, leaf: int, data: memoryview) -> None:
         """All bytes of a chunk have come."""
         starts = range(0, len(data), PIECE_BYTES)
         self._sums[row_group, leaf] = [hash_one(data[start : start + PIECE_BYTES]) for start in starts]
 
-    def passing(self, row_group: int, leaf: int) -> PassingChunk:
+    def stream_chunk(self, row_group: int, leaf: int) -> StreamedChunk:
         """What takes a chunk piece by piece; the chunk counts once that is complete."""
         sums: list[int] = []
         self._sums[row_group, leaf] = sums
-        return PassingChunk(*self.spans[row_group, leaf], sums)
+        return StreamedChunk(*self.spans[row_group, leaf], sums)
 
     def fingerprint(self) -> int:
         """Of all chunks; KeyError if one has not come."""
-        total = _first_sum(self._in_order)
+        total = _hash_lengths(self._in_order)
         sums = [each for row_group, leaf, *_ in self._in_order for each in self._sums[row_group, leaf]]
         for _, lengths in _batches(self._in_order):
-            total = _next_sum(total, sums[: len(lengths)])
+            total = _combine_hashes(total, sums[: len(lengths)])
             sums = sums[len(lengths) :]
         return total
 
 
-class PassingChunk:
+class StreamedChunk:
     """A column chunk that is too long to be held: its bytes are summed as somebody else reads them.
 
     Parameters
@@ -130,62 +130,62 @@ class PassingChunk:
     def __init__(self, offset: int, length: int, sums: list[int]):
         self._next, self._end = offset, offset + length  # up to where bytes have come
         self._sums = sums
-        self._held = bytearray()
+        self._buffer = bytearray()
 
-    def see(self, offset: int, data: bytes | memoryview) -> bool:
+    def feed(self, offset: int, data: bytes | memoryview) -> bool:
         """Take what was read at a place; False if bytes before it are missing. What came before is not taken again."""
         if offset > self._next:
             return offset >= self._end
         fresh = memoryview(data)[self._next - offset : self._end - offset]
         self._next += len(fresh)
         while fresh.nbytes:
-            room = PIECE_BYTES - len(self._held)
-            self._held += fresh[:room]
+            room = PIECE_BYTES - len(self._buffer)
+            self._buffer += fresh[:room]
             fresh = fresh[room:]
-            if len(self._held) == PIECE_BYTES:
-                self._put()
+            if len(self._buffer) == PIECE_BYTES:
+                self._hash_buffer()
         return True
 
     def complete(self, source: Source) -> None:
         """Read what nobody has read: pages behind the last value, or bytes that were skipped."""
         while self._next < self._end:
             length = min(PIECE_BYTES, self._end - self._next)
-            self.see(self._next, source.read_at(self._next, length))
-        if self._held:
-            self._put()
+            self.feed(self._next, source.read_at(self._next, length))
+        if self._buffer:
+            self._hash_buffer()
 
-    def _put(self) -> None:
-        self._sums.append(hash_one(self._held))
-        self._held = bytearray()
+    def _hash_buffer(self) -> None:
+        self._sums.append(hash_one(self._buffer))
+        self._buffer = bytearray()
 
 
-def _chosen(leaves: Iterable[Leaf]) -> list[Leaf]:
+def _sort_leaves(leaves: Iterable[Leaf]) -> list[Leaf]:
     return sorted({leaf.index: leaf for leaf in leaves}.values(), key=lambda leaf: leaf.index)
 
 
-def _first_sum(spans: Iterable[tuple[int, int, int, int]]) -> int:
+def _hash_lengths(spans: Iterable[tuple[int, int, int, int]]) -> int:
     """What stands for the chunks' places among the others, and their lengths."""
     return hash_one(b"".join(_CHUNK.pack(row_group, leaf, length) for row_group, leaf, _, length in spans))
 
 
-def _next_sum(total: int, sums: list[int]) -> int:
+def _combine_hashes(total: int, sums: list[int]) -> int:
     return hash_one(struct.pack(f"<{len(sums) + 1}Q", total, *sums))
 
 
-def _spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]]:
+def _list_spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]]:
     """(row group, leaf, offset, length) of each chunk, in that order."""
     spans = []
     for row_group in range(footer.num_row_groups):
         for leaf in leaves:
-            offset, length = _span(footer, row_group, leaf)
+            offset, length = _find_span(footer, row_group, leaf)
             spans.append((row_group, leaf.index, offset, length))
     if sum(length for *_, length in spans) > footer.start:  # to read them all could take for ever
         raise MalformedFooterError("metadata: the column chunks are said to have more bytes than the file")
     return spans
 
 
-def _span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
-    record = require_plain(footer, row_group, leaf)
+def _find_span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
+    record = require_readable_chunk(footer, row_group, leaf)
     where: ErrorContext = {"row_group": row_group, "column": leaf.name}
     length = int(record["compressed_size"])
     if length == 0:  # no pages: where they are not means nothing
@@ -209,14 +209,14 @@ def _batches(spans: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[list[
             offsets.append(offset + start)
             lengths.append(min(PIECE_BYTES, length - start))
             total += lengths[-1]
-            if total > TOGETHER_BYTES - PIECE_BYTES:
+            if total > READ_BYTES - PIECE_BYTES:
                 yield offsets, lengths
                 offsets, lengths, total = [], [], 0
     if offsets:
         yield offsets, lengths
 
 
-def require_plain(footer: Footer, row_group: int, leaf: Leaf) -> np.void:
+def require_readable_chunk(footer: Footer, row_group: int, leaf: Leaf) -> np.void:
     """The footer's record of a column chunk whose pages stand, not encrypted, in the file.
 
     Raises

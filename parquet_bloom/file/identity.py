@@ -51,7 +51,7 @@ def version_token(identity: Hashable) -> bytes:
     return NO_TOKEN
 
 
-def stamp_of_etag(etag: str | None) -> bytes:
+def etag_token(etag: str | None) -> bytes:
     """The same of an object whose etag a listing told."""
     return NO_TOKEN if etag is None else b"etag " + etag.encode()
 
@@ -78,7 +78,7 @@ def seconds_to_settle(identity: Hashable) -> float:
     return left if left <= WAIT_SECONDS else 0.0  # by another clock it was written in the future
 
 
-def settled_stamp(identity: Hashable) -> bytes:
+def settled_token(identity: Hashable) -> bytes:
     """The stamp of a file that is about to be read; NONE if a change right after would not show in it."""
     return version_token(identity) if _unsettled_ns(identity) <= 0 else NO_TOKEN
 
@@ -92,7 +92,7 @@ def wait_until_settled(source: Source) -> bytes:
     if left > 0:
         time.sleep(left + 0.001)
         source.check_unchanged()
-    return settled_stamp(source.identity)
+    return settled_token(source.identity)
 
 
 def require_unchanged(source: Source) -> None:
@@ -105,7 +105,7 @@ def require_unchanged(source: Source) -> None:
         source.check_unchanged()
 
 
-def stamps_of(
+def read_version_tokens(
     entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
 ) -> list[tuple[int, bytes] | None]:
     """Size and stamp of files as they are now; None for one that is not there, UNSEEN for one that cannot be looked at.
@@ -122,14 +122,16 @@ def stamps_of(
             else (source.size, version_token(source.identity))
             for path, source in zip(paths, stat_files(paths), strict=True)
         ]
-    with in_order(lambda entry: _stamp(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
+    with in_order(lambda entry: _read_version_token(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
         return list(found)
 
 
-def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None) -> tuple[int, bytes] | None:
+def _read_version_token(
+    entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None
+) -> tuple[int, bytes] | None:
     known = entry.known
     if known is not None and known.size is not None and known.e_tag is not None:
-        return known.size, stamp_of_etag(known.e_tag)
+        return known.size, etag_token(known.e_tag)
     try:
         with open_source(entry.path, filesystem, entry) as source:
             if costs is not None:
@@ -152,7 +154,7 @@ def _is_gone(path: str) -> bool:
     return False
 
 
-def still_same(
+def compare_contents(
     entry: Entry,
     filesystem: object | None,
     footer: int,
@@ -173,7 +175,7 @@ def still_same(
     """
     try:
         with open_source(entry.path, filesystem, entry) as source:
-            settled = settled_stamp(source.identity)
+            settled = settled_token(source.identity)
             file = BloomFile(source, None)
             same = footer_fingerprint(file.footer) == footer
             if same:

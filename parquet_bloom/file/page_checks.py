@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..errors import MalformedFooterError
-from ..metadata.page_index import HEAD_BYTES, read_page_header
+from ..metadata.page_index import PAGE_HEADER_BYTES, read_page_header
 from ..storage import Source
 from ..storage.seekable import Positioned
 
-_LONGEST_HEAD = 1 << 24  # bytes: pyarrow reads none that is longer
+_MAX_HEADER_BYTES = 1 << 24  # bytes: pyarrow reads none that is longer
 
 
 class PageClaimError(ValueError):
@@ -40,12 +40,12 @@ class _Pages:
     def left(self) -> bool:
         return self.at < self.end and self.num_values > 0
 
-    def step(self, data: bytes | memoryview) -> bool:
+    def skip_page(self, data: bytes | memoryview) -> bool:
         """Pass the page whose first bytes these are; whether they were enough."""
         try:
             header = read_page_header(data)
         except MalformedFooterError as error:
-            if len(data) < min(_LONGEST_HEAD, self.end - self.at):
+            if len(data) < min(_MAX_HEADER_BYTES, self.end - self.at):
                 return False
             raise PageClaimError(f"there is no page at {self.at}: {error}") from error
         if header.num_bytes > self.end - self.at:
@@ -66,10 +66,10 @@ def require_pages(source: Source, start: int, end: int, num_values: int) -> None
     StorageError
     """
     pages = _Pages(start, min(end, source.size), num_values)
-    length = HEAD_BYTES
+    length = PAGE_HEADER_BYTES
     while pages.left:
-        enough = pages.step(source.read_at(pages.at, min(length, pages.end - pages.at)))
-        length = HEAD_BYTES if enough else min(length * 16, _LONGEST_HEAD)
+        enough = pages.skip_page(source.read_at(pages.at, min(length, pages.end - pages.at)))
+        length = PAGE_HEADER_BYTES if enough else min(length * 16, _MAX_HEADER_BYTES)
 
 
 class CheckedPages(Positioned):
@@ -90,7 +90,7 @@ class CheckedPages(Positioned):
         left = self._size - self._position
         self._file.seek(self._position)
         data: bytes = self._file.read(left if size is None or size < 0 else min(size, left))
-        self._look(self._position, data)
+        self._check_pages(self._position, data)
         self._position += len(data)
         return data
 
@@ -101,7 +101,7 @@ class CheckedPages(Positioned):
         self._file.close()
         super().close()
 
-    def _look(self, offset: int, data: bytes) -> None:
+    def _check_pages(self, offset: int, data: bytes) -> None:
         pages = self._pages
         if not pages.left:
             return
@@ -111,6 +111,8 @@ class CheckedPages(Positioned):
         self._seen = max(self._seen, offset + len(data))
         with memoryview(self._held) as held:
             first = self._seen - len(held)
-            while pages.left and pages.at < self._seen and pages.step(held[pages.at - first :][:_LONGEST_HEAD]):
+            while (
+                pages.left and pages.at < self._seen and pages.skip_page(held[pages.at - first :][:_MAX_HEADER_BYTES])
+            ):
                 pass
         self._held = self._held[pages.at - first :]

@@ -90,7 +90,7 @@ def probe(
         variants[variant.hash] = variant
         of_type.setdefault((chunk.column_type, variant.hash), []).append(number)
     for (column_type, hash_name), members in of_type.items():
-        asked = _Asked.of(values, column_type, timezone, variants[hash_name])
+        asked = _ProbeKeys.of(values, column_type, timezone, variants[hash_name])
         found, problems = probe_hashes([chunks[number] for number in members], asked.hashes, immutable=immutable)
         maybe[members] = asked.answers(found)
         for number, problem in zip(members, problems, strict=True):
@@ -99,7 +99,7 @@ def probe(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ProbeKeys:
     """Values as keys of one column type; the hashes of value i are hashes[first[i]:first[i + 1]]."""
 
     hashes: NDArray[np.uint64]
@@ -108,11 +108,11 @@ class _Asked:
     doubt: str | None
 
     @classmethod
-    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _Asked:
+    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _ProbeKeys:
         hashes: list[NDArray[np.uint64]] = []
         always, doubt = [], None
         for value in values:
-            coerced = _coerced(value, column_type, timezone)
+            coerced = _coerce(value, column_type, timezone)
             if coerced.unknown is None and coerced.values and not column_type.hashable:
                 coerced = literals.Coerced(unknown=f"a filter over {column_type} tells nothing")
             doubt = doubt or coerced.unknown
@@ -135,7 +135,7 @@ class _Asked:
         return np.stack(columns, axis=1) if columns else np.ones((len(found), 0), np.bool_)
 
 
-def _coerced(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
+def _coerce(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
     try:
         value = from_python(value)
     except PredicateError as error:
@@ -159,10 +159,10 @@ def probe_hashes(
     problems: list[str | None] = [None] * len(chunks)
     if not len(hashes):
         return found, problems
-    for members in _by_file(chunks):
+    for members in _group_by_file(chunks):
         asked = _FileProbe([chunks[number] for number in members], [hashes], np.zeros(len(members), np.intp))
         asked.found = np.ones((len(members), len(hashes)), np.bool_)
-        if asked.answered(immutable):
+        if asked.run(immutable):
             found[members] = asked.found
         for number, problem in zip(members, asked.problems, strict=True):
             problems[number] = problem
@@ -183,7 +183,7 @@ def probe_any(questions: Sequence[tuple[ChunkFilter, NDArray[np.uint64]]]) -> tu
     found = [True] * len(questions)
     problems: list[str | None] = [None] * len(questions)
     chunks = [chunk for chunk, _ in questions]
-    for members in _by_file(chunks):
+    for members in _group_by_file(chunks):
         sets: list[NDArray[np.uint64]] = []
         places: dict[tuple[int, int], int] = {}  # most questions are about the same keys, in the same memory
         which = []
@@ -194,13 +194,13 @@ def probe_any(questions: Sequence[tuple[ChunkFilter, NDArray[np.uint64]]]) -> tu
                 sets.append(np.ascontiguousarray(hashes))
             which.append(place)
         asked = _FileProbe([chunks[number] for number in members], sets, np.array(which, np.intp))
-        answered = asked.answered(False)
+        run = asked.run(False)
         for number, maybe, problem in zip(members, asked.any.tolist(), asked.problems, strict=True):
-            found[number], problems[number] = maybe or not answered, problem
+            found[number], problems[number] = maybe or not run, problem
     return found, problems
 
 
-def _by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
+def _group_by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
     of_file: dict[int, list[int]] = {}
     for number, chunk in enumerate(chunks):
         of_file.setdefault(id(chunk.file), []).append(number)
@@ -229,7 +229,7 @@ class _FileProbe:
         self.num_bytes = np.zeros(len(chunks), np.int64)
         self.num_hashes = np.array([len(hashes) for hashes in sets], np.int64)[which]
 
-    def answered(self, immutable: bool) -> bool:
+    def run(self, immutable: bool) -> bool:
         """Ask; False if the file as a whole has a problem: no answer of it is to be trusted."""
         try:
             self._run(immutable)
@@ -244,7 +244,7 @@ class _FileProbe:
         for i, chunk in enumerate(self.chunks):
             self.problems[i] = chunk.header_problem
             if not self.problems[i] and file.is_draft:
-                self._heed_variant(i, chunk)
+                self._apply_variant(i, chunk)
             if not self.problems[i]:
                 self.starts[i], self.num_bytes[i] = chunk.offset + chunk.header.header_bytes, chunk.num_bytes
         usable = np.flatnonzero(self.num_bytes)
@@ -255,7 +255,7 @@ class _FileProbe:
             self._ask(usable, file.source)
             file.note_reads()
 
-    def _heed_variant(self, i: int, chunk: ChunkFilter) -> None:
+    def _apply_variant(self, i: int, chunk: ChunkFilter) -> None:
         """Ask a draft's filter for keys that the kernels look for in the block that the draft chooses."""
         self.problems[i] = chunk.variant_problem
         if self.problems[i] or chunk.variant.block == MULTIPLY_SHIFT:
@@ -269,7 +269,7 @@ class _FileProbe:
     def _ask(self, usable: NDArray[np.intp], reader: _Reader) -> None:
         costs = np.minimum(self.num_bytes[usable], BLOCK_BYTES * self.num_hashes[usable])
         unsure: list[int] = []
-        for batch in _batches(usable, costs):
+        for batch in _split_batches(usable, costs):
             whole = self._wants_whole(batch)
             for i, bitset in zip(batch[whole].tolist(), self._bitsets(batch[whole], reader), strict=True):
                 self._take(i, sbbf.check_hashes(bitset, self.sets[self.which[i]]))
@@ -327,10 +327,10 @@ class _FileProbe:
     def _search_for_a_bit(self, unsure: NDArray[np.intp], reader: _Reader) -> None:
         """Tell filters that are sparse from those that were never filled, which deny everything wrongly."""
         done, piece = 0, _FIRST_PIECE
-        unsure = unsure[[self.chunks[i]._problem_if_empty is not None for i in unsure]] if len(unsure) else unsure
+        unsure = unsure[[self.chunks[i]._empty_problem is not None for i in unsure]] if len(unsure) else unsure
         while len(unsure):
             left: list[NDArray[np.intp]] = []
-            for batch in _batches(unsure, np.minimum(self.num_bytes[unsure] - done, piece)):
+            for batch in _split_batches(unsure, np.minimum(self.num_bytes[unsure] - done, piece)):
                 lengths = np.minimum(self.num_bytes[batch] - done, piece)
                 data = reader.gather(self.starts[batch] + done, lengths)
                 empty = ~np.logical_or.reduceat(data != 0, np.cumsum(lengths) - lengths)
@@ -341,12 +341,12 @@ class _FileProbe:
             done, piece = done + piece, piece * _GROWTH
 
     def _is_empty(self, i: int) -> None:
-        self.problems[i] = self.chunks[i]._problem_if_empty
+        self.problems[i] = self.chunks[i]._empty_problem
         if self.problems[i]:
             self._take(i, np.ones(self.num_hashes[i], np.bool_))
 
 
-def _batches(members: NDArray[np.intp], costs: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+def _split_batches(members: NDArray[np.intp], costs: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
     """Cut into runs of BATCH_BYTES at most, or of one."""
     ends = np.cumsum(costs)
     start, before = 0, 0

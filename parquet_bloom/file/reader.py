@@ -22,7 +22,7 @@ from ..errors import (
 from ..filter import SplitBlockBloomFilter
 from ..hashing.column_type import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
-from ..metadata.footer import TAIL_BYTES, Footer, Leaf, footer_span
+from ..metadata.footer import TAIL_BYTES, Footer, Leaf, find_footer
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_for_identity, open_source, resolve_filesystem
 from .cache.entry import CachedFooter
@@ -47,7 +47,7 @@ def read_footer(source: Source) -> Footer:
         length = min(source.size, source.first_read)
         tail = source.read_at(source.size - length, length)
         try:
-            start, length = footer_span(tail, source.size)
+            start, length = find_footer(tail, source.size)
         except NotParquetError:
             source.keep(source.size - length, tail)  # for who knows another format
             raise
@@ -58,11 +58,11 @@ def read_footer(source: Source) -> Footer:
         error.path = error.path or source.name
         raise
     if inside > 0:
-        _keep_filters(source, footer, start - inside, tail[:inside])
+        _cache_filter_bytes(source, footer, start - inside, tail[:inside])
     return footer
 
 
-def _keep_filters(source: Source, footer: Footer, offset: int, before: bytes) -> None:
+def _cache_filter_bytes(source: Source, footer: Footer, offset: int, before: bytes) -> None:
     """Keep what can belong to filters of the bytes before the footer, which begin at `offset`."""
     filters = footer.chunks[footer.chunks["filter_offset"] >= 0]
     unknown, end = filters["filter_length"] < 0, filters["filter_offset"] + filters["filter_length"]
@@ -88,42 +88,42 @@ class BloomFile:
         self,
         source: Source,
         cache: MetadataCache | None = None,
-        known: CachedFooter | None = None,
+        cached: CachedFooter | None = None,
         variant: Variant | Literal["detect"] = FINAL,
     ):
         self.source = source
         self.variant = variant
         self.is_draft = variant != FINAL
         self.path = source.name
-        if known is None and cache is not None:
-            known = cache.find(source)
-        if known is None:
-            known = CachedFooter(read_footer(source))
+        if cached is None and cache is not None:
+            cached = cache.find(source)
+        if cached is None:
+            cached = CachedFooter(read_footer(source))
             if cache is not None:
-                cache.keep(source, known)
+                cache.keep(source, cached)
         if self.is_draft:  # what is worked out from now on is true under it alone
-            known, cache = CachedFooter(known.footer, known.heads), None
-        self.known = known
-        self.footer: Footer = known.footer
+            cached, cache = CachedFooter(cached.footer, cached.filter_headers), None
+        self.cached = cached
+        self.footer: Footer = cached.footer
         self._cache = cache
-        self._remembered_bytes = known.extents.num_bytes
-        self._heads = known.heads
+        self._remembered_bytes = cached.extents.num_bytes
+        self._header_bytes = cached.filter_headers
         self._filter_ends: dict[int, int] = {}
-        self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
+        self._prepared: set[int] = set()  # offsets of filters whose header, and all that is needed to judge it, is read
         has_etag = isinstance(source.identity, RemoteIdentity) and source.identity.etag is not None
         if cache is not None and has_etag and distinct(source.identity):
-            self.keep_filters()
-            source.remembered = known.extents
+            self.cache_filters()
+            source.remembered = cached.extents
             self.note_reads()
 
-    def keep_filters(self) -> None:
+    def cache_filters(self) -> None:
         """Remember, with the footer, the filters that were read together with it."""
         data, offset = self.source.kept
         filters = self.footer.chunks["filter_offset"]
         filters = filters[(filters >= offset) & (filters < self.footer.start)]
         if len(data) and len(filters):
             first = int(filters.min())
-            self.known.extents.add(first, data[first - offset : self.footer.start - offset])
+            self.cached.extents.add(first, data[first - offset : self.footer.start - offset])
 
     def close(self) -> None:
         self.note_reads()
@@ -135,14 +135,14 @@ class BloomFile:
             self._remembered_bytes = self.source.remembered.num_bytes
             self.remember()
 
-    def under(self, variant: Variant | Literal["detect"]) -> BloomFile:
+    def with_variant(self, variant: Variant | Literal["detect"]) -> BloomFile:
         """The same open file under another variant."""
-        return BloomFile(self.source, known=self.known, variant=variant)
+        return BloomFile(self.source, cached=self.cached, variant=variant)
 
     def remember(self) -> None:
         """Have the cache, if there is one, count anew what is known of the file: it has become more."""
         if self._cache is not None:
-            self._cache.keep(self.source, self.known)
+            self._cache.keep(self.source, self.cached)
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +169,7 @@ class BloomFile:
         try:
             return self.footer.leaves
         except ParquetBloomError as error:
-            raise self._placed(error) from error
+            raise self._add_path(error) from error
 
     @property
     def columns(self) -> list[str]:
@@ -189,7 +189,7 @@ class BloomFile:
         """The type of a column."""
         return type_of(self.leaf(column))
 
-    def _placed(self, error: ParquetBloomError) -> ParquetBloomError:
+    def _add_path(self, error: ParquetBloomError) -> ParquetBloomError:
         error.path = error.path or self.path
         return error
 
@@ -200,14 +200,14 @@ class BloomFile:
         try:
             return self.footer.chunk(row_group, leaf)
         except ParquetBloomError as error:
-            raise self._placed(error) from None
+            raise self._add_path(error) from None
 
     def chunk(self, row_group: int, column: str | Leaf) -> ChunkFilter | None:
         """The filter of a column chunk as the footer points to it; None where it points to none."""
         leaf = self.leaf(column) if isinstance(column, str) else column
-        return self.chunk_of(row_group, leaf, self.record(row_group, leaf))
+        return self.make_chunk(row_group, leaf, self.record(row_group, leaf))
 
-    def chunk_of(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
+    def make_chunk(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
         """The same, where the footer's record of the column chunk is known already."""
         return ChunkFilter(self, row_group, leaf, record) if self.has_filter(record) else None
 
@@ -312,25 +312,25 @@ class BloomFile:
     def _end_by_header(self, offset: int) -> int:
         """Where a filter ends that begins at an offset, by its header; the offset when there is none."""
         with suppress(ParquetBloomError):
-            header = (read_any if self.is_draft else read_header)(self._head(offset))
+            header = (read_any if self.is_draft else read_header)(self._read_header_bytes(offset))
             return offset + header.header_bytes + max(0, header.num_bytes)
         return offset
 
     def _ends_by_header(self, offsets: list[int]) -> list[int]:
         """The same of many filters, read at once."""
-        unread = sorted({offset for offset in offsets if offset not in self._heads})
+        unread = sorted({offset for offset in offsets if offset not in self._header_bytes})
         wanted = [(offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in unread]
-        self._heads.update(zip(unread, self.source.read_ranges(wanted), strict=True))
+        self._header_bytes.update(zip(unread, self.source.read_ranges(wanted), strict=True))
         return [self._end_by_header(offset) for offset in offsets]
 
     def _read_header(self, data: bytes) -> FilterHeader:
         return read_header(data, self.variant) if isinstance(self.variant, Variant) else read_any(data)
 
-    def _head(self, offset: int) -> bytes:
+    def _read_header_bytes(self, offset: int) -> bytes:
         """What stands where a filter is said to begin, enough of it for any header."""
-        if offset not in self._heads:
-            self._heads[offset] = self.source.read_at(offset, min(MAX_HEADER_BYTES, self.footer.start - offset))
-        return self._heads[offset]
+        if offset not in self._header_bytes:
+            self._header_bytes[offset] = self.source.read_at(offset, min(MAX_HEADER_BYTES, self.footer.start - offset))
+        return self._header_bytes[offset]
 
     def read_headers(self, chunks: Iterable[ChunkFilter]) -> None:
         """Read the headers of many of the file's filters at once, before they are asked for one by one.
@@ -350,20 +350,20 @@ class BloomFile:
         before = np.unique(before[before >= 0])
         nearest = spans["offset"][before[spans["length"][before] < 0]].tolist()
         wanted.update(offset for offset in nearest if 0 <= offset < self.footer.start)
-        offsets = sorted(offset for offset in wanted if offset not in self._heads)
+        offsets = sorted(offset for offset in wanted if offset not in self._header_bytes)
         heads = self.source.read_ranges(
             (offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in offsets
         )
-        self._heads.update(zip(offsets, heads, strict=True))
+        self._header_bytes.update(zip(offsets, heads, strict=True))
         self._prepared |= prepared
 
-    def _owner(self, number: int) -> tuple[int, str]:
+    def _find_owner(self, number: int) -> tuple[int, str]:
         record: Any = self.footer.chunks[number]
         column = int(record["column"])
         return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
 
 
-def variant_asked(variant: Variant | str | None) -> Variant | Literal["detect"]:
+def parse_variant(variant: Variant | str | None) -> Variant | Literal["detect"]:
     """The variant that `open` takes by name.
 
     Raises
@@ -408,7 +408,7 @@ def open(
     ...     file.filter(0, "user.id").check(pa.array([42]))
     array([ True])
     """
-    wanted = variant_asked(variant)
+    wanted = parse_variant(variant)
     source = open_source(path, resolve_filesystem(filesystem, storage_options))
     try:
         return BloomFile(source, cache, variant=wanted)

@@ -48,7 +48,7 @@ class ColumnStatistics:
         column_type = type_of(leaf)
         records = file.footer.column_chunks(leaf)
         self.evidence = PruningStatisticsArray.of(
-            column_type, [_of_chunk(file, i, leaf, column_type, record) for i, record in enumerate(records)]
+            column_type, [_chunk_statistics(file, i, leaf, column_type, record) for i, record in enumerate(records)]
         )
         self._places = [
             None
@@ -60,7 +60,7 @@ class ColumnStatistics:
         self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
         self.problems: list[str | None] = [None] * file.num_row_groups
 
-    def take_head(self, known: CachedFooter, row_group: int, data: bytes, data_start: int) -> bool:
+    def decode_header(self, known: CachedFooter, row_group: int, data: bytes, data_start: int) -> bool:
         """Know what the header of a filter says, which stands in some bytes of the file; False if it is not so simple.
 
         Parameters
@@ -78,7 +78,7 @@ class ColumnStatistics:
             return False
         if header.problem or header.total_bytes != length:
             return False
-        known.heads[place[0]] = data[begin : begin + header.header_bytes]
+        known.filter_headers[place[0]] = data[begin : begin + header.header_bytes]
         self.starts[row_group] = place[0] + header.header_bytes
         self.num_bytes[row_group] = header.num_bytes
         return True
@@ -88,7 +88,7 @@ class ColumnStatistics:
         place = self._places[row_group]
         return -1 if place is None else place[0]
 
-    def take_header(self, chunk: ChunkFilter) -> None:
+    def load_header(self, chunk: ChunkFilter) -> None:
         """Know from now on what the header of a filter says, which is read if it was not."""
         problem = self.problems[chunk.row_group] = chunk.header_problem
         if not problem:
@@ -96,13 +96,13 @@ class ColumnStatistics:
         self.num_bytes[chunk.row_group] = 0 if problem else chunk.num_bytes  # the last: threads take it as a sign
 
 
-def _holds(leaf: Leaf, name: str, ignore_case: bool) -> ColumnShape:
+def _find_shape(leaf: Leaf, name: str, ignore_case: bool) -> ColumnShape:
     if not leaf.repeated and leaf.name.lower() == name.lower():
         return ColumnShape.VALUES
     return ColumnShape.ELEMENTS if holds_elements(leaf, name, ignore_case) else ColumnShape.PARTS
 
 
-def _of_chunk(
+def _chunk_statistics(
     file: BloomFile,
     row_group: int,
     leaf: Leaf,
@@ -115,21 +115,23 @@ def _of_chunk(
         return PruningStatistics(column_type, doubt="the column is encrypted")
     footer = file.footer
     statistics = footer.statistics(record)
-    low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    low, high = decode_bounds(statistics, column_type, leaf.index in footer.type_ordered)
     has_filter = file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group]
     return PruningStatistics(
         column_type,
-        footer.has_values_by(row_group, leaf, record, statistics),
+        footer.chunk_has_values(row_group, leaf, record, statistics),
         low,
         high,
         # A BOOLEAN column's filter is not asked: some writers leave it empty.
         has_filter and not file.is_draft,
         doubt=f"its filter is read under variant {file.variant}" if has_filter and file.is_draft else None,
-        has_nulls=footer.has_nulls_by(row_group, leaf, record, statistics),
+        has_nulls=footer.chunk_has_nulls(row_group, leaf, record, statistics),
     )
 
 
-def bounds(statistics: Statistics, column_type: ColumnType, type_ordered: bool) -> tuple[Domain | None, Domain | None]:
+def decode_bounds(
+    statistics: Statistics, column_type: ColumnType, type_ordered: bool
+) -> tuple[Domain | None, Domain | None]:
     """The smallest and largest value that a column chunk can hold, as domain values; None where nothing is known.
 
     Statistics count only where the format says what order they are in: under a declared type order, or in the
@@ -205,7 +207,7 @@ def file_statistics(
     trust : which columns are not looked at; None for none.
     """
     key = (tuple(names), ignore_case, trust)
-    derived = file.known.derived
+    derived = file.cached.derived
     views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = derived.setdefault(
         "file_statistics", {}
     )
@@ -226,7 +228,7 @@ def file_statistics(
                 doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
             found[name] = None
             if len(leaves) == 1:
-                index, holds[name] = leaves[0].index, _holds(leaves[0], name, ignore_case)
+                index, holds[name] = leaves[0].index, _find_shape(leaves[0], name, ignore_case)
                 found[name] = columns.get(index) or columns.setdefault(index, ColumnStatistics(file, leaves[0]))
         groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
         num_rows = [None if empty else count for empty, count in groups]

@@ -26,16 +26,16 @@ COMPRESSIONS = {1: "UNCOMPRESSED"}
 MAX_HEADER_BYTES = 256
 """More than any header needs (15 to 19 bytes today), with room for fields of a later format."""
 
-_MAX_KNOWN = 1024  # headers that are remembered
+_MAX_CACHED = 1024  # headers that are remembered
 
 RAW_BYTES = 12
 _RAW = struct.Struct("<iii")  # size, then algorithm and hash (or hash and algorithm): 0 either way
 
-UNSAID = "XXHASH or MURMUR3"
+UNKNOWN_HASH = "XXHASH or MURMUR3"
 """The hash by a draft's header, which is the same for both."""
 
 _HASHES = {XXH64: "XXHASH", MURMUR3: "MURMUR3"}
-_DRAFT_HASHES = (*_HASHES.values(), UNSAID)
+_DRAFT_HASHES = (*_HASHES.values(), UNKNOWN_HASH)
 
 _UNIONS = {2: ("algorithm", ALGORITHMS), 3: ("hash", HASHES), 4: ("compression", COMPRESSIONS)}
 
@@ -79,8 +79,8 @@ class FilterHeader:
         return None
 
 
-_known: dict[bytes, FilterHeader] = {}  # filters of one size have one header, and its bytes say where they end
-_known_lengths: set[int] = set()
+_header_cache: dict[bytes, FilterHeader] = {}  # filters of one size have one header, and its bytes say where they end
+_cached_lengths: set[int] = set()
 
 
 def read_header(data: bytes | memoryview, variant: Variant = FINAL) -> FilterHeader:
@@ -92,16 +92,16 @@ def read_header(data: bytes | memoryview, variant: Variant = FINAL) -> FilterHea
         The bytes are not a header of the variant, or it lacks a required field.
     """
     if variant != FINAL:
-        return _of_variant(read_any(data), variant)
+        return _check_variant(read_any(data), variant)
     data = bytes(data[:MAX_HEADER_BYTES])
-    for length in tuple(_known_lengths):
-        found = _known.get(data[:length])
+    for length in tuple(_cached_lengths):
+        found = _header_cache.get(data[:length])
         if found is not None:
             return found
     header = _decode(data)
-    if len(_known) < _MAX_KNOWN:
-        _known[data[: header.header_bytes]] = header
-        _known_lengths.add(header.header_bytes)
+    if len(_header_cache) < _MAX_CACHED:
+        _header_cache[data[: header.header_bytes]] = header
+        _cached_lengths.add(header.header_bytes)
     return header
 
 
@@ -114,17 +114,17 @@ def read_any(data: bytes | memoryview) -> FilterHeader:
         The bytes are no header of any form.
     """
     data = bytes(data[:MAX_HEADER_BYTES])
-    raw = _raw(data)
+    raw = _decode_raw(data)
     if raw is not None:
         return raw
-    found = _fields(data)
+    found = _read_fields(data)
     if "compression" in found or len(found) < 4:
-        return _complete(found)
-    header = _complete(found | {"compression": COMPRESSIONS[1], "form": THRIFT3})
-    return replace(header, hash=UNSAID) if header.hash in HASHES.values() else header
+        return _make_header(found)
+    header = _make_header(found | {"compression": COMPRESSIONS[1], "form": THRIFT3})
+    return replace(header, hash=UNKNOWN_HASH) if header.hash in HASHES.values() else header
 
 
-def _of_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
+def _check_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
     if header.form != variant.header:
         raise BrokenFilterError(f"the filter header is {_FORMS[header.form]}; variant {variant} has another")
     if variant.block == MASK and header.num_bytes & (header.num_bytes - 1):
@@ -134,35 +134,35 @@ def _of_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
 
 def hash_name(header: FilterHeader, variant: Variant) -> str:
     """The hash by a header, or by the variant where the header does not tell."""
-    return _HASHES[variant.hash] if header.hash == UNSAID else header.hash
+    return _HASHES[variant.hash] if header.hash == UNKNOWN_HASH else header.hash
 
 
 _FORMS = {RAW: "three raw numbers", THRIFT3: "Thrift that names no compression", THRIFT4: "Thrift of four fields"}
 
 
-def _raw(data: bytes) -> FilterHeader | None:
+def _decode_raw(data: bytes) -> FilterHeader | None:
     """A raw header; None where there is none. Its size is a power of two: the draft says so, and its writers did so."""
     if len(data) < RAW_BYTES:
         return None
     num_bytes, algorithm, hash = _RAW.unpack_from(data)
     if num_bytes < 32 or num_bytes & (num_bytes - 1) or algorithm or hash:
         return None
-    return FilterHeader(num_bytes, ALGORITHMS[1], UNSAID, COMPRESSIONS[1], RAW_BYTES, RAW)
+    return FilterHeader(num_bytes, ALGORITHMS[1], UNKNOWN_HASH, COMPRESSIONS[1], RAW_BYTES, RAW)
 
 
 def _decode(data: bytes) -> FilterHeader:
-    if _raw(data) is not None:
+    if _decode_raw(data) is not None:
         raise BrokenFilterError(f"the filter header is three raw numbers{_DRAFTS}")
-    found = _fields(data)
+    found = _read_fields(data)
     if "compression" not in found and len(found) == 4:
         raise BrokenFilterError(f"the filter header lacks compression{_DRAFTS}")
-    return _complete(found)
+    return _make_header(found)
 
 
 _DRAFTS = ": it is a draft's; to read it, name its variant, or 'detect'"
 
 
-def _fields(data: bytes) -> dict[str, Any]:
+def _read_fields(data: bytes) -> dict[str, Any]:
     """What a Thrift header holds, and its length."""
     transport = TMemoryBuffer(data)
     protocol = TCompactProtocol(
@@ -189,7 +189,7 @@ def _fields(data: bytes) -> dict[str, Any]:
     return found | {"header_bytes": transport._buffer.tell()}
 
 
-def _complete(found: dict[str, Any]) -> FilterHeader:
+def _make_header(found: dict[str, Any]) -> FilterHeader:
     missing = [name for name in ("num_bytes", "algorithm", "hash", "compression") if name not in found]
     if missing:
         raise BrokenFilterError(f"the filter header lacks {', '.join(missing)}")

@@ -37,12 +37,12 @@ PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
 _UNCOMPRESSED = 0  # the codec
 _ANY_NAME = b"x"  # of a column that is shown to pyarrow, which decodes names: the file's may be no text
-_SCHEMAS = 64  # that are remembered: the files of a lake have few
+_MAX_SCHEMAS = 64  # that are remembered: the files of a lake have few
 _MAX_DEPTH = 256  # of nested columns: more than any reader takes
 _INT96, _FIXED = PHYSICAL_TYPES.index("INT96"), PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
 
-def footer_span(tail: bytes, file_size: int) -> tuple[int, int]:
+def find_footer(tail: bytes, file_size: int) -> tuple[int, int]:
     """Where the footer of a file lies, from the file's last bytes: (start, length).
 
     Raises
@@ -64,13 +64,13 @@ def footer_span(tail: bytes, file_size: int) -> tuple[int, int]:
     return start, length
 
 
-def _of_type(value: Any, kind: type) -> Any:
+def _as_type(value: Any, kind: type) -> Any:
     """A field's value; None where it is of another type, which readers pass over."""
     return value if type(value) is kind else None
 
 
 def _repetition(element: Mapping[int, Any]) -> int:
-    return _of_type(element.get(3), int) or _REQUIRED
+    return _as_type(element.get(3), int) or _REQUIRED
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,20 +145,20 @@ class ColumnPages(NamedTuple):
     plain: bool = False
 
 
-@lru_cache(maxsize=_SCHEMAS)
-def _schema(encoded: bytes) -> list[dict[int, Any]]:
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def _parse_schema(encoded: bytes) -> list[dict[int, Any]]:
     elements = read_value(encoded, 0, LIST)
     if not elements or not all(isinstance(element, dict) for element in elements):
         raise MalformedFooterError("metadata: the schema is not a list of structs")
     return list(elements)
 
 
-@lru_cache(maxsize=_SCHEMAS)
-def _leaves(encoded: bytes) -> list[Leaf]:
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def _parse_leaves(encoded: bytes) -> list[Leaf]:
     leaves: list[Leaf] = []
     # Nodes to be filled, as [children left, names, elements, repeated]. No recursion: the depth is the file's.
     open_nodes: list[list[Any]] = []
-    for position, element in enumerate(_schema(encoded)):
+    for position, element in enumerate(_parse_schema(encoded)):
         num_children = element.get(5, 0)
         name = element.get(4)
         if not isinstance(name, bytes) or not isinstance(num_children, int):
@@ -188,11 +188,11 @@ def _leaves(encoded: bytes) -> list[Leaf]:
                 index=len(leaves),
                 path=path,
                 physical=PHYSICAL_TYPES[kind],
-                length=_of_type(element.get(2), int) if kind == _FIXED else None,
-                converted=_of_type(element.get(6), int),
-                logical=_of_type(element.get(10), dict),
-                scale=_of_type(element.get(7), int),
-                precision=_of_type(element.get(8), int),
+                length=_as_type(element.get(2), int) if kind == _FIXED else None,
+                converted=_as_type(element.get(6), int),
+                logical=_as_type(element.get(10), dict),
+                scale=_as_type(element.get(7), int),
+                precision=_as_type(element.get(8), int),
                 repeated=repeated,
                 nodes=nodes,
             )
@@ -266,11 +266,11 @@ class Footer:
 
     @cached_property
     def schema(self) -> list[dict[int, Any]]:
-        return _schema(self._encoded_schema)
+        return _parse_schema(self._encoded_schema)
 
     @cached_property
     def leaves(self) -> list[Leaf]:
-        return _leaves(self._encoded_schema)
+        return _parse_leaves(self._encoded_schema)
 
     @property
     def _encoded_schema(self) -> bytes:
@@ -347,7 +347,7 @@ class Footer:
                 found.append(error)
         return found
 
-    def require_even(self, row_group: int) -> None:
+    def require_value_per_row(self, row_group: int) -> None:
         """Raise MalformedFooterError if columns have other than a value a row: which rows these are cannot be said.
 
         pyarrow would read as many rows as the row group is said to have, and not tell of the others.
@@ -373,15 +373,15 @@ class Footer:
         """The statistics of a column chunk, given by its record."""
         start = int(record["statistics_start"])
         found = read_struct(self.data, start)[0] if start >= 0 else {}
-        null_count = _of_type(found.get(3), int)
-        return Statistics(null_count, *(_of_type(found.get(number), bytes) for number in (6, 5, 2, 1)))
+        null_count = _as_type(found.get(3), int)
+        return Statistics(null_count, *(_as_type(found.get(number), bytes) for number in (6, 5, 2, 1)))
 
     def has_values(self, row_group: int, leaf: Leaf) -> bool | None:
         """Whether a column chunk holds a value that is not null; None where the footer does not say."""
         record = self.chunk(row_group, leaf)
-        return self.has_values_by(row_group, leaf, record, self.statistics(record))
+        return self.chunk_has_values(row_group, leaf, record, self.statistics(record))
 
-    def has_values_by(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
+    def chunk_has_values(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
         """The same, where the column chunk's record and statistics are known already."""
         num_values = int(record["num_values"])
         if not leaf.repeated and num_values != self.num_rows_of(row_group):
@@ -393,7 +393,7 @@ class Footer:
             return None if statistics.bounded else False  # nothing but nulls has neither smallest nor largest value
         return None if null_count is None else True
 
-    def has_nulls_by(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
+    def chunk_has_nulls(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
         """Whether a column chunk, of no list, holds a null; None where the footer does not say."""
         if leaf.repeated or int(record["num_values"]) != self.num_rows_of(row_group):
             return None
@@ -442,7 +442,7 @@ class Footer:
 
     def codec(self, record: np.void) -> int | None:
         """The number of the codec that a column chunk is compressed by, given by its record."""
-        return _of_type(read_struct(self.data, int(record["meta_start"]))[0].get(4), int)
+        return _as_type(read_struct(self.data, int(record["meta_start"]))[0].get(4), int)
 
     # ------------------------------------------------------------------------------------------------- writing
 
@@ -477,7 +477,7 @@ class Footer:
         decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
         plain-encoded alike. `page_sizes` as in `data_ranges`.
         """
-        elements = [_root()]
+        elements = [_make_root()]
         for node in leaf.nodes[:-1]:
             elements.append([(3, I32, _repetition(node)), (4, BINARY, _ANY_NAME), (5, I32, 1)])
         last = leaf.nodes[-1]
@@ -516,11 +516,11 @@ class Footer:
             place += size
         group = [(1, LIST, (STRUCT, chunks)), (2, I64, place - len(MAGIC)), (3, I64, num_rows)]
         pairs = [] if arrow_schema is None else [[(1, BINARY, b"ARROW:schema"), (2, BINARY, arrow_schema)]]
-        elements = [_root(len(columns)), *(self._leaf_elements[column.leaf.index] for column in columns)]
+        elements = [_make_root(len(columns)), *(self._encoded_leaves[column.leaf.index] for column in columns)]
         return self._small_file(pages, elements, num_rows, [group], pairs)
 
     @cached_property
-    def _leaf_elements(self) -> list[bytes]:
+    def _encoded_leaves(self) -> list[bytes]:
         """The schema's element of each leaf, as encoded."""
         data, position = self.data, self._positions[2]
         count, position = data[position] >> 4, position + 1
@@ -577,8 +577,8 @@ class Footer:
             found = read_struct(self.data, int(self.chunk(row_group, leaf)["meta_start"]))[0]
         else:  # nothing is left to be looked up
             found = {1: PHYSICAL_TYPES.index(leaf.physical), 2: [], 4: codec}
-        numbers = {number: _of_type(found.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
-        encodings = [encoding for encoding in _of_type(found.get(2), list) or [] if isinstance(encoding, int)]
+        numbers = {number: _as_type(found.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
+        encodings = [encoding for encoding in _as_type(found.get(2), list) or [] if isinstance(encoding, int)]
         wanted = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
         meta: list[tuple[int, int, Any]] = []
         for number, type_ in wanted.items():
@@ -599,6 +599,6 @@ def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.stack([starts, starts + sizes], axis=1)[(starts > 0) & (sizes > 0)]
 
 
-def _root(num_columns: int = 1) -> list[tuple[int, int, Any]]:
+def _make_root(num_columns: int = 1) -> list[tuple[int, int, Any]]:
     """The schema's first element, above so many columns."""
     return [(3, I32, _REQUIRED), (4, BINARY, b"schema"), (5, I32, num_columns)]

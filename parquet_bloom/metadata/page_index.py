@@ -25,7 +25,7 @@ they save; and what a hostile one makes us allocate is a small multiple of its b
 MAX_PAGES = 4096
 """Of a column chunk with more pages the index is not used: they are too small to be worth choosing among."""
 
-HEAD_BYTES = 512
+PAGE_HEADER_BYTES = 512
 """Read of a page for its header alone: more than it takes, unless it repeats long statistics."""
 
 _DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
@@ -62,7 +62,7 @@ class OffsetIndex:
         """The rows of each page."""
         return np.diff(self.rows)
 
-    def pages_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_pages(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The page of each row."""
         return np.searchsorted(self.rows, rows, "right") - 1
 
@@ -94,7 +94,7 @@ class ColumnIndex:
 
 
 @dataclass(eq=False)
-class KnownPages:
+class CachedPageIndex:
     """What has been read of a column chunk's page index, and how far it is confirmed.
 
     Attributes
@@ -123,23 +123,23 @@ class KnownPages:
         """Whether all pages are."""
         return self.confirmed == self.index.num_pages
 
-    def heads(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
+    def header_spans(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Ranges of the file that hold the headers of some pages: (offset, length)."""
-        lengths = np.minimum(self.index.sizes[pages], HEAD_BYTES)
+        lengths = np.minimum(self.index.sizes[pages], PAGE_HEADER_BYTES)
         return list(zip(self.index.offsets[pages].tolist(), lengths.tolist(), strict=True))
 
-    def agree(self, pages: NDArray[np.int64], heads: memoryview) -> bool:
-        """Whether data pages say of themselves what the index says of them.
+    def headers_agree(self, pages: NDArray[np.int64], heads: memoryview) -> bool:
+        """Whether data pages say of themselves what the index matches_header of them.
 
         Parameters
         ----------
-        heads : the bytes of the ranges of `heads`, one behind the other.
+        heads : the bytes of the ranges of `header_spans`, one behind the other.
         """
         sizes = self.index.sizes[pages]
-        return pages_agree(heads, np.minimum(sizes, HEAD_BYTES), sizes, self.index.counts[pages])
+        return pages_agree(heads, np.minimum(sizes, PAGE_HEADER_BYTES), sizes, self.index.counts[pages])
 
-    def says(self, page: int, header: PageHeader) -> bool:
-        """Whether a data page, by its header, is what the index says of it."""
+    def matches_header(self, page: int, header: PageHeader) -> bool:
+        """Whether a data page, by its header, is what the index matches_header of it."""
         index = self.index
         same = header.num_bytes == index.sizes[page] and header.num_values == index.counts[page]
         return bool(same) and not header.is_dictionary
@@ -204,8 +204,8 @@ def read_column_index(data: bytes, index: OffsetIndex) -> ColumnIndex:
         The bytes are no ColumnIndex, or it is about another number of pages, or contradicts itself on nulls.
     """
     found = read_struct(data)[0]
-    null_pages, low, high = _list(found, 1, bool), _list(found, 2, bytes), _list(found, 3, bytes)
-    null_counts = _list(found, 5, int) if 5 in found else None
+    null_pages, low, high = _read_list(found, 1, bool), _read_list(found, 2, bytes), _read_list(found, 3, bytes)
+    null_counts = _read_list(found, 5, int) if 5 in found else None
     for values in (null_pages, low, high, null_counts):
         if values is not None and len(values) != index.num_pages:
             raise MalformedFooterError(f"page index: bounds of {len(values)} pages where there are {index.num_pages}")
@@ -227,7 +227,7 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
     found = read_page_header_fields(data)
     kind, size, encoding = found["kind"], found["size"], found["encoding"]
     if size < 0 or found["num_values"] < 0:
-        raise MalformedFooterError("page index: there is no page where it says")
+        raise MalformedFooterError("page index: there is no page where it matches_header")
     return PageHeader(
         is_dictionary=kind == _DICTIONARY_PAGE,
         num_values=found["num_values"],
@@ -244,7 +244,7 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
     )
 
 
-def _list(found: dict[int, Any], number: int, kind: type) -> list[Any]:
+def _read_list(found: dict[int, Any], number: int, kind: type) -> list[Any]:
     values: Sequence[Any] = found.get(number, ())
     if not isinstance(values, list) or not all(type(value) is kind for value in values):
         raise MalformedFooterError(f"page index: field {number} is missing, or of another type")

@@ -16,7 +16,7 @@ from ..file.advise.survey import (
     FileSurvey,
     Sample,
     Sizing,
-    sample_of,
+    make_sample,
     spread,
 )
 from ..hashing.arrow import hash_values
@@ -183,4 +183,4 @@ def _samples(file: OrcFile, leaf: OrcLeaf, read: Sequence[OrcRowGroup]) -> Itera
         found = values.of(leaf, group.stripe, group.first_row - file.stripes[group.stripe].first_row, group.num_rows)
         distinct = HashSet()
         distinct.add(hash_values(found))
-        yield sample_of(distinct, len(found) - found.null_count)
+        yield make_sample(distinct, len(found) - found.null_count)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 from ..file.advise import survey as parquet
-from ..file.advise.report import SAMPLE, AdviceReport, SurveyTask, ask, conclude
+from ..file.advise.report import SAMPLE, AdviceReport, SurveyTask, make_report, make_survey_task
 from ..file.advise.survey import FileSurvey
 from ..file.reader import BloomFile
 from ..storage import list_files, open_source, resolve_filesystem
@@ -28,7 +28,7 @@ def survey(
     with open_source(path, resolve_filesystem(filesystem, storage_options)) as source:
         file = open_any(source, None)
         if isinstance(file, BloomFile):
-            return parquet.survey_of(file, sample, columns)
+            return parquet.survey_file(file, sample, columns)
         from ..orc.survey import survey as survey_orc
 
         return survey_orc(file, sample, columns)
@@ -80,14 +80,14 @@ def advise(
     several = as_path_list(paths)
     places = resolve_filesystem(filesystem, storage_options)
     files = list_files(several, places)
-    question, options = ask(files, columns, sample, fpp, filesystem=places, look=survey)
+    question, options = make_survey_task(files, columns, sample, fpp, filesystem=places, look=survey)
     found: list[tuple[str, FileSurvey | None, str | None]] = []
     with in_order(partial(_one, question), files, threads or 4 * processors()) as outcomes:
         for done, outcome in enumerate(outcomes, 1):
             found.append(outcome)
             if progress:
                 progress(done, len(files))
-    return conclude(several, question, options.fpp, found)
+    return make_report(several, question, options.fpp, found)
 
 
 def _one(question: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from _common import header, in_turn
 
-from parquet_bloom.metadata.footer import TAIL_BYTES, Footer, footer_span
+from parquet_bloom.metadata.footer import TAIL_BYTES, Footer, find_footer
 
 SHAPES = ((10_000, 1), (100, 100))
 ASKED = 3  # times what pyarrow takes
@@ -29,7 +29,7 @@ def make_file(num_columns: int, num_row_groups: int) -> bytes:
 
 def measure(num_columns: int, num_row_groups: int) -> None:
     data = make_file(num_columns, num_row_groups)
-    start, length = footer_span(data[-TAIL_BYTES:], len(data))
+    start, length = find_footer(data[-TAIL_BYTES:], len(data))
     footer = data[start : start + length]
     chunks = [(group, column) for group in range(num_row_groups) for column in range(num_columns)]
     places = {key: (start + 1_000_047 * i, 1_000_047) for i, key in enumerate(chunks)}

@@ -18,11 +18,11 @@ def engines_for(column_type: ColumnType, nested: bool = False, repeated: bool = 
     """
     if repeated:
         return ()
-    found = _of_values(column_type)
+    found = _engines_by_type(column_type)
     return tuple(engine for engine in ENGINES if engine in found and not (nested and engine == DATAFUSION))
 
 
-def _of_values(column_type: ColumnType) -> set[str]:
+def _engines_by_type(column_type: ColumnType) -> set[str]:
     kind, physical = column_type.kind, column_type.physical
     if physical in ("BOOLEAN", "INT96") or kind is Kind.UNKNOWN:
         return set()

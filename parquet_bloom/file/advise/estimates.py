@@ -29,7 +29,7 @@ def share_in_range(spans: Sequence[tuple[Domain, Domain]], unknown: int = 0) -> 
     total = len(spans) + unknown
     if not spans or not total:
         return 1.0
-    lows, highs = _numbers(spans)
+    lows, highs = _as_numbers(spans)
     # Multiplied instead of divided: whole numbers, however large, stay what they are.
     points = np.concatenate([lows * _PARTS + (highs - lows) * part for part in range(1, _PARTS)])
     begun = np.searchsorted(np.sort(lows) * _PARTS, points, "right")
@@ -37,7 +37,7 @@ def share_in_range(spans: Sequence[tuple[Domain, Domain]], unknown: int = 0) -> 
     return float((np.maximum(inside, 1).mean() + unknown) / total)
 
 
-def share_of_same(spans: Sequence[tuple[Domain, Domain]]) -> tuple[float, float] | None:
+def share_of_equal_bounds(spans: Sequence[tuple[Domain, Domain]]) -> tuple[float, float] | None:
     """Of pairs of row groups the share that have the same min, and the same max; None where that cannot be told.
 
     Row groups that draw their values from the same few agree on both. Where values are many, and each in few row
@@ -51,7 +51,7 @@ def share_of_same(spans: Sequence[tuple[Domain, Domain]]) -> tuple[float, float]
     return sum(n * (n - 1) for n in lows) / pairs, sum(n * (n - 1) for n in highs) / pairs
 
 
-def _numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _as_numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Both ends of ranges as numbers in the same order.
 
     Texts are whole numbers of all their bytes: one text unlike the others, such as an empty one, would leave the first

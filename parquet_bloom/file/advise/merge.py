@@ -10,10 +10,10 @@ from ...core.bloom.sizing import size_for
 from ...hashing.column_type import ColumnType, Domain
 from .survey import Chunk, ColumnSurvey, FileSurvey, Sample, Sizing
 
-_MOST_SPANS = 4096  # row groups of a column whose ranges are compared; of more, every second, every fourth ...
+_MAX_SPANS = 4096  # row groups of a column whose ranges are compared; of more, every second, every fourth ...
 
 
-class Sort(NamedTuple):
+class ColumnKind(NamedTuple):
     """What may differ from file to file and decides about a column; most files' counts.
 
     Attributes
@@ -51,7 +51,7 @@ class MergedColumn:
     twice : whether a file has two columns of that name.
     """
 
-    sorts: Counter[Sort] = field(default_factory=Counter)
+    sorts: Counter[ColumnKind] = field(default_factory=Counter)
     row_groups: int = 0
     filtered: int = 0
     in_dictionary: int = 0
@@ -75,7 +75,7 @@ class MergedColumn:
 
     def add(self, found: ColumnSurvey, file: FileSurvey) -> None:
         """Count the column of one more file."""
-        self.sorts[Sort(found.type, found.nested, found.repeated, found.engines, found.barred, found.number)] += 1
+        self.sorts[ColumnKind(found.type, found.nested, found.repeated, found.engines, found.barred, found.number)] += 1
         self.together[found.sizing] = max(self.together.get(found.sizing, 1), file.together)
         if found.filter_fpp is not None:
             self.filter_fpps.append(found.filter_fpp)
@@ -91,11 +91,11 @@ class MergedColumn:
             self.in_dictionary += chunk.dictionary
             self.num_values += chunk.num_values
             self.num_bytes += chunk.num_bytes
-            self.lengths[found.sizing, _rounded(chunk.num_values)] += 1
+            self.lengths[found.sizing, _round_count(chunk.num_values)] += 1
             if chunk.ndv is not None and chunk.num_values:
                 self.told.append((chunk.ndv, chunk.num_values))
             if chunk.num_values:
-                self.limits.append((_most_between(chunk), chunk.num_values))
+                self.limits.append((_max_distinct(chunk), chunk.num_values))
                 self._add_span(found.type, chunk.low, chunk.high)
 
     def _add_span(self, column_type: ColumnType, low: Domain | None, high: Domain | None) -> None:
@@ -107,7 +107,7 @@ class MergedColumn:
         if self.seen % self.step == 0:
             self.spans.append((low, high))
         self.seen += 1
-        if len(self.spans) > _MOST_SPANS:
+        if len(self.spans) > _MAX_SPANS:
             self.spans, self.step = self.spans[::2], 2 * self.step
 
     @property
@@ -121,14 +121,14 @@ class MergedColumn:
         return max(self.lengths, key=lambda one: self.lengths[one])[0] if self.lengths else size_for
 
 
-def _most_between(chunk: Chunk) -> int:
+def _max_distinct(chunk: Chunk) -> int:
     """How many distinct values a chunk can hold, by its min and max."""
     if isinstance(chunk.low, int) and isinstance(chunk.high, int):
         return min(chunk.num_values, max(0, chunk.high - chunk.low) + 1)
     return chunk.num_values
 
 
-def _rounded(count: int) -> int:
+def _round_count(count: int) -> int:
     """A number of values by its first two digits: row groups of about a size are counted together."""
     digits = max(0, len(str(count)) - 2)
     return round(count, -digits)

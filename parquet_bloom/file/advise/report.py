@@ -109,7 +109,7 @@ class AdviceReport:
             return None
         return {
             "orc.bloom.filter.columns": ",".join(advice.column for advice in columns),
-            "orc.bloom.filter.fpp": _down(min(advice.row_group_fpp for advice in columns)),
+            "orc.bloom.filter.fpp": _round_down(min(advice.row_group_fpp for advice in columns)),
             "orc.row.index.stride": str(max(_LEAST_STRIDE, self.orc_stride)),
         }
 
@@ -157,7 +157,7 @@ class AdviceReport:
         return "\n".join(lines)
 
 
-def _down(fpp: float) -> str:
+def _round_down(fpp: float) -> str:
     """A probability by its first two digits, and not more than it is."""
     exact = Decimal(repr(fpp))
     return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), 'ROUND_DOWN')):g}"
@@ -204,7 +204,7 @@ class SurveyTask:
         return self.look(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
 
 
-def ask(
+def make_survey_task(
     files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
 ) -> tuple[SurveyTask, FilterOptions]:
     """What is to be asked of files, checked: row groups to be read are spread over them evenly.
@@ -228,7 +228,7 @@ def ask(
     return SurveyTask(names, per_file, **storage), FilterOptions(fpp)
 
 
-def conclude(
+def make_report(
     paths: Iterable[Any],
     question: SurveyTask,
     fpp: float,

@@ -20,7 +20,7 @@ from ...metadata.page_index import read_page_header
 from ...metadata.thrift_compact import read_struct
 from ..columns import find_leaves, type_of
 from ..reader import BloomFile, open
-from ..statistics import bounds
+from ..statistics import decode_bounds
 from ..values import ColumnReader
 
 Sizing = Callable[[int, float], int]
@@ -32,10 +32,10 @@ SKETCH = 512
 BOUND_BYTES = 64
 """Bytes that are kept of a text's min and max: writers cut theirs there, too."""
 
-_HEAD_BYTES = 64  # enough for the header of a dictionary's page
+_HEADER_BYTES = 64  # enough for the header of a dictionary's page
 _ENCODINGS, _ENCODING_STATS = 2, 13  # fields of a column chunk's metadata
 _DATA_PAGES = (0, 3)
-_OF_DICTIONARY = (2, 8)
+_DICTIONARY_ENCODINGS = (2, 8)
 _PLAIN = 0
 
 
@@ -157,21 +157,21 @@ def survey(
         The file or its footer cannot be read. Of a column that cannot, `problem` says why.
     """
     with open(path, filesystem, storage_options=storage_options) as file:
-        return survey_of(file, sample, columns)
+        return survey_file(file, sample, columns)
 
 
-def survey_of(file: BloomFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
+def survey_file(file: BloomFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
     """The same of a file that is open."""
     empty = file.footer.empty_row_groups
     row_groups = [row_group for row_group in file.row_groups if not empty[row_group]]
     read = spread(row_groups, sample or 0)
-    leaves = _chosen(file.leaves, columns)
-    heads = {} if sample is None else _dictionary_heads(file, {leaf.index for leaf in leaves})
-    found = tuple(_column(file, leaf, row_groups, read, heads) for leaf in leaves)
+    leaves = _select_leaves(file.leaves, columns)
+    heads = {} if sample is None else _read_dictionary_headers(file, {leaf.index for leaf in leaves})
+    found = tuple(_survey_column(file, leaf, row_groups, read, heads) for leaf in leaves)
     return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), found)
 
 
-def _chosen(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
+def _select_leaves(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
     if columns is None:
         return leaves
     chosen = {leaf.index for name in columns for leaf in find_leaves(leaves, name)}
@@ -187,41 +187,43 @@ def spread(items: list[int], count: int) -> list[int]:
     return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
 
 
-def _dictionary_heads(file: BloomFile, columns: set[int]) -> dict[int, bytes]:
+def _read_dictionary_headers(file: BloomFile, columns: set[int]) -> dict[int, bytes]:
     """The first bytes of all dictionary pages of some columns, by their places, fetched at once."""
     chunks, end = file.footer.chunks, file.footer.start
     offsets = chunks["dictionary_page_offset"][np.isin(chunks["column"], [*columns])]
     places = sorted({int(offset) for offset in offsets if 0 < offset < end})
     try:
-        heads = file.source.read_ranges((place, min(_HEAD_BYTES, end - place)) for place in places)
+        heads = file.source.read_ranges((place, min(_HEADER_BYTES, end - place)) for place in places)
     except ParquetBloomError:
         return {}
     return dict(zip(places, map(bytes, heads), strict=True))
 
 
-def _column(
+def _survey_column(
     file: BloomFile, leaf: Leaf, row_groups: list[int], read: list[int], heads: Mapping[int, bytes]
 ) -> ColumnSurvey:
     column_type = type_of(leaf)
     chunks, samples, problem = [], [], None
     try:
-        chunks = [_chunk(file, row_group, leaf, column_type, heads) for row_group in row_groups]
+        chunks = [_survey_chunk(file, row_group, leaf, column_type, heads) for row_group in row_groups]
         if read and column_type.hashable:
             reader = ColumnReader(file.source, file.footer, leaf)
-            samples = [_sample(reader, row_group) for row_group in read]
+            samples = [_read_sample(reader, row_group) for row_group in read]
     except ParquetBloomError as error:
         problem = str(error)
     nested = len(leaf.path) > 1
     return ColumnSurvey(leaf.name, column_type, nested, leaf.repeated, tuple(chunks), tuple(samples), problem)
 
 
-def _chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, heads: Mapping[int, bytes]) -> Chunk:
+def _survey_chunk(
+    file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, heads: Mapping[int, bytes]
+) -> Chunk:
     footer = file.footer
     record = file.record(row_group, leaf)
     if record["encrypted"]:
         raise EncryptedFileError("the column is encrypted", path=file.path, row_group=row_group, column=leaf.name)
     statistics = footer.statistics(record)
-    low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    low, high = decode_bounds(statistics, column_type, leaf.index in footer.type_ordered)
     nulls = statistics.null_count or 0
     dictionary = _all_in_dictionary(file, record)
     return Chunk(
@@ -243,7 +245,7 @@ def _all_in_dictionary(file: BloomFile, record: np.void) -> bool:
     pages = found.get(_ENCODING_STATS)
     if isinstance(pages, list) and pages:
         used = {page.get(2) for page in pages if isinstance(page, dict) and page.get(1) in _DATA_PAGES}
-        return bool(used) and used <= {*_OF_DICTIONARY}
+        return bool(used) and used <= {*_DICTIONARY_ENCODINGS}
     encodings = found.get(_ENCODINGS)
     return isinstance(encodings, list) and _PLAIN not in encodings
 
@@ -257,15 +259,15 @@ def _dictionary_size(head: bytes | None) -> int | None:
     return header.num_values if header is not None and header.is_dictionary else None
 
 
-def _sample(reader: ColumnReader, row_group: int) -> Sample:
+def _read_sample(reader: ColumnReader, row_group: int) -> Sample:
     distinct, num_values = HashSet(), 0
     for array in reader.batches(row_group):
         distinct.add(hash_keys(arrays.keys_of(array)))
         num_values += len(array) - array.null_count
-    return sample_of(distinct, num_values)
+    return make_sample(distinct, num_values)
 
 
-def sample_of(distinct: HashSet, num_values: int) -> Sample:
+def make_sample(distinct: HashSet, num_values: int) -> Sample:
     """What is kept of a row group's values, by their hashes."""
     hashes = distinct.to_array()
     ndv = len(hashes)

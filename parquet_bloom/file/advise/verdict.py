@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from ...hashing.column_type import Kind
 from .engines import engines_for
-from .estimates import distinct_ratio, fpp_apart, fpp_together, share_in_common, share_in_range, share_of_same
-from .merge import MergedColumn, Sort
+from .estimates import distinct_ratio, fpp_apart, fpp_together, share_in_common, share_in_range, share_of_equal_bounds
+from .merge import ColumnKind, MergedColumn
 from .survey import FileSurvey
 
 FPPS = (0.05, 0.01, 0.001)
@@ -131,7 +131,7 @@ class Advice:
         # Dictionaries tell of the row groups that have them alone, which are those where values repeat.
         told = column.samples or column.in_dictionary >= _NEARLY_ALL * total
         ratio = distinct_ratio(column.told) if told else None
-        same = share_of_same(column.spans) or (None, None)
+        same = share_of_equal_bounds(column.spans) or (None, None)
         common = _share_elsewhere(column, ratio, *same)
         holding = present = absent = None
         together = column.together.get(column.sizing, 1)
@@ -143,7 +143,7 @@ class Advice:
         if column_type.hashable and column.num_values:
             absent = 1 - in_range * apart
         limit = distinct_ratio(column.limits) or 1.0
-        sizes = _sizes(column, limit if ratio is None else ratio, fpp) if column_type.hashable else {}
+        sizes = _estimate_sizes(column, limit if ratio is None else ratio, fpp) if column_type.hashable else {}
         advice = ColumnAdvice(
             column=name,
             type=column_type.name if sort.number is not None else str(column_type),
@@ -177,7 +177,7 @@ class Advice:
         weak = verdict == MAYBE and advice.filtered == column.row_groups - column.empty
         return replace(advice, verdict=verdict, reason=reason, weak=weak)
 
-    def _judge(self, advice: ColumnAdvice, column: MergedColumn, sort: Sort, fpp: float) -> tuple[str, str]:
+    def _judge(self, advice: ColumnAdvice, column: MergedColumn, sort: ColumnKind, fpp: float) -> tuple[str, str]:
         """The verdict and its reason: first what rules a filter out, then what casts doubt on it."""
         total = advice.row_groups
         if not sort.type.hashable:
@@ -192,13 +192,13 @@ class Advice:
             return NO, "it holds no values"
         weak = None
         if advice.filtered >= total - column.empty:
-            weak = _too_weak(advice, fpp)
+            weak = _describe_weakness(advice, fpp)
             if weak is None:
-                return NO, _already(advice)
+                return NO, _describe_existing(advice)
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
         if advice.holding is None:
-            return _judge_unread(advice) if weak is None else (MAYBE, weak)
+            return _judge_without_values(advice) if weak is None else (MAYBE, weak)
         few = "" if advice.distinct is None else f"; {advice.distinct:.2%} of a row group's values are distinct"
         if total > 1 and (advice.holding * total - 1) / (total - 1) >= _EVERYWHERE:
             return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read{few}"
@@ -226,7 +226,7 @@ class Advice:
         return YES, (
             f"a filter leaves {left:.1%} of the row groups, where min and max leave {advice.in_range:.0%}, "
             f"for {share:.2%} of the files' size{some}"
-            + (f"; {_together(advice, fpp)}" if advice.together > 1 else "")
+            + (f"; {_describe_stripe(advice, fpp)}" if advice.together > 1 else "")
             + ("" if column.samples else f"; {_BY_BOUNDS}")
         )
 
@@ -251,7 +251,7 @@ def _share_elsewhere(
     return 2 * alike / (1 + alike)  # of Jaccard's index, which the two estimate
 
 
-def _judge_unread(advice: ColumnAdvice) -> tuple[str, str]:
+def _judge_without_values(advice: ColumnAdvice) -> tuple[str, str]:
     """The verdict where no values tell how many row groups hold the same one."""
     known = advice.distinct if advice.distinct is not None else advice.distinct_at_most
     most = "" if advice.distinct is not None else "at most "
@@ -271,12 +271,12 @@ def _judge_unread(advice: ColumnAdvice) -> tuple[str, str]:
     return MAYBE, "; ".join([*facts, "a sample of several row groups would tell"])
 
 
-def _already(advice: ColumnAdvice) -> str:
+def _describe_existing(advice: ColumnAdvice) -> str:
     known = "" if advice.filter_fpp is None else f", of fpp {advice.filter_fpp:.2g}"
-    return f"{_all(advice.filtered)} a filter already{known}"
+    return f"{_describe_row_groups(advice.filtered)} a filter already{known}"
 
 
-def _too_weak(advice: ColumnAdvice, fpp: float) -> str | None:
+def _describe_weakness(advice: ColumnAdvice, fpp: float) -> str | None:
     """What speaks for better filters where all row groups have some: readers of many row groups at once."""
     if advice.filter_fpp is None or advice.together <= 1:
         return None
@@ -284,20 +284,20 @@ def _too_weak(advice: ColumnAdvice, fpp: float) -> str | None:
     if real <= _WEAK * fpp:
         return None
     return (
-        f"{_already(advice)}: who reads whole stripes, of up to {advice.together:,} row groups, reads {real:.0%} of "
-        f"them in vain; {_together(advice, fpp)}"
+        f"{_describe_existing(advice)}: who reads whole stripes, of up to {advice.together:,} row groups, reads {real:.0%} of "
+        f"them in vain; {_describe_stripe(advice, fpp)}"
     )
 
 
-def _together(advice: ColumnAdvice, fpp: float) -> str:
+def _describe_stripe(advice: ColumnAdvice, fpp: float) -> str:
     return f"made for {advice.row_group_fpp:.2g} a row group, a stripe of {advice.together:,} has {fpp:g}"
 
 
-def _all(total: int) -> str:
+def _describe_row_groups(total: int) -> str:
     return "its row group has" if total == 1 else f"all {total:,} row groups with values have"
 
 
-def _sizes(column: MergedColumn, ratio: float, fpp: float) -> dict[float, int]:
+def _estimate_sizes(column: MergedColumn, ratio: float, fpp: float) -> dict[float, int]:
     """Bytes of filters over all row groups, at several false-positive probabilities of what is read together."""
     wanted: Sequence[float] = sorted({*FPPS, fpp}, reverse=True)
     lengths = [(*one, count) for one, count in column.lengths.items() if one[1]]

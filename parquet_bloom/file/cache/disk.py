@@ -22,8 +22,8 @@ _NAME = "footers-2.sqlite"  # 2: how records are laid out
 _CHECKSUM = struct.Struct("<Q")
 # Bytes of the identity, of the footer; where it starts; how many filters' headers; how many other ranges.
 _HEAD = struct.Struct("<IIQII")
-_MANY = 512  # footers that are written together
-_UNDER_WAY = 64  # of them the latest, whose filters' headers may still be read
+_BATCH_SIZE = 512  # footers that are written together
+_PENDING = 64  # of them the latest, whose filters' headers may still be read
 
 
 class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache", None]):
@@ -63,33 +63,33 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         self._store = RecordStore(self.path, _NAME, disk_bytes)
         # Files looked at since the last flush: what is known of each, and of how much the disk knows (-1: it does not
         # have the footer). Headers and filters are read after the footer was kept.
-        self._seen: dict[Hashable, tuple[_Place, CachedFooter, int]] = {}
+        self._seen: dict[Hashable, tuple[_RecordKey, CachedFooter, int]] = {}
 
     def __repr__(self) -> str:
         return redacted(f"<DiskMetadataCache {self.path!r}: {len(self):,} footers in memory>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.path, self.disk_bytes, self.max_bytes)
+        return _unpickle, (type(self), self.path, self.disk_bytes, self.max_bytes)
 
     def find(self, source: Source) -> CachedFooter | None:
         identity = source.identity
         known = self.get(identity)
         if known is not None and identity in self._seen:
             return known
-        place = _place_of(source)
+        place = _make_key(source)
         if place is None:
             return known
         if known is None:
-            known = _decoded(self._store.get(place.number), place.identity, source.size)
+            known = _decode(self._store.get(place.number), place.identity, source.size)
             if known is None:
                 return None
             super().keep(source, known)
-        self._see(identity, place, known, _amount(known))
+        self._see(identity, place, known, _count_extras(known))
         return known
 
-    def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+    def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         """What is known of the local files that stand at some paths."""
-        found = super().last_at(paths)
+        found = super().find_by_paths(paths)
         for number, source in enumerate(stat_files(paths)):
             known = None if found[number] is not None or source is None else self.find(source)
             if source is not None and known is not None:
@@ -98,18 +98,18 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
 
     def keep(self, source: Source, known: CachedFooter) -> None:
         super().keep(source, known)
-        place = _place_of(source)
+        place = _make_key(source)
         if place is not None and distinct(source.identity):
             self._see(source.identity, place, known, -1)
 
-    def _see(self, identity: Hashable, place: _Place, known: CachedFooter, on_disk: int) -> None:
+    def _see(self, identity: Hashable, place: _RecordKey, known: CachedFooter, on_disk: int) -> None:
         with self._lock:
             if identity in self._seen:
                 on_disk = self._seen[identity][2]
             self._seen[identity] = place, known, on_disk
-            many = len(self._seen) >= _MANY
+            many = len(self._seen) >= _BATCH_SIZE
         if many:
-            self._write(_UNDER_WAY)
+            self._write(_PENDING)
 
     def flush(self) -> None:
         self._write(0)
@@ -120,9 +120,9 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
             chosen = list(self._seen)[: max(0, len(self._seen) - left)]
             seen = [self._seen.pop(identity) for identity in chosen]
         records = [
-            (place.number, _encoded(place.identity, known))
+            (place.number, _encode(place.identity, known))
             for place, known, on_disk in seen
-            if _amount(known) > on_disk
+            if _count_extras(known) > on_disk
         ]
         self._store.put([(number, record) for number, record in records if len(record) <= self.disk_bytes // 4])
 
@@ -142,11 +142,11 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         self.close()
 
 
-def _again(kind: type[DiskMetadataCache], path: str, disk_bytes: int, max_bytes: int) -> DiskMetadataCache:
+def _unpickle(kind: type[DiskMetadataCache], path: str, disk_bytes: int, max_bytes: int) -> DiskMetadataCache:
     return kind(path, disk_bytes=disk_bytes, max_bytes=max_bytes)
 
 
-class _Place(NamedTuple):
+class _RecordKey(NamedTuple):
     """Where a file's record stands, by the file's path, so that a new state of the file takes the place of the old one.
 
     Attributes
@@ -159,7 +159,7 @@ class _Place(NamedTuple):
     identity: bytes
 
 
-def _place_of(source: Source) -> _Place | None:
+def _make_key(source: Source) -> _RecordKey | None:
     """None for a file that is not kept on disk."""
     identity = source.identity
     if isinstance(identity, FileIdentity) and source.path is not None:
@@ -171,26 +171,26 @@ def _place_of(source: Source) -> _Place | None:
         name, state = os.fsencode(identity.path), f"{identity.filesystem} {identity.size} {version!r}"
     else:
         return None
-    return _Place(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
+    return _RecordKey(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
 
 
-def _amount(known: CachedFooter) -> int:
+def _count_extras(known: CachedFooter) -> int:
     """How much is known besides the footer, in headers and bytes of filters."""
-    return len(known.heads) + known.extents.num_bytes
+    return len(known.filter_headers) + known.extents.num_bytes
 
 
-def _encoded(identity: bytes, known: CachedFooter) -> bytes:
-    heads = dict(known.heads)  # other threads may add to them
-    extents = _without_data(known)
+def _encode(identity: bytes, known: CachedFooter) -> bytes:
+    heads = dict(known.filter_headers)  # other threads may add to them
+    extents = _filter_extents(known)
     footer = known.footer
     head = _HEAD.pack(len(identity), len(footer.data), footer.start, len(heads), len(extents))
-    tables = [_positions(len(heads), "H").pack(*heads, *map(len, heads.values()))]
-    tables.append(_positions(len(extents), "I").pack(*extents, *map(len, extents.values())))
+    tables = [_positions_struct(len(heads), "H").pack(*heads, *map(len, heads.values()))]
+    tables.append(_positions_struct(len(extents), "I").pack(*extents, *map(len, extents.values())))
     body = b"".join([head, identity, footer.data, *tables, *heads.values(), *extents.values()])
     return _CHECKSUM.pack(hash_one(body)) + body
 
 
-def _without_data(known: CachedFooter) -> dict[int, bytes]:
+def _filter_extents(known: CachedFooter) -> dict[int, bytes]:
     """The ranges, by their positions, that hold filters, and nothing of pages: no more of a table than its footer."""
     pages = known.footer.data_ranges()
     kept: dict[int, bytes] = {}
@@ -200,12 +200,12 @@ def _without_data(known: CachedFooter) -> dict[int, bytes]:
     return kept
 
 
-def _positions(count: int, length_format: str) -> struct.Struct:
+def _positions_struct(count: int, length_format: str) -> struct.Struct:
     """Positions of ranges in their file, and their lengths."""
     return struct.Struct(f"<{count}Q{count}{length_format}")
 
 
-def _decoded(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
+def _decode(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
     """What a record holds of a file of some size; None where it is of another one, or not what was written."""
     if record is None or len(record) < _CHECKSUM.size + _HEAD.size:
         return None
@@ -221,12 +221,12 @@ def _decoded(record: bytes | None, identity: bytes, size: int) -> CachedFooter |
         known = CachedFooter(Footer(bytes(body[at_footer:end]), start))
         tables = []
         for count, length_format in ((num_heads, "H"), (num_extents, "I")):
-            positions = _positions(count, length_format)
+            positions = _positions_struct(count, length_format)
             numbers = positions.unpack_from(body, end)
             tables.append(zip(numbers[:count], numbers[count:], strict=True))
             end += positions.size
         for offset, length in tables[0]:
-            known.heads[offset] = bytes(body[end : end + length])
+            known.filter_headers[offset] = bytes(body[end : end + length])
             end += length
         for offset, length in tables[1]:
             known.extents.add(offset, bytes(body[end : end + length]))

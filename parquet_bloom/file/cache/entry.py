@@ -7,7 +7,7 @@ from typing import Any
 
 from ...metadata.filter_header import MAX_HEADER_BYTES
 from ...metadata.footer import Footer
-from ...metadata.page_index import KnownPages
+from ...metadata.page_index import CachedPageIndex
 from ...storage import Extents
 
 _FIXED_BYTES = 4096  # of Python's objects, a footer
@@ -32,15 +32,15 @@ class CachedFooter:
     Attributes
     ----------
     footer : the footer.
-    heads : {offset: the bytes that stand there} of filters' headers that were read.
+    filter_headers : {offset: the bytes that stand there} of filters' headers that were read.
     pages : {(row group, leaf's number): what is known of its pages}; None where the page index cannot be used.
     derived : what readers have computed from the footer, each under a key of its own: it is computed once a file.
     extents : other ranges of the file that were read: of objects in a store, whose filters are asked again and again.
     """
 
     footer: Footer
-    heads: dict[int, bytes] = field(default_factory=dict)
-    pages: dict[tuple[int, int], KnownPages | None] = field(default_factory=dict)
+    filter_headers: dict[int, bytes] = field(default_factory=dict)
+    pages: dict[tuple[int, int], CachedPageIndex | None] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
     extents: Extents = field(default_factory=Extents)
 

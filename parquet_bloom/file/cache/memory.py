@@ -26,7 +26,7 @@ _MAX_TOGETHER = 32
 
 @dataclass(slots=True)
 class _Entry:
-    known: CachedFooter
+    cached: CachedFooter
     num_bytes: int
     extent_bytes: int
     path: str | None
@@ -80,9 +80,9 @@ class MetadataCache:
         with self._lock:
             if identity not in self._entries:
                 return None
-            return self._used(identity).known
+            return self._touch(identity).cached
 
-    def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+    def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         """What is known of the local files that stood at some paths when they were opened last.
 
         Whether they still do is for the caller to find out.
@@ -92,7 +92,7 @@ class MetadataCache:
             for path in paths:
                 identity = self._at.get(path)
                 if isinstance(identity, FileIdentity):
-                    found.append((identity, self._used(identity).known))
+                    found.append((identity, self._touch(identity).cached))
                 else:
                     found.append(None)
         return found
@@ -128,11 +128,11 @@ class MetadataCache:
             return
         identity, _ = self._with_extents.popitem(last=False)
         entry = self._entries[identity]
-        entry.known.extents.clear()
+        entry.cached.extents.clear()
         self._num_bytes -= entry.extent_bytes
         entry.extent_bytes = 0
 
-    def _used(self, identity: Hashable) -> _Entry:
+    def _touch(self, identity: Hashable) -> _Entry:
         self._entries.move_to_end(identity)
         if identity in self._with_extents:
             self._with_extents.move_to_end(identity)
@@ -156,15 +156,15 @@ class MetadataCache:
     def flush(self) -> None:
         """Write down what is kept elsewhere than in memory, where a cache does that; called when a query is done."""
 
-    def together(self, key: Hashable) -> Any:
-        """What `keep_together` has of a key; None if nothing."""
+    def get_shared(self, key: Hashable) -> Any:
+        """What `put_shared` has of a key; None if nothing."""
         with self._lock:
             if key not in self._together:
                 return None
             self._together.move_to_end(key)
             return self._together[key]
 
-    def keep_together(self, key: Hashable, made: Any) -> None:
+    def put_shared(self, key: Hashable, made: Any) -> None:
         """Remember what was made of many files together, of a few keys."""
         with self._lock:
             self._together[key] = made

@@ -29,7 +29,7 @@ Hashes = dict[str, NDArray[np.uint64]]
 """Some distinct values of a column chunk as keys: {hash: uint64 array}, in one order."""
 
 
-def some_values(reader: ColumnReader, row_group: int) -> Hashes:
+def read_some_hashes(reader: ColumnReader, row_group: int) -> Hashes:
     """Up to ENOUGH_VALUES distinct values of a column chunk, the first ones.
 
     Raises

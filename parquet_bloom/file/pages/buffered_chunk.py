@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 from ...storage import Source
 from ...storage.seekable import Positioned
-from ..fingerprint import PassingChunk
+from ..fingerprint import StreamedChunk
 
 
-class HeldChunk(NamedTuple):
+class BufferedChunk(NamedTuple):
     """Bytes of a file that are in memory, and where they begin."""
 
     offset: int
     data: memoryview
 
 
-class HeldFile(Positioned):
+class BufferedChunkFile(Positioned):
     """A file object over an opened file that reads nothing twice of one column chunk; all else is read from the file.
 
     Parameters
@@ -25,7 +25,7 @@ class HeldFile(Positioned):
     chunk : bytes that are in memory, or what sees those that are read.
     """
 
-    def __init__(self, source: Source, chunk: HeldChunk | PassingChunk) -> None:
+    def __init__(self, source: Source, chunk: BufferedChunk | StreamedChunk) -> None:
         super().__init__(source.size)
         self._source, self._chunk = source, chunk
 
@@ -38,11 +38,11 @@ class HeldFile(Positioned):
 
     def _read(self, offset: int, length: int) -> bytes | memoryview:
         chunk = self._chunk
-        if isinstance(chunk, HeldChunk):
+        if isinstance(chunk, BufferedChunk):
             start = offset - chunk.offset
             if start >= 0 and start + length <= len(chunk.data):
                 return chunk.data[start : start + length]
             return self._source.read_at(offset, length)
         data = self._source.read_at(offset, length)
-        chunk.see(offset, data)
+        chunk.feed(offset, data)
         return data

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import MalformedFooterError, ParquetBloomError
 from ...metadata.footer import Leaf
-from ...metadata.page_index import MAX_INDEX_BYTES, KnownPages, read_column_index, read_offset_index
+from ...metadata.page_index import MAX_INDEX_BYTES, CachedPageIndex, read_column_index, read_offset_index
 from ...storage import coalesce as ranges
 from ...util.logs import logger
 from ..reader import BloomFile
@@ -48,7 +48,7 @@ class PageLookup:
         self._num_rows = file.footer.num_rows_of(row_group)
         self._is_local = file.source.path is not None  # so that many small ranges cost little
 
-    def find(self, leaves: Iterable[Leaf], bounds: bool = False) -> dict[int, KnownPages]:
+    def find(self, leaves: Iterable[Leaf], bounds: bool = False) -> dict[int, CachedPageIndex]:
         """The pages of those leaves that have a usable index, by the leaf's number; none of it is confirmed by this.
 
         Parameters
@@ -56,7 +56,7 @@ class PageLookup:
         bounds : whether those of the pages' values are wanted too. Where they cannot be had, they are None.
         """
         leaves = list(leaves)
-        known, row_group = self._file.known.pages, self._row_group
+        known, row_group = self._file.cached.pages, self._row_group
         new = [leaf for leaf in leaves if self._to_be_read(known.get((row_group, leaf.index), leaf), bounds)]
         if new:
             sizes = {leaf: self._chunk_bytes(leaf) for leaf in new}
@@ -68,13 +68,13 @@ class PageLookup:
         return {leaf: pages for leaf, pages in found if pages is not None}
 
     @staticmethod
-    def _to_be_read(known: KnownPages | Leaf | None, bounds: bool) -> bool:
+    def _to_be_read(known: CachedPageIndex | Leaf | None, bounds: bool) -> bool:
         """Whether an index is to be read, by what is known of the chunk: the leaf itself if nothing is."""
         return isinstance(known, Leaf) or (bounds and known is not None and not known.bounds_read)
 
     def _read(self, leaves: list[Leaf], bounds: bool) -> None:
         """Read the indexes of some chunks, all at once."""
-        file, known = self._file, self._file.known.pages
+        file, known = self._file, self._file.cached.pages
         spans: dict[tuple[str, int], tuple[int, int]] = {}
         for kind in ("offset_index", "column_index") if bounds else ("offset_index",):
             for leaf in leaves:
@@ -93,7 +93,7 @@ class PageLookup:
                 pages.bounds_read |= bounds
         file.remember()
 
-    def confirm(self, found: dict[int, KnownPages]) -> dict[int, KnownPages]:
+    def confirm(self, found: dict[int, CachedPageIndex]) -> dict[int, CachedPageIndex]:
         """Those of the chunks, given by leaf, whose pages all say of themselves what the index says of them.
 
         Where the file is not local, chunks of which that would take too many requests are left out.
@@ -103,12 +103,12 @@ class PageLookup:
             if known.is_confirmed:
                 continue
             pages = np.arange(known.confirmed, known.index.num_pages)
-            price = 0 if self._is_local else self.price(known.heads(pages))
+            price = 0 if self._is_local else self.price(known.header_spans(pages))
             if price <= WORTHWHILE * known.index.num_bytes:
                 new[leaf] = pages
-        data = self.gather([found[leaf].heads(pages) for leaf, pages in new.items()])
+        data = self.gather([found[leaf].header_spans(pages) for leaf, pages in new.items()])
         for (leaf, pages), heads in zip(new.items(), data, strict=True):
-            if found[leaf].agree(pages, heads):
+            if found[leaf].headers_agree(pages, heads):
                 found[leaf].confirmed = found[leaf].index.num_pages
             else:
                 self.give_up(leaf)
@@ -125,7 +125,7 @@ class PageLookup:
 
     def give_up(self, leaf: int, problem: str = "the headers of the pages say something else") -> None:
         """Use the page index of a column chunk no more, given by the leaf's number."""
-        self._file.known.pages[self._row_group, leaf] = None
+        self._file.cached.pages[self._row_group, leaf] = None
         place = MalformedFooterError(
             f"the page index is not used: {problem}",
             path=self._file.path,
@@ -170,7 +170,7 @@ class PageLookup:
         return offset, length
 
     def _take_offsets(self, leaf: Leaf, encoded: bytes) -> None:
-        if (self._row_group, leaf.index) in self._file.known.pages:  # given up for its other index
+        if (self._row_group, leaf.index) in self._file.cached.pages:  # given up for its other index
             return None
         record = self._file.record(self._row_group, leaf)
         dictionary, data = int(record["dictionary_page_offset"]), int(record["data_page_offset"])
@@ -184,13 +184,13 @@ class PageLookup:
         if not 0 < start <= first or not end == start + int(record["compressed_size"]) <= self._file.footer.start:
             return self.give_up(leaf.index, "its pages are not those of the column chunk")
         num_bytes = index.offsets.nbytes + index.sizes.nbytes + index.rows.nbytes + index.counts.nbytes
-        self._file.known.pages[self._row_group, leaf.index] = KnownPages(
+        self._file.cached.pages[self._row_group, leaf.index] = CachedPageIndex(
             index, start, self._file.footer.codec(record), num_bytes
         )
         return None
 
     def _take_bounds(self, leaf: Leaf, encoded: bytes) -> None:
-        known = self._file.known.pages.get((self._row_group, leaf.index))
+        known = self._file.cached.pages.get((self._row_group, leaf.index))
         if known is None:
             return
         try:

@@ -24,7 +24,7 @@ _SAME = {
 }
 
 
-def is_same(leaf: Leaf, arrow: pa.DataType) -> bool:
+def has_arrow_layout(leaf: Leaf, arrow: pa.DataType) -> bool:
     """Whether a column's values are those of an Arrow type, byte for byte."""
     if arrow in _SAME.get(leaf.physical, ()):
         return True
@@ -37,7 +37,7 @@ def is_same(leaf: Leaf, arrow: pa.DataType) -> bool:
 
 
 def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> pa.Array:
-    """The array of a type for which `is_same` is true.
+    """The array of a type for which `has_arrow_layout` is true.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> 
     return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(values)], nulls)
 
 
-def array_of(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
+def make_array(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
     """The array of some values as they are stored, without length; of a type as in `arrow_array`."""
     values = b"".join([len(one).to_bytes(4, "little") + one for one in stored] if _is_variable(arrow) else stored)
     return arrow_array(arrow, values, np.ones(len(stored), bool))

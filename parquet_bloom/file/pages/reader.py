@@ -19,15 +19,15 @@ import pyarrow.parquet as pq
 
 from ...errors import MalformedFooterError
 from ...metadata.footer import ColumnPages, Leaf
-from ...metadata.page_index import KnownPages
+from ...metadata.page_index import CachedPageIndex
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
-from .plain import array_of, arrow_array, is_same
-from .plan import Fetched, FlatColumn, Plan, RowPositions
-from .rows import Page, Unsupported, equal_rows, plain_rows
+from .plain import arrow_array, has_arrow_layout, make_array
+from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
+from .rows import Page, Unsupported, extract_rows, find_equal_rows
 
-FEW = 16
+SPARSE_FACTOR = 16
 """If no more than one in so many of the pages' rows is wanted, these rows are taken out before anything is decoded."""
 
 SHORT = 1 << 15
@@ -36,8 +36,8 @@ SHORT = 1 << 15
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages of no more bytes are fetched with the data pages, larger ones only if these make use of them."""
 
-_RUN = 8  # so many times as many may be wanted of rows that follow one another, as those of a zone do
-_FEW_SCHEMAS = 8  # of column choices that are kept with a footer
+_RUN_FACTOR = 8  # so many times as many may be wanted of rows that follow one another, as those of a zone do
+_MAX_SCHEMAS = 8  # of column choices that are kept with a footer
 
 
 class RowGroupPages:
@@ -56,7 +56,7 @@ class RowGroupPages:
         self._row_group = row_group
         self._lookup = PageLookup(file, row_group)
 
-    def bounds(self, leaves: Iterable[Leaf]) -> dict[int, KnownPages]:
+    def bounds(self, leaves: Iterable[Leaf]) -> dict[int, CachedPageIndex]:
         """The pages of those leaves of which both indexes are usable, by the leaf's number; `bounds` are there."""
         found = self._lookup.find(leaves, bounds=True)
         return self._lookup.confirm({leaf: known for leaf, known in found.items() if known.bounds is not None})
@@ -68,7 +68,7 @@ class RowGroupPages:
     @property
     def _flat(self) -> dict[str, FlatColumn]:
         """The flat columns by their names; worked out once for a file and a schema."""
-        kept: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.known.derived.get("flat_columns")
+        kept: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.cached.derived.get("flat_columns")
         if kept is None or kept[0] is not self._schema:
             names = Counter(self._schema.names)
             tops = Counter(leaf.path[0] for leaf in self._file.leaves)
@@ -77,8 +77,8 @@ class RowGroupPages:
                 name = leaf.path[0]
                 if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
                     arrow = self._schema.field(name).type
-                    found[name] = FlatColumn(leaf, arrow, is_same(leaf, arrow))
-            kept = self._file.known.derived["flat_columns"] = self._schema, found
+                    found[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
+            kept = self._file.cached.derived["flat_columns"] = self._schema, found
         return kept[1]
 
     def is_flat(self, name: str) -> bool:
@@ -107,7 +107,7 @@ class RowGroupPages:
         if not len(rows):
             return {}
         fetched = self._fetch(self._plans(columns, rows))
-        found = self._few([one for one in fetched if _by_rows(one.plan, rows)], rows)
+        found = self._few([one for one in fetched if _prefers_rows(one.plan, rows)], rows)
         for one in fetched:
             plan = one.plan
             if plan.leaf.path[0] not in found:
@@ -134,30 +134,30 @@ class RowGroupPages:
         column = self._flat.get(name)
         if column is None or not len(rows) or not column.same:
             return None
-        plans = [plan for plan in self._plans([column], rows) if _by_rows(plan, rows)]
+        plans = [plan for plan in self._plans([column], rows) if _prefers_rows(plan, rows)]
         for one in self._fetch(plans):
             try:
-                places, values = equal_rows(*one.rows_of(rows), wanted)
+                places, values = find_equal_rows(*one.rows_of(rows), wanted)
             except Unsupported:
                 return None
-            return rows[places], pa.chunked_array([array_of(column.arrow, values)])
+            return rows[places], pa.chunked_array([make_array(column.arrow, values)])
         return None
 
-    def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[Plan]:
+    def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
         """What is to be read of those columns that have a page index, where that is worthwhile."""
         known = self._lookup.find([column.leaf for column in columns])
         plans = []
         for column in columns:
             if column.leaf.index in known:
-                plan = Plan.of(column, known[column.leaf.index], rows)
-                total = plan.dictionary[1] + plan.known.index.num_bytes
+                plan = PagePlan.of(column, known[column.leaf.index], rows)
+                total = plan.dictionary[1] + plan.cached.index.num_bytes
                 # Requests count where the file is not local; of a local one the heads take next to nothing.
-                heads = plan.known.heads(plan.unread()) if self._file.source.path is None else ()
+                heads = plan.cached.header_spans(plan.unread()) if self._file.source.path is None else ()
                 if self._lookup.price([plan.dictionary, *plan.spans(), *heads]) <= page_lookup.WORTHWHILE * total:
                     plans.append(plan)
         return plans
 
-    def _fetch(self, plans: list[Plan]) -> list[Fetched]:
+    def _fetch(self, plans: list[PagePlan]) -> list[FetchedPages]:
         """What is read for each plan; plans whose index lies are left out.
 
         Dictionaries that the pages make no use of are not fetched if they are large: writers give one up then.
@@ -170,17 +170,19 @@ class RowGroupPages:
             has_early = plan.dictionary[1] <= SMALL_DICTIONARY
             parts.append([*plan.spans(), plan.dictionary] if has_early else plan.spans())
             unread.append(plan.unread())
-        heads = [plan.known.heads(pages) for plan, pages in zip(plans, unread, strict=True)]
+        heads = [plan.cached.header_spans(pages) for plan, pages in zip(plans, unread, strict=True)]
         data = self._lookup.gather(parts + heads)
         fetched, late = [], []
         for plan, pages, came, read in zip(plans, unread, data, data[len(plans) :], strict=False):
-            known, num_bytes = plan.known, sum(plan.sizes)
+            known, num_bytes = plan.cached, sum(plan.sizes)
             try:
                 found = plan.split(came[:num_bytes])
-                agrees = all(known.says(number, page.header) for number, page in zip(plan.pages, found, strict=True))
+                agrees = all(
+                    known.matches_header(number, page.header) for number, page in zip(plan.pages, found, strict=True)
+                )
             except MalformedFooterError:
                 agrees = False
-            if not agrees or (len(pages) and not known.agree(pages, read)):
+            if not agrees or (len(pages) and not known.headers_agree(pages, read)):
                 self._lookup.give_up(plan.leaf.index)
                 continue
             known.confirmed = max(known.confirmed, plan.pages[-1] + 1)
@@ -191,16 +193,16 @@ class RowGroupPages:
         complete = []
         for (plan, dictionary, found), later in zip(fetched, self._lookup.gather(late), strict=True):
             with suppress(MalformedFooterError):
-                complete.append(Fetched(plan, _dictionary(dictionary or later), found))
+                complete.append(FetchedPages(plan, _parse_dictionary(dictionary or later), found))
         return complete
 
-    def _few(self, fetched: list[Fetched], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
+    def _few(self, fetched: list[FetchedPages], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
         """The rows wanted alone, taken out of their pages, as far as that can be had."""
         found, others = {}, []
         for one in fetched:
             column = one.plan.column
             try:
-                taken = plain_rows(*one.rows_of(rows))
+                taken = extract_rows(*one.rows_of(rows))
                 if column.same:
                     found[column.leaf.path[0]] = pa.chunked_array([arrow_array(column.arrow, *taken)])
                 else:
@@ -227,26 +229,26 @@ class RowGroupPages:
         stored = self._file.footer.key_value_metadata.get(b"ARROW:schema")
         if stored is None:
             return None
-        known: dict[tuple[str, ...], bytes] = self._file.known.derived.setdefault("stored_schemas", {})
+        known: dict[tuple[str, ...], bytes] = self._file.cached.derived.setdefault("stored_schemas", {})
         found = known.get(tuple(names))
         if found is None:
             whole = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
             fields = [whole.field(self._schema.get_field_index(name)) for name in names]
             found = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
-            if len(known) >= _FEW_SCHEMAS:
+            if len(known) >= _MAX_SCHEMAS:
                 known.clear()
             known[tuple(names)] = found
         return found
 
 
-def _by_rows(plan: Plan, rows: RowPositions) -> bool:
+def _prefers_rows(plan: PagePlan, rows: RowPositions) -> bool:
     """Whether rows are had sooner by taking them out of their pages than by decoding these."""
     is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
-    share = len(rows) * (FEW // _RUN if is_run else FEW)
+    share = len(rows) * (SPARSE_FACTOR // _RUN_FACTOR if is_run else SPARSE_FACTOR)
     return share <= plan.num_rows or (plan.num_rows <= SHORT and plan.column.same)
 
 
-def _dictionary(data: memoryview) -> Page | None:
+def _parse_dictionary(data: memoryview) -> Page | None:
     """The dictionary page that some bytes are, None if there are none; MalformedFooterError if they are another."""
     if not len(data):
         return None
@@ -263,22 +265,22 @@ def take_rows(data: pa.Table | pa.ChunkedArray, rows: RowPositions) -> pa.Table 
         return pa.Table.from_arrays(columns, schema=data.schema) if columns else data.slice(0, len(rows))
     if len(rows) == len(data):
         return data
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and len(rows) * FEW > len(data):
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and len(rows) * SPARSE_FACTOR > len(data):
         return data.slice(int(rows[0]), len(rows))
     ends = np.cumsum([len(chunk) for chunk in data.chunks])
     parts = np.split(rows, np.searchsorted(rows, ends[:-1])) if data.num_chunks else []
     # Chunk by chunk: `take` would join them first.
     taken = [
-        _take_of_chunk(chunk, part - (end - len(chunk)))
+        _take_from_chunk(chunk, part - (end - len(chunk)))
         for chunk, part, end in zip(data.chunks, parts, ends, strict=True)
         if len(part)
     ]
     return pa.chunked_array(taken, data.type)
 
 
-def _take_of_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
+def _take_from_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
     try:
-        if len(rows) * FEW <= len(chunk):
+        if len(rows) * SPARSE_FACTOR <= len(chunk):
             return chunk.take(pa.array(rows))
         mask = np.zeros(len(chunk), bool)
         mask[rows] = True

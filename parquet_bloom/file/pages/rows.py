@@ -24,11 +24,11 @@ from ...metadata.thrift_compact import I32, STRUCT, write_struct
 
 T = TypeVar("T")
 
-MOST_BYTES = 64 << 20
+MAX_PAGE_BYTES = 64 << 20
 """Of a page when decompressed: larger ones are left to pyarrow."""
 
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-_MORE_BYTES = 4096  # than the share of a page's bytes that its rows would take if all were alike
+_EXTRA_BYTES = 4096  # than the share of a page's bytes that its rows would take if all were alike
 _UNCOMPRESSED, _SNAPPY, _ZSTD = 0, 1, 6
 
 
@@ -59,7 +59,7 @@ class Page(NamedTuple):
         return self.data[self.header.header_bytes :]
 
 
-class RowsOfPage(NamedTuple):
+class PageRows(NamedTuple):
     """Some rows of a data page.
 
     Attributes
@@ -89,12 +89,12 @@ class PlainRows(NamedTuple):
         levels = b""
         if not leaf.required:
             bits = np.packbits(self.valid, bitorder="little").tobytes()
-            runs = _varint(len(bits) << 1 | 1) + bits
+            runs = _encode_varint(len(bits) << 1 | 1) + bits
             levels = struct.pack("<I", len(runs)) + runs
-        return _page(levels + self.values, len(self.valid), PLAIN, RLE)
+        return _encode_page(levels + self.values, len(self.valid), PLAIN, RLE)
 
 
-def plain_rows(leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[RowsOfPage]) -> PlainRows:
+def extract_rows(leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[PageRows]) -> PlainRows:
     """Some rows out of pages.
 
     Parameters
@@ -108,21 +108,21 @@ def plain_rows(leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Se
     Unsupported
         The pages have to be decoded by pyarrow.
     """
-    found = _of_pages(leaf, codec, dictionary, pages, partial(_taken, leaf))
+    found = _decode_pages(leaf, codec, dictionary, pages, partial(_take_values, leaf))
     if len(found) == 1:
         return PlainRows(*found[0])
     values, valid = zip(*found, strict=True)
     return PlainRows(b"".join(values), np.concatenate(valid))
 
 
-def equal_rows(
-    leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[RowsOfPage], wanted: list[bytes]
+def find_equal_rows(
+    leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[PageRows], wanted: list[bytes]
 ) -> tuple[NDArray[np.int64], list[bytes]]:
     """Those rows of pages whose value is, byte for byte, one of some others.
 
     Parameters
     ----------
-    leaf, codec, dictionary, pages : as in `plain_rows`.
+    leaf, codec, dictionary, pages : as in `extract_rows`.
     wanted : values as they are stored, without length.
 
     Returns
@@ -132,17 +132,19 @@ def equal_rows(
     Raises
     ------
     Unsupported
-        As in `plain_rows`.
+        As in `extract_rows`.
     """
     places, values, before = [], [], 0
-    for (found, which), valid in _of_pages(leaf, codec, dictionary, pages, partial(_equal, leaf, wanted)):
+    for (found, which), valid in _decode_pages(
+        leaf, codec, dictionary, pages, partial(_find_equal_values, leaf, wanted)
+    ):
         places.append((found if valid.all() else np.flatnonzero(valid)[found]) + before)
         values += [wanted[number] for number in which.tolist()]
         before += len(valid)
     return np.concatenate(places), values
 
 
-def unpacked_page(page: Page, codec: int | None) -> bytes:
+def decompress_page(page: Page, codec: int | None) -> bytes:
     """The same page decompressed: of version 1, or a dictionary's, and compressed by Snappy.
 
     Raises
@@ -154,13 +156,13 @@ def unpacked_page(page: Page, codec: int | None) -> bytes:
     if codec != _SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
         raise Unsupported(f"codec {codec}")
     try:
-        body = bytes(_unpacked(page.body, codec, header.unpacked_bytes))
+        body = bytes(_decompress(page.body, codec, header.unpacked_bytes))
     except ValueError as error:
         raise Unsupported(str(error)) from error
-    return _page(body, header.num_values, header.encoding, None if header.is_dictionary else RLE)
+    return _encode_page(body, header.num_values, header.encoding, None if header.is_dictionary else RLE)
 
 
-def _page(body: bytes, num_values: int, encoding: int, level_encoding: int | None) -> bytes:
+def _encode_page(body: bytes, num_values: int, encoding: int, level_encoding: int | None) -> bytes:
     """A page of version 1 that is not compressed; without levels it is a dictionary's."""
     described = [(1, I32, num_values), (2, I32, encoding)]
     if level_encoding is None:
@@ -171,7 +173,7 @@ def _page(body: bytes, num_values: int, encoding: int, level_encoding: int | Non
     return write_struct([(1, I32, kind), (2, I32, len(body)), (3, I32, len(body)), (number, STRUCT, described)]) + body
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -179,11 +181,11 @@ def _varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
-def _of_pages(
+def _decode_pages(
     leaf: Leaf,
     codec: int | None,
     dictionary: Page | None,
-    pages: Sequence[RowsOfPage],
+    pages: Sequence[PageRows],
     take: Callable[[memoryview, NDArray[np.int64]], T],
 ) -> list[tuple[T, NDArray[np.bool_]]]:
     """What is made of the values of each page's rows, and which of the rows have one.
@@ -193,12 +195,12 @@ def _of_pages(
     take : is given plain-encoded values and numbers of those that the rows have.
     """
     try:
-        return [_of_page(leaf, codec, dictionary, page, rows, take) for page, rows in pages]
+        return [_decode_page(leaf, codec, dictionary, page, rows, take) for page, rows in pages]
     except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
         raise Unsupported(str(error)) from error  # pyarrow tells what is wrong with it, if anything is
 
 
-def _of_page(
+def _decode_page(
     leaf: Leaf,
     codec: int | None,
     dictionary: Page | None,
@@ -208,14 +210,14 @@ def _of_page(
 ) -> tuple[T, NDArray[np.bool_]]:
     share = (int(rows[-1]) + 1) / page.header.num_values
     try:
-        values, numbers, valid = _of_front(leaf, codec, dictionary, page, rows, share)
+        values, numbers, valid = _decode_front(leaf, codec, dictionary, page, rows, share)
         return take(values, numbers), valid
     except (MalformedFooterError, ValueError, Unsupported):  # the values stand further behind than the rows
-        values, numbers, valid = _of_front(leaf, codec, dictionary, page, rows, 1)
+        values, numbers, valid = _decode_front(leaf, codec, dictionary, page, rows, 1)
         return take(values, numbers), valid
 
 
-def _of_front(
+def _decode_front(
     leaf: Leaf,
     codec: int | None,
     dictionary: Page | None,
@@ -225,7 +227,7 @@ def _of_front(
 ) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_]]:
     """Values of the front of the page (a little more than a share of it), numbers of the rows', which rows have one."""
     header = page.header
-    levels, values = _parts(page, codec, leaf.required, share)
+    levels, values = _split_page(page, codec, leaf.required, share)
     if leaf.required:
         valid, numbers = np.ones(len(rows), bool), rows
     else:
@@ -238,17 +240,17 @@ def _of_front(
         numbers = take_hybrid(values[1:], values[0], numbers)
         if numbers.max() >= dictionary.header.num_values:
             raise Unsupported("a number is not in the dictionary")
-        values = _unpacked(dictionary.body, codec, dictionary.header.unpacked_bytes)
+        values = _decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
     elif header.encoding != PLAIN:
         raise Unsupported(f"encoding {header.encoding}")
     return values, numbers, valid
 
 
-def _parts(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
+def _split_page(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
     """The definition levels and the values of a data page."""
     header, body = page.header, page.body
     if header.version == 1:
-        body = _unpacked(body, codec, header.unpacked_bytes, share)
+        body = _decompress(body, codec, header.unpacked_bytes, share)
         if required:
             return body[:0], body
         if header.level_encoding != RLE or len(body) < 4:
@@ -261,17 +263,17 @@ def _parts(page: Page, codec: int | None, required: bool, share: float) -> tuple
     if header.repeat_bytes > 0 or not 0 <= end <= len(body) or (end == 0) != required:
         raise Unsupported("levels of another kind of column")
     codec = codec if header.compressed else _UNCOMPRESSED
-    return body[:end], _unpacked(body[end:], codec, header.unpacked_bytes - end, share)
+    return body[:end], _decompress(body[end:], codec, header.unpacked_bytes - end, share)
 
 
-def _unpacked(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
+def _decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
     """Bytes decompressed, or a share of them at least, by codecs that say for certain how many they become."""
     if codec == _UNCOMPRESSED:
         return data
-    if not 0 < size <= MOST_BYTES:
+    if not 0 < size <= MAX_PAGE_BYTES:
         raise Unsupported(f"{size} bytes")
     if codec == _SNAPPY:
-        return unpack_front(data, size, min(size, int(size * share) + _MORE_BYTES)).data
+        return unpack_front(data, size, min(size, int(size * share) + _EXTRA_BYTES)).data
     if codec == _ZSTD:  # pyarrow finds fewer bytes an error
         return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")
     raise Unsupported(f"codec {codec}")
@@ -285,13 +287,13 @@ def _width(leaf: Leaf) -> int:
     return width
 
 
-def _taken(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
+def _take_values(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
     """Some of the plain-encoded values."""
     width = _width(leaf)
     return take_fixed(values, width, numbers) if width else take_byte_arrays(values, numbers)
 
 
-def _equal(
+def _find_equal_values(
     leaf: Leaf, wanted: list[bytes], values: memoryview, numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Places in `numbers` of values that are one of those wanted, and which one."""

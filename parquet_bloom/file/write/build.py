@@ -74,7 +74,7 @@ class FilterBuilder:
         Notes
         -----
         The bits are those of every other writer for the same values and size, but for additions to columns of floats
-        that keep other readers from losing rows; see `_twins`.
+        that keep other readers from losing rows; see `_alternative_hashes`.
         """
         expected = min(max(num_values, 0), MOST_EXPECTED)
         counted = options.ndv is None
@@ -82,10 +82,10 @@ class FilterBuilder:
         self._set.clear(expected)
         self._num_fresh = 0
         self._bitset = None if counted else memory.zeros(options.num_bytes(0))
-        for array in _pieces(batches):
+        for array in _split_batches(batches):
             keys = arrays.keys_of(array)
             if column_type.kind is Kind.FLOAT:
-                twins.add(_twins(array, column_type))
+                twins.add(_alternative_hashes(array, column_type))
             if not counted:
                 sbbf.insert_keys(self._bitset, keys)
             elif self._bitset is not None:
@@ -138,7 +138,7 @@ class FilterBuilder:
         self._bitset = bitset
 
 
-def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+def _split_batches(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
     """The same values, at most PIECE_ROWS at once."""
     for array in batches:
         if len(array) <= PIECE_ROWS:
@@ -147,7 +147,7 @@ def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
             yield from (array.slice(start, PIECE_ROWS) for start in range(0, len(array), PIECE_ROWS))
 
 
-def _twins(array: pa.Array, column_type: ColumnType) -> np.ndarray:
+def _alternative_hashes(array: pa.Array, column_type: ColumnType) -> np.ndarray:
     """Hashes under which other readers look for the floats of an array, beyond those of the stored values.
 
     Zero equals zero, but DataFusion and Spark probe for the literal's sign alone: both are added when one occurs. NaN
@@ -157,13 +157,13 @@ def _twins(array: pa.Array, column_type: ColumnType) -> np.ndarray:
     if column_type.length == 2:
         # By their bits: a sort of floats rewrites NaNs, on each processor in its own way.
         wide = np.unique(floats.astype(np.float32).view(np.uint32)).view(np.float32)
-        found = [arrays.hash_array(pa.array(wide)), _special(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
+        found = [arrays.hash_array(pa.array(wide)), _special_hashes(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
     else:
         found = []
-    return np.concatenate([*found, _special(floats, column_type)])
+    return np.concatenate([*found, _special_hashes(floats, column_type)])
 
 
-def _special(floats: np.ndarray, column_type: ColumnType) -> np.ndarray:
+def _special_hashes(floats: np.ndarray, column_type: ColumnType) -> np.ndarray:
     """Hashes of both zeros if there is one among the floats, and of the canonical NaN if there is a NaN."""
     values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
     return literals.hashes(values, column_type)

@@ -14,7 +14,7 @@ from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
 from ..columns import find_leaf
 from ..reader import BloomFile
-from .rewrite import RewriteReport, editing, refuse_uneditable, rewritten, write_footer
+from .rewrite import RewriteReport, open_for_edit, refuse_uneditable, rewrite_file, write_footer
 from .tail_layout import Owner, Sink, Span, cut_tail
 
 
@@ -59,7 +59,7 @@ class DropReport(RewriteReport):
         return self.old_size - self.new_size
 
     def __str__(self) -> str:
-        return self.told(f"nothing to drop, {self.kept} filters stay", "would lose ")
+        return self.summarize(f"nothing to drop, {self.kept} filters stay", "would lose ")
 
 
 def drop(
@@ -100,20 +100,20 @@ def drop(
     Broken filters are dropped as well; their own bytes stay, as nothing tells for sure which these are.
     """
     started = time.perf_counter()
-    names = _names(columns)
+    names = _parse_names(columns)
     filesystem = resolve_filesystem(filesystem, storage_options)
-    with editing(path, output, filesystem) as (file, target):
-        job = _Dropping(file, file.leaves if names is None else [find_leaf(file.leaves, name) for name in names])
+    with open_for_edit(path, output, filesystem) as (file, target):
+        job = _DropJob(file, file.leaves if names is None else [find_leaf(file.leaves, name) for name in names])
         report = DropReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.filters, report.kept, report.dead_bytes = job.filters, job.kept, job.tail.dead_bytes
         report.new_size = file.source.size
         if job.needed or target is not None:
-            report.changed = rewritten(file, target, filesystem, dry_run, lambda new: job.write(new, report))
+            report.changed = rewrite_file(file, target, filesystem, dry_run, lambda new: job.write(new, report))
     report.seconds = time.perf_counter() - started
     return report
 
 
-def _names(columns: str | Iterable[str] | None) -> list[str] | None:
+def _parse_names(columns: str | Iterable[str] | None) -> list[str] | None:
     """The columns' names, checked: that none is given is not the same as that all are meant."""
     if columns is None:
         return None
@@ -129,7 +129,7 @@ def _names(columns: str | Iterable[str] | None) -> list[str] | None:
     return names
 
 
-class _Dropping:
+class _DropJob:
     """Which filters go, and what then becomes of the bytes at the file's tail.
 
     Attributes

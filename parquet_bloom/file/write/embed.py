@@ -16,21 +16,21 @@ from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
 from ...util.threads import in_order, processors
 from ..chunk_filter import ChunkFilter
-from ..column_hashes import num_values_of
+from ..column_hashes import count_values
 from ..reader import BloomFile
 from ..values import ColumnReader
 from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .rewrite import (
     RewriteReport,
-    editing,
+    open_for_edit,
     refuse_filters_beyond,
     refuse_pages_beyond,
     refuse_uneditable,
-    rewritten,
+    rewrite_file,
     write_footer,
 )
-from .tail_layout import Sink, Tail, cut_tail, whole_tail
+from .tail_layout import Sink, Tail, cut_tail, keep_tail
 
 Progress = Callable[[int, int], None]
 """Called with (column chunks done, column chunks in all)."""
@@ -79,7 +79,7 @@ class EmbedReport(RewriteReport):
         return self.new_size - self.old_size
 
     def __str__(self) -> str:
-        return self.told(f"nothing to add, {self.kept} filters are there", "would get ")
+        return self.summarize(f"nothing to add, {self.kept} filters are there", "would get ")
 
 
 def embed(
@@ -140,21 +140,21 @@ def embed(
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
-    with editing(path, output, filesystem) as (file, target):
-        job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace, keep_footer)
+    with open_for_edit(path, output, filesystem) as (file, target):
+        job = _EmbedJob(file, plan_columns(file.leaves, asked, file.path), replace, keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.kept, report.dead_bytes = job.kept, job.tail.dead_bytes
         report.new_size = file.source.size
         if job.todo or target is not None:
             workers = threads or processors()
-            report.changed = rewritten(
+            report.changed = rewrite_file(
                 file, target, filesystem, dry_run, lambda new: job.write(new, report, progress, workers)
             )
     report.seconds = time.perf_counter() - started
     return report
 
 
-class _Embedding:
+class _EmbedJob:
     """Which filters are built, which stay, and where they come to stand.
 
     Attributes
@@ -184,11 +184,11 @@ class _Embedding:
         if self.todo:
             refuse_filters_beyond(file, replaced)
         if self.todo and (replace or keep_footer):
-            tail = whole_tail if keep_footer else cut_tail
+            tail = keep_tail if keep_footer else cut_tail
             self.tail = tail(file, file.chunks(), replaced)
 
     def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
-        if num_values_of(self.footer, row_group, plan.leaf) == 0:
+        if count_values(self.footer, row_group, plan.leaf) == 0:
             return False  # no rows, nothing to find
         chunk = self.file.chunk(row_group, plan.leaf)
         if chunk is None or self.replace:
@@ -219,7 +219,7 @@ class _Embedding:
 
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
-            values = readers[plan.leaf.index].occurring(row_group)
+            values = readers[plan.leaf.index].read_occurring(row_group)
             num_values = int(self.footer.chunk(row_group, plan.leaf)["num_values"])
             if not hasattr(own, "builder"):
                 own.builder = FilterBuilder()

@@ -75,13 +75,13 @@ def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterO
         if not isinstance(name, str):
             raise ParquetBloomError(f"a column is named by its dotted path, not by {name!r}")
         try:
-            parsed[name] = _options(setting, default)
+            parsed[name] = _parse_options(setting, default)
         except ParquetBloomError as error:
             raise ParquetBloomError(error.problem, column=name) from None
     return parsed
 
 
-def _options(setting: Any, default: FilterOptions) -> FilterOptions:
+def _parse_options(setting: Any, default: FilterOptions) -> FilterOptions:
     if setting is None:
         return default
     if not isinstance(setting, Mapping):

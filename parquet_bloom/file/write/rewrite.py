@@ -26,7 +26,7 @@ from ..reader import BloomFile
 from .tail_layout import Owner, Sink, Span
 
 
-class _Tally:
+class _ByteCounter:
     """Keeps nothing of a new file but its length."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class RewriteReport:
         """Number of filters that were changed: written, or taken out."""
         return len(self.filters)
 
-    def told(self, nothing: str, planned: str) -> str:
+    def summarize(self, nothing: str, planned: str) -> str:
         """One line; `nothing` says that nothing was to be done, `planned` leads what would be."""
         if not self.changed and not self.filters:
             return f"{self.path}: {nothing}"
@@ -87,7 +87,7 @@ class RewriteReport:
 
 
 @contextmanager
-def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile, Any]]:
+def open_for_edit(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile, Any]]:
     """Open a file whose filters are to be changed, and tell where the result goes: None for its own place.
 
     Raises
@@ -98,7 +98,7 @@ def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile
     for place in (path, output):
         refuse_managed(place, filesystem)
     with open_source(path, filesystem) as source:
-        file = _parquet(source)
+        file = _open_parquet(source)
         try:
             if source.read_at(0, len(MAGIC)) != MAGIC:
                 raise NotParquetError("not a Parquet file: it does not begin with PAR1")
@@ -108,10 +108,10 @@ def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile
             raise
 
 
-def rewritten(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, write: Callable[[Sink], bool]) -> bool:
+def rewrite_file(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, write: Callable[[Sink], bool]) -> bool:
     """Let `write` make the new file, and put it in its place if it is another one; whether that was done."""
     if dry_run:
-        write(_Tally())
+        write(_ByteCounter())
         return False
     with rewrite(file.source, target, filesystem) as new:
         if not write(new) and target is None:
@@ -151,7 +151,7 @@ def refuse_pages_beyond(file: BloomFile) -> None:
     footer, chunks = file.footer, file.footer.chunks
     beyond = np.flatnonzero((footer.first_pages + chunks["compressed_size"] > footer.start) & (chunks["external"] == 0))
     if len(beyond):
-        row_group, column = file._owner(int(beyond[0]))
+        row_group, column = file._find_owner(int(beyond[0]))
         problem = "metadata: the column chunk's pages are said to reach beyond the footer's beginning"
         raise MalformedFooterError(problem, row_group=row_group, column=column)
 
@@ -159,7 +159,7 @@ def refuse_pages_beyond(file: BloomFile) -> None:
 def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
     """Raise for a filter that stays and is said to reach beyond the footer's beginning.
 
-    It is told as broken by that alone: other bytes in the place of those that it lacks would make it a filter that
+    It is summarize as broken by that alone: other bytes in the place of those that it lacks would make it a filter that
     denies values.
     """
     start = file.footer.start
@@ -201,8 +201,8 @@ def check_splice(old: Footer, new: Footer, places: Mapping[Owner, Span | None]) 
         raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
 
 
-def _parquet(source: Source) -> BloomFile:
-    """An opened file, if it is Parquet's; ORC's is told as what it is."""
+def _open_parquet(source: Source) -> BloomFile:
+    """An opened file, if it is Parquet's; ORC's is summarize as what it is."""
     try:
         return BloomFile(source)
     except NotParquetError as error:

@@ -53,25 +53,25 @@ def sweep(folder: str | os.PathLike[str], *, dry_run: bool = False) -> Iterator[
             num_bytes = os.lstat(path).st_size
         except OSError:
             continue  # its writer has just finished, or somebody else sweeps
-        reason = _reason_to_keep(path)
+        reason = _find_reason_to_keep(path)
         if reason is None and not dry_run and not delete_leftover(path):
             reason = "somebody has taken it by now"
         yield Leftover(path, num_bytes, reason is None, reason)
 
 
-def _reason_to_keep(path: str) -> str | None:
+def _find_reason_to_keep(path: str) -> str | None:
     folder, name = os.path.split(path)
     beside = displaced_from(name)
     if beside is None:
         return None
     try:
         with open_source(path) as source:
-            ours = _data_of(source)
+            ours = _fingerprint_rows(source)
     except ParquetBloomError as error:
         return f"it may be another writer's, and cannot be read: {error.problem}"
     try:
         with open_source(os.path.join(folder, beside)) as source:
-            theirs = _data_of(source)
+            theirs = _fingerprint_rows(source)
     except StorageError:
         return f"there is no {beside} beside it"
     except ParquetBloomError as error:
@@ -79,7 +79,7 @@ def _reason_to_keep(path: str) -> str | None:
     return None if ours == theirs else f"it holds other rows than {beside}"
 
 
-def _data_of(source: Source) -> tuple[int, int]:
+def _fingerprint_rows(source: Source) -> tuple[int, int]:
     """What two files have in common that differ by their filters alone."""
     file = BloomFile(source)
     found = footer_fingerprint(file.footer), chunk_bytes_fingerprint(source, file.footer, file.leaves)

@@ -50,7 +50,7 @@ class Tail:
         return offset, new.tell() - offset
 
 
-def whole_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
+def keep_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collection[Owner]) -> Tail:
     """Nothing goes, the footer neither: who knows the file by the length that it has now can still read it there."""
     dead = [
         chunk.header.total_bytes
@@ -75,12 +75,12 @@ def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collectio
                 dead_bytes += chunk.length or 0
             continue
         spans[owner] = (chunk.offset, chunk.header.total_bytes)
-    kept = _KeptFooters(file)
+    kept = _OldFooters(file)
     cut = first = file.footer.start
     sought = -1  # where nothing ends that was kept
     for (offset, length), owner in sorted(((span, owner) for owner, span in spans.items()), reverse=True):
         if offset + length < first != sought:
-            sought = kept.beginning(first, max(offset + length, doubtful + 1))
+            sought = kept.find_start(first, max(offset + length, doubtful + 1))
             if sought < first:
                 cut = first = sought
         if offset + length == first and offset > doubtful:
@@ -90,18 +90,18 @@ def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collectio
         elif owner in removed:
             dead_bytes += length
     last = max((offset + length for offset, length in spans.values() if offset < first), default=0)
-    unused = _unused_before(file, kept.beginning(first, max(last, doubtful + 1)))
+    unused = _find_unused_filters(file, kept.find_start(first, max(last, doubtful + 1)))
     if unused < first:
         cut = unused
     moved = {owner: span for owner, span in spans.items() if span[0] >= cut and owner not in removed}
     return Tail(cut, moved, dead_bytes)
 
 
-_MOST_FOOTERS = 1000
+_MAX_FOOTERS = 1000
 """That are looked for in a file; a file that is made for it could hold millions, and take hours."""
 
 
-class _KeptFooters:
+class _OldFooters:
     """Footers of this very file that `embed` has kept, and the filters to which these alone point."""
 
     def __init__(self, file: BloomFile) -> None:
@@ -113,9 +113,9 @@ class _KeptFooters:
     @cached_property
     def _plain(self) -> bytes:
         """What such a footer says but for filters."""
-        return _without_filters(self._file.footer)
+        return _strip_filters(self._file.footer)
 
-    def beginning(self, end: int, least: int) -> int:
+    def find_start(self, end: int, least: int) -> int:
         """Where they begin that fill the file up to `end`, but not below `least`; `end` if none do."""
         least = max(least, len(MAGIC))
         while end > least:
@@ -129,7 +129,7 @@ class _KeptFooters:
 
     def _footer(self, end: int, least: int) -> int | None:
         """Where a footer begins that ends there, with its length and mark; its filters are noted."""
-        if end <= least + TAIL_BYTES or self._found >= _MOST_FOOTERS:
+        if end <= least + TAIL_BYTES or self._found >= _MAX_FOOTERS:
             return None
         tail = self._file.source.read_at(end - TAIL_BYTES, TAIL_BYTES)
         start = end - TAIL_BYTES - int.from_bytes(tail[:4], "little")
@@ -137,7 +137,7 @@ class _KeptFooters:
             return None
         try:
             kept = Footer(self._file.source.read_at(start, end - TAIL_BYTES - start), start)
-            if _without_filters(kept) != self._plain:
+            if _strip_filters(kept) != self._plain:
                 return None
         except ParquetBloomError:
             return None
@@ -163,7 +163,7 @@ class _KeptFooters:
         return bool(((self._pages[:, 0] < end) & (self._pages[:, 1] > start)).any())
 
 
-def _unused_before(file: BloomFile, end: int) -> int:
+def _find_unused_filters(file: BloomFile, end: int) -> int:
     """Where filters begin that the footer does not point to and that fill the file up to `end`; `end` if none do.
 
     All other bytes that the footer does not mention are kept: who wrote them may know what they are.
@@ -187,7 +187,7 @@ def _unused_before(file: BloomFile, end: int) -> int:
     return start if place == end else end
 
 
-def _without_filters(footer: Footer) -> bytes:
+def _strip_filters(footer: Footer) -> bytes:
     """The footer's bytes as they are without any filter's place: the same before and after filters are embedded."""
     chunks = footer.chunks[(footer.chunks["filter_offset"] != -1) | (footer.chunks["filter_fields"] > 0)]
     owners = zip(chunks["row_group"].tolist(), chunks["column"].tolist(), strict=True)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
 from ...hashing import arrow as arrays
-from ...metadata.footer import TAIL_BYTES, Footer, footer_span
+from ...metadata.footer import TAIL_BYTES, Footer, find_footer
 from ...storage import Rewrite, create, resolve_filesystem
 from .build import FilterBuilder
 from .embed import EmbedReport, embed, write_filter
@@ -54,7 +54,7 @@ def write_table(
         with create(path, filesystem) as new:
             tail = _write_data(new, table, row_group_size, pyarrow_options)
             file_size = new.tell() + len(tail)
-            start, length = footer_span(tail, file_size)
+            start, length = find_footer(tail, file_size)
             inside = len(tail) - TAIL_BYTES - length
             new.write(tail[:inside])  # page indexes
             footer = Footer(tail[inside:-TAIL_BYTES], start)
@@ -153,24 +153,24 @@ def _write_plain(
 def _leaf_arrays(table: pa.Table, index: int) -> Iterator[pa.Array]:
     """The chunks of a table's leaf: Arrow and Parquet number leaves alike, depth first."""
     for column in table.columns:
-        count = _num_leaves(column.type)
+        count = _count_leaves(column.type)
         if index < count:
             for chunk in column.chunks:
-                yield _leaf_of(chunk, index)
+                yield _find_leaf_array(chunk, index)
             return
         index -= count
     raise FilterTypeError("the table has fewer leaves than its file")
 
 
-def _num_leaves(arrow_type: pa.DataType) -> int:
+def _count_leaves(arrow_type: pa.DataType) -> int:
     if isinstance(arrow_type, pa.BaseExtensionType):
-        return _num_leaves(arrow_type.storage_type)
+        return _count_leaves(arrow_type.storage_type)
     if not pa.types.is_nested(arrow_type):
         return 1
-    return sum(_num_leaves(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
+    return sum(_count_leaves(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
 
 
-def _leaf_of(array: pa.Array, index: int) -> pa.Array:
+def _find_leaf_array(array: pa.Array, index: int) -> pa.Array:
     """Values of the leaf number `index` below an array; those under null parents are null or left out."""
     while pa.types.is_nested(array.type) or isinstance(array, pa.ExtensionArray):
         if isinstance(array, pa.ExtensionArray):
@@ -186,7 +186,7 @@ def _leaf_of(array: pa.Array, index: int) -> pa.Array:
         else:
             children = [array.flatten()]
         for child in children:
-            count = _num_leaves(child.type)
+            count = _count_leaves(child.type)
             if index < count:
                 array = child
                 break

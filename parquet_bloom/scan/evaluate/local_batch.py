@@ -116,7 +116,7 @@ def judge_local(
     names = tuple(columns_of(decider))
     known: list[tuple[FileIdentity, CachedFooter] | None] = [None] * len(paths)
     if cache is not None:
-        known = cache.last_at(paths)
+        known = cache.find_by_paths(paths)
     asked = StatisticsKey(names, ignore_case, trust)
     return judge_together(paths, known, asked, decider, cache, threads, lambda: _batches(paths, known, asked, cache))
 
@@ -132,11 +132,11 @@ def judge_together(
 ) -> dict[int, LocalResult]:
     """Judge files in batches, which are made once for files of which the same is known."""
     key = (asked, len(paths), paths[0] if paths else "")
-    together: _BatchKey | None = cache.together(key) if cache is not None else None
+    together: _BatchKey | None = cache.get_shared(key) if cache is not None else None
     if together is None or together.known != known or together.paths != paths:
         together = _BatchKey(list(paths), known, make_batches())
         if cache is not None and None not in known:
-            cache.keep_together(key, together)
+            cache.put_shared(key, together)
     judged: dict[int, LocalResult] = {}
     for batch in together.batches:
         judged.update(_BatchRead(batch, threads).judge(decider))
@@ -171,7 +171,7 @@ def _batches(
             identity, footer = found
             facts = cached_statistics(footer, asked)
             if facts is None:
-                file = BloomFile(ClosedSource(paths[place], identity), known=footer)
+                file = BloomFile(ClosedSource(paths[place], identity), cached=footer)
                 facts = facts_or_none(file, asked)
             if facts is not None:
                 files.append(KnownFile(place, paths[place], identity, footer, facts))
@@ -216,7 +216,7 @@ def _first_looks(
             except ParquetBloomError:
                 continue  # its footer is longer than what was read of it, or a closer look says what is wrong
             costs = 1, len(source.end)
-            yield KnownFile(place, paths[place], source.identity, file.known, facts, source, *costs)
+            yield KnownFile(place, paths[place], source.identity, file.cached, facts, source, *costs)
         # Files of a lake are of a kind: the next footers will not be much longer.
         length = min(max(_SHORTEST_END, -(-longest * 5 // 4 // _PAGE) * _PAGE), _LONGEST_END)
 
@@ -343,12 +343,12 @@ class _BatchRead:
                 column = file.facts.columns[question.column]
                 assert column is not None
                 offset = column.filter_offset(row_group)
-                head = file.known.heads.get(offset)
-                known = head is not None and column.take_head(file.known, row_group, head, offset)
+                head = file.cached.filter_headers.get(offset)
+                known = head is not None and column.decode_header(file.cached, row_group, head, offset)
                 if not known and file.end is not None:
-                    known = column.take_head(file.known, row_group, *file.end.kept)
+                    known = column.decode_header(file.cached, row_group, *file.end.kept)
                 # Else no header would be believed, and the place may be anywhere.
-                if not known and offset >= 0 and file.known.footer.filters_apart:
+                if not known and offset >= 0 and file.cached.footer.filters_apart:
                     wanted.append((number, row_group, column))
         if not wanted:
             return
@@ -358,7 +358,7 @@ class _BatchRead:
         assert self._is_same is not None
         for (number, row_group, column), offset, head in zip(wanted, offsets.tolist(), heads, strict=True):
             if self._is_same[number]:  # else they are another file's, and must not be remembered of this one
-                column.take_head(self._files[number].known, row_group, head.tobytes(), offset)
+                column.decode_header(self._files[number].known, row_group, head.tobytes(), offset)
 
     def _visit(self, of_range: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
         """Read ranges, given by their file and offset, and see which files are still the same."""

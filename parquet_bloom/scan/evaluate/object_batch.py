@@ -80,7 +80,7 @@ def judge_objects(
             footer = found.get(position) if of_cache is None else of_cache[1]
             if closed is None or footer is None:
                 continue
-            facts = cached_statistics(footer, asked) or facts_or_none(BloomFile(closed, known=footer), asked)
+            facts = cached_statistics(footer, asked) or facts_or_none(BloomFile(closed, cached=footer), asked)
             if facts is not None:
                 cost = costs.get(position, (0, 0))
                 files.append(KnownFile(position, closed.name, closed.identity, footer, facts, None, *cost))
@@ -131,7 +131,7 @@ def footers_of(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile
                 footers[position] = _parsed(closed, cache)
                 closed.take_end(b"")
     return [
-        None if closed is None or footer is None else BloomFile(closed, known=footer)
+        None if closed is None or footer is None else BloomFile(closed, cached=footer)
         for closed, footer in zip(objects, footers, strict=True)
     ]
 
@@ -166,8 +166,8 @@ def _parsed(closed: ClosedObject, cache: MetadataCache | None) -> CachedFooter |
     except ParquetBloomError:
         return None  # its footer is longer, or it is no Parquet file: a closer look tells
     if cache is None:
-        file.keep_filters()
-    return file.known
+        file.cache_filters()
+    return file.cached
 
 
 class _Remembered:

@@ -76,7 +76,7 @@ def ask_file(file: BloomFile, facts: FileStatistics) -> Ask:
             of_column = facts.columns[question.column]
             assert of_column is not None
             for chunk in chunks:
-                of_column.take_header(chunk)
+                of_column.load_header(chunk)
             end = done + len(chunks)
             answers.append(ProbeResult(np.array(found[done:end], np.bool_), problems[done:end]))
             done = end

@@ -67,7 +67,7 @@ def reader_of(file: BloomFile) -> pq.ParquetFile:
 
 def schema_in(file: BloomFile) -> pa.Schema:
     """The schema that pyarrow gives a file's rows. Made of the footer that was read, and kept with it."""
-    derived = file.known.derived
+    derived = file.cached.derived
     if "arrow_schema" not in derived:
         derived["arrow_schema"] = _footer_reader(file).schema_arrow
     schema: pa.Schema = derived["arrow_schema"]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ...file.columns import type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
-from ...file.statistics import bounds, file_statistics
+from ...file.statistics import decode_bounds, file_statistics
 from ...hashing.column_type import ColumnType, Domain
 from ...metadata.footer import Leaf
-from ...metadata.page_index import ASCENDING, DESCENDING, KnownPages
+from ...metadata.page_index import ASCENDING, DESCENDING, CachedPageIndex
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
@@ -86,26 +86,26 @@ def in_both(some: RowRanges | None, others: RowRanges | None) -> RowRanges | Non
     return borders[changes] if len(changes) else np.empty((0, 2), np.int64)
 
 
-def _told(file: BloomFile, row_group: int, leaf: Leaf, known: KnownPages) -> PruningStatisticsArray | None:
+def _told(file: BloomFile, row_group: int, leaf: Leaf, known: CachedPageIndex) -> PruningStatisticsArray | None:
     """What the index tells of each page; None if it contradicts the column chunk's own statistics."""
     if known.told is None:
         type_ordered = leaf.index in file.footer.type_ordered
         told = _tell(known, type_of(leaf), type_ordered)
         statistics = file.footer.statistics(file.record(row_group, leaf))
-        if not _spans(told, *bounds(statistics, type_of(leaf), type_ordered)) or not _in_order(told, known):
+        if not _spans(told, *decode_bounds(statistics, type_of(leaf), type_ordered)) or not _in_order(told, known):
             return None
         known.told = PruningStatisticsArray.of(type_of(leaf), told)
     assert isinstance(known.told, PruningStatisticsArray)
     return known.told
 
 
-def _tell(known: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
+def _tell(known: CachedPageIndex, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
     index = known.bounds
     assert index is not None
     told = []
     counts = index.null_counts
     for page in range(known.index.num_pages):
-        low, high = bounds(index.statistics(page), column_type, type_ordered)
+        low, high = decode_bounds(index.statistics(page), column_type, type_ordered)
         # That a page is said to be null without a count of its nulls can be held against nothing.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None else counts[page] > 0
@@ -128,7 +128,7 @@ def _spans(told: list[PruningStatistics], low: Domain | None, high: Domain | Non
     return min(lows) <= low and max(highs) >= high
 
 
-def _in_order(told: list[PruningStatistics], known: KnownPages) -> bool:
+def _in_order(told: list[PruningStatistics], known: CachedPageIndex) -> bool:
     """Whether the pages' bounds are in the order that the index says they are in."""
     assert known.bounds is not None
     order = known.bounds.order

@@ -12,7 +12,7 @@ from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
-from ...file.values import ColumnReader, in_nanoseconds
+from ...file.values import ColumnReader, fit_nanoseconds
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
 from ...hashing.column_type import Kind
@@ -78,7 +78,7 @@ class ParquetData:
 
     def read(self, row_group: int, columns: Sequence[str], zoned: RowSelection | None = None) -> pa.Table:
         with reading(self.file):
-            self.file.footer.require_even(row_group)
+            self.file.footer.require_value_per_row(row_group)
             if zoned is not None:
                 rows = RowGroupRows(self.file, schema_in(self.file), self._reader, row_group, None, zoned)
                 return rows.read(list(columns))
@@ -87,7 +87,7 @@ class ParquetData:
     def matching(self, left: RowGroupSelections, question: RowFilter, wanted: FileProjection) -> Iterator[pa.Table]:
         for row_group, zoned in left:
             with reading(self.file):
-                self.file.footer.require_even(row_group)
+                self.file.footer.require_value_per_row(row_group)
                 if question.decider is True:
                     table = self._reader.read_row_group(row_group, wanted.names)
                 else:
@@ -105,7 +105,7 @@ class ParquetData:
                 yield row_group, self.num_rows_of(row_group) if question.decider else 0
                 continue
             with reading(self.file):
-                self.file.footer.require_even(row_group)
+                self.file.footer.require_value_per_row(row_group)
                 rows = self._rows(row_group, question)
                 found = pc.sum(self._mask(rows, question), min_count=0).as_py() if rows.num_left else 0
             yield row_group, found
@@ -116,7 +116,7 @@ class ParquetData:
         rows = None
         with reading(self.file):
             if isinstance(decider, PruningPredicate):
-                self.file.footer.require_even(row_group)
+                self.file.footer.require_value_per_row(row_group)
                 pages = RowGroupPages(self.file, schema_in(self.file), row_group)
                 rows = left_by_both(self.file, row_group, pages, decider, zoned)
         whole = [(0, self.num_rows_of(row_group))]
@@ -153,7 +153,7 @@ class ParquetData:
                 batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
                 if not found[0].repeated:
                     stored[name] = StoredColumn(rows.of(batches), values.column_type)
-                elif not in_nanoseconds(batches):
+                elif not fit_nanoseconds(batches):
                     problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
                     raise UnreadableColumnError(problem, path=self.path, row_group=rows.row_group, column=name)
         table = rows.read([name for name in names if name not in stored])

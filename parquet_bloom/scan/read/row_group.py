@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...errors import UnreadableColumnError
 from ...file.pages.plan import RowPositions
-from ...file.pages.reader import FEW, RowGroupPages, take_rows
+from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, take_rows
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
 from .page_selection import RowRanges, in_both, rows_left
@@ -51,7 +51,7 @@ class RowGroupRows:
         self._pages = RowGroupPages(file, schema, row_group)
         self._held: dict[str, pa.ChunkedArray] = {}  # columns that were read for the predicate, in the rows left
         # Of few rows that are left by zones, statistics of pages would save less than they cost.
-        few = zoned is not None and sum(stop - start for start, stop in zoned) * FEW <= self._num_rows
+        few = zoned is not None and sum(stop - start for start, stop in zoned) * SPARSE_FACTOR <= self._num_rows
         left = left_by_both(file, row_group, self._pages, None if few else decider, zoned)
         self._rows: RowPositions | None = None  # that are left, ascending; None for all of them
         if left is not None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.bloom.sizing import BLOCK_BYTES
 from ...errors import BrokenZonesError, first_line
-from ...file.pages.buffered_chunk import HeldChunk, HeldFile
+from ...file.pages.buffered_chunk import BufferedChunk, BufferedChunkFile
 from ...storage import Source
 from ..filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
 from ..manifest import KEY
@@ -56,8 +56,12 @@ def read_arrow(source: Source) -> Opened:
     try:
         keep_end(source, _footer_start(source))
         kept, kept_from = source.kept
-        chunk = HeldChunk(kept_from, memoryview(kept))
-        opened = source.arrow_file() if source.path is not None else pa.PythonFile(HeldFile(source, chunk), mode="r")
+        chunk = BufferedChunk(kept_from, memoryview(kept))
+        opened = (
+            source.arrow_file()
+            if source.path is not None
+            else pa.PythonFile(BufferedChunkFile(source, chunk), mode="r")
+        )
         with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
             require_schema(schema, path)

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from ...errors import BrokenZonesError, MalformedFooterError, ParquetBloomError
 from ...file.columns import type_of
-from ...file.fingerprint import require_plain
+from ...file.fingerprint import require_readable_chunk
 from ...file.reader import read_footer
 from ...file.values import ColumnReader
 from ...hashing.column_type import ColumnType, Kind
 from ...metadata.footer import TAIL_BYTES, Footer, Leaf
-from ...metadata.page_index import HEAD_BYTES, PLAIN, read_page_header
+from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, read_page_header
 from ...storage import Source
 from ..filters import FilterPart, HeldFilters, LaterFilters, PlacedFilters, Proof
 from ..manifest import KEY
@@ -107,7 +107,7 @@ def _read(source: Source, footer: Footer, leaf: Leaf, row_groups: range) -> list
     found: list[pa.Array] = []
     for row_group in row_groups:
         if footer.num_rows_of(row_group):
-            require_plain(footer, row_group, leaf)
+            require_readable_chunk(footer, row_group, leaf)
             found += reader.batches(row_group)
     return found
 
@@ -133,14 +133,14 @@ def _filters(source: Source, footer: Footer, leaf: Leaf, row_group: int) -> Filt
 def _placed(source: Source, footer: Footer, leaf: Leaf, row_group: int, filter_bytes: int) -> PlacedFilters | None:
     """The filters of a row group where they are if they stand as ours do; None where they cannot."""
     try:
-        record = require_plain(footer, row_group, leaf)
+        record = require_readable_chunk(footer, row_group, leaf)
         rows, stride = footer.num_rows_of(row_group), 4 + filter_bytes
         start, size = int(record["data_page_offset"]), int(record["compressed_size"])
         plain = footer.codec(record) == _UNCOMPRESSED and record["dictionary_page_offset"] <= 0 and leaf.required
     except ParquetBloomError:  # who reads them says what is wrong
         return None
     header_bytes = size - rows * stride
-    if not plain or start < len(MAGIC) or not 0 < header_bytes <= HEAD_BYTES or size > footer.start - start:
+    if not plain or start < len(MAGIC) or not 0 < header_bytes <= PAGE_HEADER_BYTES or size > footer.start - start:
         return None
 
     def holds(head: bytes) -> bool:

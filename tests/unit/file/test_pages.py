@@ -17,7 +17,7 @@ from support.writers.peers import VALUES
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages import reader as pages
-from parquet_bloom.file.pages.plan import Plan
+from parquet_bloom.file.pages.plan import PagePlan
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
 
@@ -370,7 +370,7 @@ def test_adjacent_pages_are_one_range(tmp_path) -> None:
         group.read(["a"], np.array([0]))
         known = group._lookup.find([leaf])[leaf.index]
         known.confirmed = 0
-        plan = Plan.of(group._flat["a"], known, np.array([found[1][2], found[2][2], found[5][2]]))
+        plan = PagePlan.of(group._flat["a"], known, np.array([found[1][2], found[2][2], found[5][2]]))
     assert plan.spans() == [(found[1][0], found[1][1] + found[2][1]), found[5][:2]]
     assert plan.unread().tolist() == [0, 3, 4]
 

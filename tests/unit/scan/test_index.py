@@ -274,7 +274,7 @@ def test_row_groups_of_another_file_are_not_skipped(
     tick()
     from parquet_bloom.lake import select as choice
 
-    stamps_of = choice.stamps_of
+    stamps_of = choice.read_version_tokens
 
     def then_replaced(*asked: Any) -> Any:
         found = stamps_of(*asked)
