@@ -1,7 +1,7 @@
 """A column chunk's stored values, streamed as hashes.
 
 pyarrow decodes the pages, but through a footer of ours that shows the column without its annotations (see
-`Footer.physical_view`): what arrives are the stored bytes, whatever a decode to dates, decimals or nanoseconds would
+`make_physical_view`): what arrives are the stored bytes, whatever a decode to dates, decimals or nanoseconds would
 have hidden.
 """
 
@@ -26,6 +26,7 @@ from ..hashing.column_type import (
     integer_range,
 )
 from ..metadata.footer import Footer, Leaf
+from ..metadata.footer_rewrite import make_physical_view
 from ..storage import Source
 from .columns import type_of
 from .fingerprint import StreamedChunk
@@ -63,7 +64,7 @@ class ColumnReader:
         self._source = source
         self._footer = footer
         try:
-            self._metadata = pq.read_metadata(pa.BufferReader(footer.physical_view(leaf, page_sizes)))
+            self._metadata = pq.read_metadata(pa.BufferReader(make_physical_view(footer, leaf, page_sizes)))
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable_error(str(error)) from error
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...metadata.footer import ColumnPages, Leaf
+from ...metadata.footer import Leaf
+from ...metadata.footer_rewrite import ColumnPages
 from ...metadata.page_index import CachedPageIndex
 from .rows import Page, PageRows, Unsupported, decompress_page
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import MalformedFooterError
-from ...metadata.footer import ColumnPages, Leaf
+from ...metadata.footer import Leaf
+from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
 from ..reader import BloomFile
 from . import lookup as page_lookup
@@ -216,7 +217,9 @@ class RowGroupPages:
         names = [column.leaf.path[0] for column in columns]
         expected = [self._schema.field(name) for name in names]
         try:
-            encoded = self._file.footer.columns_file(self._row_group, columns, num_rows, self._arrow_schema(names))
+            encoded = make_columns_file(
+                self._file.footer, self._row_group, columns, num_rows, self._arrow_schema(names)
+            )
             table = pq.ParquetFile(pa.BufferReader(encoded), pre_buffer=False).read(use_threads=False)
         except (pa.ArrowException, OSError, ValueError):  # reading it whole tells what is wrong, if anything is
             return {}

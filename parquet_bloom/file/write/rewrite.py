@@ -20,6 +20,7 @@ from ...errors import (
     UnreadableColumnError,
 )
 from ...metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
+from ...metadata.footer_rewrite import splice_filter_locations
 from ...redaction import shown_redacted
 from ...storage import Source, managed_table, open_source, rewrite, same_place
 from ..reader import BloomFile
@@ -182,7 +183,7 @@ def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
 
 def write_footer(new: Sink, footer: Footer, places: Mapping[Owner, Span | None]) -> None:
     """Append the footer with the filters' new places; it is read back first, as nothing may be wrong with it."""
-    data = footer.splice(places)
+    data = splice_filter_locations(footer, places)
     check_splice(footer, Footer(data, new.tell()), places)
     new.write(data)
     new.write(len(data).to_bytes(4, "little"))

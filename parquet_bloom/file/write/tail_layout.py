@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ...errors import BrokenFilterError, ParquetBloomError
 from ...metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ...metadata.footer import MAGIC, TAIL_BYTES, Footer
+from ...metadata.footer_rewrite import splice_filter_locations
 from ..chunk_filter import ChunkFilter
 from ..reader import BloomFile
 
@@ -191,4 +192,4 @@ def _strip_filters(footer: Footer) -> bytes:
     """The footer's bytes as they are without any filter's place: the same before and after filters are embedded."""
     chunks = footer.chunks[(footer.chunks["filter_offset"] != -1) | (footer.chunks["filter_fields"] > 0)]
     owners = zip(chunks["row_group"].tolist(), chunks["column"].tolist(), strict=True)
-    return footer.splice(dict.fromkeys(owners))
+    return splice_filter_locations(footer, dict.fromkeys(owners))

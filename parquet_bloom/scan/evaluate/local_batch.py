@@ -343,12 +343,12 @@ class _BatchRead:
                 column = file.facts.columns[question.column]
                 assert column is not None
                 offset = column.filter_offset(row_group)
-                head = file.cached.filter_headers.get(offset)
-                known = head is not None and column.decode_header(file.cached, row_group, head, offset)
+                head = file.known.filter_headers.get(offset)
+                known = head is not None and column.decode_header(file.known, row_group, head, offset)
                 if not known and file.end is not None:
-                    known = column.decode_header(file.cached, row_group, *file.end.kept)
+                    known = column.decode_header(file.known, row_group, *file.end.kept)
                 # Else no header would be believed, and the place may be anywhere.
-                if not known and offset >= 0 and file.cached.footer.filters_apart:
+                if not known and offset >= 0 and file.known.footer.filters_apart:
                     wanted.append((number, row_group, column))
         if not wanted:
             return

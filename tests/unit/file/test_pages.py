@@ -29,7 +29,7 @@ ROWS = 1000
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["rows", "pages"])
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; by rows taken out of pages, or whole pages."""
-    monkeypatch.setattr(pages, "FEW", request.param)
+    monkeypatch.setattr(pages, "SPARSE_FACTOR", request.param)
     monkeypatch.setattr(pages, "SHORT", 0 if request.param else pages.SHORT)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
@@ -121,7 +121,7 @@ def test_other_encodings(tmp_path, version, compression) -> None:
 
 
 def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(pages, "FEW", 16)
+    monkeypatch.setattr(pages, "SPARSE_FACTOR", 16)
     count = 10_000
     rng = random.Random(4)
     # Long ones first: a share of a page's rows is no such share of its bytes.

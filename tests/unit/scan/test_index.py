@@ -281,7 +281,7 @@ def test_row_groups_of_another_file_are_not_skipped(
         write(Path(path), [*range(100, 140), 5])
         return found
 
-    monkeypatch.setattr(choice, "stamps_of", then_replaced)
+    monkeypatch.setattr(choice, "read_version_tokens", then_replaced)
     report = parquet_bloom.prune(path, where, index=index, cache=None)
     assert 2 in report.selected[path]
 
