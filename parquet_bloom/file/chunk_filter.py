@@ -239,7 +239,7 @@ class ChunkFilter:
         return not self._bitset.any()
 
     @property
-    def only_values_tell(self) -> bool:
+    def is_empty_without_null_count(self) -> bool:
         """Whether no bit is set and the footer counts no nulls: a broken filter, unless all values are null."""
         unsure = not self.header_problem and self.file.has_values(self.row_group, self.leaf) is None
         try:

@@ -18,7 +18,7 @@ from support.oracle.oracle import BINARY, BOOL, DOUBLE, I8, I16, I32, I64, LIST,
 
 from parquet_bloom.errors import EncryptedFileError, MalformedFooterError
 from parquet_bloom.metadata.footer import Footer
-from parquet_bloom.metadata.footer_rewrite import splice_filter_locations
+from parquet_bloom.metadata.footer_rewrite import make_physical_view, splice_filter_locations
 
 Place = tuple[int, int] | None
 
@@ -297,7 +297,7 @@ def exercise(data: bytes, start: int, deep: bool) -> None:
                 record = attempt(footer.chunk, row_group, leaf)
                 if record is not None:
                     attempt(footer.statistics, record)
-            attempt(footer.physical_view, leaf)
+            attempt(make_physical_view, footer, leaf)
     except (EncryptedFileError, MalformedFooterError) as error:
         assert_one_line(error)
 

@@ -204,7 +204,7 @@ class _EmbedJob:
         """Whether a filter has no bit set because there are no values, where the footer does not count the nulls."""
         if self.file.has_values(row_group, plan.leaf) is False:
             return True
-        return chunk.only_values_tell and self._reader(plan.leaf).all_null(row_group)
+        return chunk.is_empty_without_null_count and self._reader(plan.leaf).all_null(row_group)
 
     def _reader(self, leaf: Leaf) -> ColumnReader:
         """One a column, not one a chunk: it describes all row groups."""
