@@ -49,15 +49,15 @@ class FilterFile(Protocol):
 
 
 class ChunkFilter:
-    """The filter of one column chunk, as the footer points to it. Nothing is read before it is asked for.
+    """The filter of one column chunk, as located by the footer. Everything is read lazily.
 
     Attributes
     ----------
     file : the file.
-    row_group, column : which chunk; `column` is the dotted path.
-    leaf : the column in the file's schema: two columns may have one dotted path.
+    row_group, column : the column chunk; `column` is the dotted path.
+    leaf : the column in the file's schema: two columns may have the same dotted path.
     column_type : type of the column.
-    offset : where the filter's header begins in the file, by the footer.
+    offset : offset of the filter's header in the file, by the footer.
     length : bytes of header and bitset, by the footer; None where it does not say.
     """
 
@@ -79,7 +79,7 @@ class ChunkFilter:
 
     @cached_property
     def location_problem(self) -> str | None:
-        """What is wrong with the place that the footer gives, or None. Found without reading the file."""
+        """What is wrong with the filter's location in the footer, or None. Does not read the file."""
         record, start = self._record, self.file.footer.start
         if self.file.footer.filters_apart:
             return None
@@ -88,7 +88,7 @@ class ChunkFilter:
         if record["encrypted"]:
             return "the column is encrypted"
         if record["filter_fields"] > 2:
-            return "the footer gives the filter's place twice, or not as a number"
+            return "the footer gives the filter's location twice, or not as a number"
         if not len(MAGIC) <= self.offset < start:
             return f"the filter is said to begin at byte {self.offset}; the footer begins at {start}"
         if self.length is not None and not 0 < self.length <= start - self.offset:
@@ -114,7 +114,7 @@ class ChunkFilter:
         Raises
         ------
         BrokenFilterError
-            The place is impossible, or there is no header at it.
+            The location is impossible, or has no header.
         """
         if isinstance(self._header, BrokenFilterError):
             raise self._header
@@ -122,7 +122,7 @@ class ChunkFilter:
 
     @cached_property
     def header_problem(self) -> str | None:
-        """What is wrong with place or header, or None. Reads the header, not the bitset."""
+        """What is wrong with the filter's location or header, or None. Reads the header, not the bitset."""
         if isinstance(self._header, BrokenFilterError):
             return self._header.problem
         header = self._header
@@ -130,28 +130,28 @@ class ChunkFilter:
             return header.problem
         total = header.total_bytes
         if self.length is not None and self.length != total:
-            left = self.length - header.header_bytes
-            return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"
+            remaining = self.length - header.header_bytes
+            return f"header says {header.num_bytes} bytes, the filter's length leaves {remaining}"
         if self.file.footer.filters_apart:
             return None
         end, start = self.offset + total, self.file.footer.start
         if end > start:
-            left = start - self.offset - header.header_bytes
-            return f"header says {header.num_bytes} bytes, {left} are left before the footer"
+            remaining = start - self.offset - header.header_bytes
+            return f"header says {header.num_bytes} bytes, {remaining} are left before the footer"
         if self.file._holds_data(self.offset, end):
             return f"header says {header.num_bytes} bytes, which reach into pages or page indexes"
         return self._find_overlap(end)
 
     def _find_overlap(self, end: int) -> str | None:
-        """Another filter that begins in this one, or reaches into it: whose bytes they are cannot be said."""
+        """Return a problem if another filter overlaps this one: the bytes cannot be attributed to either."""
         file = self.file
-        first, last = (bisect_left(file._filter_offsets, place) for place in (self.offset, end))
+        first, last = (bisect_left(file._filter_offsets, offset) for offset in (self.offset, end))
         others: list[np.void] = []
         if first and file._filter_reach[first - 1] > self.offset:
             before = file._filter_spans[:first]
             may_reach = before["offset"] + before["length"] > self.offset
-            # Of the filters whose length only their headers tell, the nearest one is asked: asking all would read the
-            # whole file's headers for one probe, and one that reaches further is itself broken by those in it.
+            # Of the filters whose length only their headers tell, only the nearest is checked: checking all would read
+            # the whole file's headers for one probe, and a filter that reaches further overlaps others itself.
             may_reach[-1:] |= before["length"][-1:] < 0
             others = [span for span in before[may_reach] if file._filter_end(int(span["chunk"])) > self.offset]
         for span in (*others, *file._filter_spans[first:last]):
@@ -166,12 +166,12 @@ class ChunkFilter:
         if self.header_problem:
             raise self._broken(self.header_problem)
         header = self.header
-        # Copied: where Python puts bytes, every other block lies in two cache lines, and no page is huge.
+        # Copied: in Python's bytes every other block spans two cache lines, and no page is huge.
         return memory.copied(self.file.source.read_at(self.offset + header.header_bytes, header.num_bytes))
 
     @cached_property
     def problem(self) -> str | None:
-        """Why the filter cannot be used, or None when it can. Reads the whole filter."""
+        """Why the filter cannot be used, or None if it can. Reads the entire filter."""
         if self.header_problem:
             return self.header_problem
         try:
@@ -181,7 +181,7 @@ class ChunkFilter:
         return (self._empty_problem if empty else None) or self.variant_problem
 
     def trial(self) -> Trial:
-        """Try the variants that the header allows on values of the column chunk: reads the filter, and some pages.
+        """Try the variants that the header allows on values of the column chunk; reads the filter and some pages.
 
         Raises
         ------
@@ -193,14 +193,14 @@ class ChunkFilter:
 
     @cached_property
     def _detected(self) -> Variant | str:
-        """What the filter's own values tell of its variant, or why it cannot be said."""
+        """The variant determined from the column's values, or why it cannot be determined."""
         if self.header_problem:
             return self.header_problem
         if not self.column_type.hashable:
             return f"its variant cannot be said: it is over {self.column_type}"
         try:
             if self._empty and not self._empty_problem:
-                return candidates(self.header)[0]  # nothing was inserted: under each it denies everything, rightly
+                return candidates(self.header)[0]  # nothing was inserted: every variant denies everything, correctly
             trial = self.trial()
         except ParquetBloomError as error:
             return f"its variant cannot be said: {error.problem}"
@@ -210,26 +210,26 @@ class ChunkFilter:
 
     @property
     def variant_problem(self) -> str | None:
-        """Why the filter's variant cannot be said, or None; always None in a file that was opened under one."""
+        """Why the filter's variant cannot be determined, or None; always None if the file was opened under one."""
         return self._detected if self.file.variant == DETECT and isinstance(self._detected, str) else None
 
     @property
     def variant(self) -> Variant:
-        """The variant that the filter is of: the one under which the file was opened, or what the values tell.
+        """The filter's variant: the one under which the file was opened, or the one determined from values.
 
         Raises
         ------
         BrokenFilterError
-            It cannot be said; `variant_problem` says why.
+            It cannot be determined; `variant_problem` says why.
         """
-        found = self.file.variant if isinstance(self.file.variant, Variant) else self._detected
-        if isinstance(found, Variant):
-            return found
-        raise self._broken(found)
+        variant = self.file.variant if isinstance(self.file.variant, Variant) else self._detected
+        if isinstance(variant, Variant):
+            return variant
+        raise self._broken(variant)
 
     @property
     def _empty_problem(self) -> str | None:
-        """What it means when no bit is set."""
+        """The problem that the filter has if no bit is set, or None."""
         if self.file.has_values(self.row_group, self.leaf) is False:
             return None
         return "no bit is set, yet the column chunk may hold values"
@@ -240,7 +240,7 @@ class ChunkFilter:
 
     @property
     def is_empty_without_null_count(self) -> bool:
-        """Whether no bit is set and the footer counts no nulls: a broken filter, unless all values are null."""
+        """True if no bit is set and the footer has no null count: the filter is broken unless all values are null."""
         unsure = not self.header_problem and self.file.has_values(self.row_group, self.leaf) is None
         try:
             return unsure and self._empty
@@ -254,7 +254,7 @@ class ChunkFilter:
         Raises
         ------
         BrokenFilterError
-            It cannot be used; `problem` says why.
+            The filter cannot be used; `problem` says why.
         """
         if self.problem:
             raise self._broken(self.problem)
@@ -267,7 +267,7 @@ class ChunkFilter:
 
     @property
     def num_blocks(self) -> int:
-        """Whole blocks of 32 bytes."""
+        """Number of complete 32-byte blocks."""
         return self.num_bytes // 32
 
     @property

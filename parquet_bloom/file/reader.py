@@ -1,4 +1,4 @@
-"""A Parquet file's filters: where the footer says they are, whether that can be true, and what they hold."""
+"""`BloomFile`: a Parquet file opened for its Bloom filters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def read_footer(source: Source) -> Footer:
-    """The footer of an opened file. What was read of the filters before it on the way is kept in `source`.
+    """Read the footer of an opened file. Bytes of filters that were read along with it are cached in `source`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def read_footer(source: Source) -> Footer:
         try:
             start, length = find_footer(tail, source.size)
         except NotParquetError:
-            source.keep(source.size - length, tail)  # for who knows another format
+            source.keep(source.size - length, tail)  # for readers of other formats
             raise
         inside = len(tail) - TAIL_BYTES - length
         missing = b"" if inside >= 0 else source.read_at(start, -inside)
@@ -63,12 +63,12 @@ def read_footer(source: Source) -> Footer:
 
 
 def _cache_filter_bytes(source: Source, footer: Footer, offset: int, before: bytes) -> None:
-    """Keep what can belong to filters of the bytes before the footer, which begin at `offset`."""
+    """Cache the bytes that can belong to filters, of those before the footer, which begin at `offset`."""
     filters = footer.chunks[footer.chunks["filter_offset"] >= 0]
     unknown, end = filters["filter_length"] < 0, filters["filter_offset"] + filters["filter_length"]
-    here = filters["filter_offset"][(filters["filter_offset"] < footer.start) & (unknown | (end > offset))]
-    if len(here):
-        first = max(offset, int(here.min()))
+    offsets = filters["filter_offset"][(filters["filter_offset"] < footer.start) & (unknown | (end > offset))]
+    if len(offsets):
+        first = max(offset, int(offsets.min()))
         source.keep(first, before[first - offset :])
 
 
@@ -79,9 +79,9 @@ class BloomFile:
     ----------
     path : as the caller gave it.
     footer : the parsed footer.
-    known : the same and what was worked out from it, as a cache keeps it.
-    variant : under which the filters are read: today's format, a draft of it, or "detect" for what values tell.
-    is_draft : whether that is anything but today's format.
+    cached : the footer with everything derived from it, as a cache holds it.
+    variant : how filters are read: today's format, a draft of it, or "detect" to find out from values.
+    is_draft : whether `variant` is anything but today's format.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class BloomFile:
             cached = CachedFooter(read_footer(source))
             if cache is not None:
                 cache.keep(source, cached)
-        if self.is_draft:  # what is worked out from now on is true under it alone
+        if self.is_draft:  # what is derived from now on is valid for this variant only
             cached, cache = CachedFooter(cached.footer, cached.filter_headers), None
         self.cached = cached
         self.footer: Footer = cached.footer
@@ -117,7 +117,7 @@ class BloomFile:
             self.note_reads()
 
     def cache_filters(self) -> None:
-        """Remember, with the footer, the filters that were read together with it."""
+        """Cache, with the footer, the filters that were read together with it."""
         data, offset = self.source.kept
         filters = self.footer.chunks["filter_offset"]
         filters = filters[(filters >= offset) & (filters < self.footer.start)]
@@ -130,17 +130,17 @@ class BloomFile:
         self.source.close()
 
     def note_reads(self) -> None:
-        """Have the cache count the ranges that were read of the file, if these have become more."""
+        """Update the file's size in the cache if more ranges of the file have been read."""
         if self.source.remembered is not None and self.source.remembered.num_bytes != self._remembered_bytes:
             self._remembered_bytes = self.source.remembered.num_bytes
             self.remember()
 
     def with_variant(self, variant: Variant | Literal["detect"]) -> BloomFile:
-        """The same open file under another variant."""
+        """Return the same open file under another variant."""
         return BloomFile(self.source, cached=self.cached, variant=variant)
 
     def remember(self) -> None:
-        """Have the cache, if there is one, count anew what is known of the file: it has become more."""
+        """Update the file's size in the cache, if there is one, after its entry has grown."""
         if self._cache is not None:
             self._cache.keep(self.source, self.cached)
 
@@ -177,7 +177,7 @@ class BloomFile:
         return [leaf.name for leaf in self.leaves]
 
     def leaf(self, column: str) -> Leaf:
-        """The leaf that a name means.
+        """Return the leaf of a given name.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class BloomFile:
         return find_leaf(self.leaves, column, self.path)
 
     def column_type(self, column: str) -> ColumnType:
-        """The type of a column."""
+        """Return the type of a column."""
         return type_of(self.leaf(column))
 
     def _add_path(self, error: ParquetBloomError) -> ParquetBloomError:
@@ -194,7 +194,7 @@ class BloomFile:
         return error
 
     def record(self, row_group: int, leaf: Leaf) -> np.void:
-        """The footer's record of a column chunk (see `metadata.compact.CHUNK_DTYPE`)."""
+        """Return the footer's record of a column chunk (see `metadata.thrift_compact.CHUNK_DTYPE`)."""
         if not 0 <= row_group < self.num_row_groups:
             raise UnknownColumnError(f"no row group {row_group}: the file has {self.num_row_groups}", path=self.path)
         try:
@@ -203,83 +203,83 @@ class BloomFile:
             raise self._add_path(error) from None
 
     def chunk(self, row_group: int, column: str | Leaf) -> ChunkFilter | None:
-        """The filter of a column chunk as the footer points to it; None where it points to none."""
+        """Return the filter of a column chunk, as located by the footer; None if it has none."""
         leaf = self.leaf(column) if isinstance(column, str) else column
         return self.make_chunk(row_group, leaf, self.record(row_group, leaf))
 
     def make_chunk(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
-        """The same, where the footer's record of the column chunk is known already."""
+        """Return what `chunk` does, given the footer's record of the column chunk."""
         return ChunkFilter(self, row_group, leaf, record) if self.has_filter(record) else None
 
     def has_filter(self, record: np.void) -> bool:
-        """Whether the footer points to a filter of the column chunk of a record."""
+        """Return whether the footer points to a filter, given the column chunk's record."""
         return bool(record["filter_offset"] != -1 or record["filter_fields"] > 0)
 
     def chunks(
         self, row_groups: Iterable[int] | None = None, columns: Iterable[str] | None = None
     ) -> Iterator[ChunkFilter]:
-        """The filters of the file (of some row groups, some columns), by row group and then in schema order."""
+        """Yield the filters of the file (of some row groups, some columns), by row group and then in schema order."""
         leaves = self.leaves
         if columns is not None:
-            wanted = {self.leaf(name).index for name in columns}
-            leaves = [leaf for leaf in leaves if leaf.index in wanted]
+            indices = {self.leaf(name).index for name in columns}
+            leaves = [leaf for leaf in leaves if leaf.index in indices]
         for row_group in self.row_groups if row_groups is None else row_groups:
             for leaf in leaves:
-                found = None
-                with suppress(EncryptedFileError):  # with all of its metadata: no place of a filter can be seen
-                    found = self.chunk(row_group, leaf)
-                if found is not None:
-                    yield found
+                chunk = None
+                with suppress(EncryptedFileError):  # encrypted metadata: the filter's location cannot be seen
+                    chunk = self.chunk(row_group, leaf)
+                if chunk is not None:
+                    yield chunk
 
     def filter(self, row_group: int, column: str) -> SplitBlockBloomFilter:
-        """The filter of a column chunk, bound to the column's type.
+        """Return the filter of a column chunk, bound to the column's type.
 
         Raises
         ------
         MissingFilterError
-            The chunk has none.
+            The chunk has no filter.
         BrokenFilterError
-            It has one that cannot be used.
+            Its filter cannot be used.
         UnknownColumnError
             There is no such column or row group.
         """
         leaf = self.leaf(column)
-        found = self.chunk(row_group, leaf)
-        if found is None:
+        chunk = self.chunk(row_group, leaf)
+        if chunk is None:
             raise MissingFilterError("no filter", path=self.path, row_group=row_group, column=leaf.name)
-        return found.filter
+        return chunk.filter
 
     def has_values(self, row_group: int, column: str | Leaf) -> bool | None:
-        """Whether a column chunk holds a value that is not null; None where the footer does not say."""
+        """Return whether a column chunk holds a value that is not null; None where the footer does not say."""
         leaf = self.leaf(column) if isinstance(column, str) else column
         self.record(row_group, leaf)
         return self.footer.has_values(row_group, leaf)
 
     @cached_property
     def _page_sizes(self) -> np.ndarray | None:
-        """Lengths of the column chunks' pages where the footer gives others, as drafts' writers did; else None."""
+        """Lengths of the column chunks' pages, where the footer's are wrong, as some drafts' writers left them."""
         return page_sizes(self.footer, self._ends_by_header) if self.is_draft else None
 
     def column_reader(self, leaf: Leaf) -> ColumnReader:
-        """What reads a column's stored values."""
+        """Return a reader of a column's stored values."""
         return ColumnReader(self.source, self.footer, leaf, self._page_sizes)
 
     @cached_property
     def _data_reach(self) -> tuple[list[int], list[int]]:
-        """Where pages and page indexes begin, sorted, and for each the furthest end of it and those before."""
+        """Starts of pages and page indexes, sorted, and for each the largest end of it and those before."""
         ranges = self.footer.data_ranges(self._page_sizes)
         ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
         return ranges[:, 0].tolist(), np.maximum.accumulate(ranges[:, 1]).tolist()
 
     def _holds_data(self, start: int, end: int) -> bool:
-        """Whether pages or page indexes have a byte in [start, end)."""
+        """Return whether pages or page indexes overlap [start, end)."""
         starts, reach = self._data_reach
         count = bisect_left(starts, end)
         return count > 0 and reach[count - 1] > start
 
     @cached_property
     def _filter_spans(self) -> np.ndarray:
-        """Offset, length (below 0: not said) and chunk number of all filters, by offset."""
+        """Offset, length (negative if unknown) and chunk number of all filters, by offset."""
         chunks = self.footer.chunks
         numbers = np.flatnonzero(chunks["filter_offset"] != -1)
         spans = np.empty(len(numbers), dtype=[("offset", np.int64), ("length", np.int64), ("chunk", np.int64)])
@@ -293,14 +293,14 @@ class BloomFile:
 
     @cached_property
     def _filter_reach(self) -> list[float]:
-        """How far each of `_filter_spans`, or one before it, reaches; inf where only the filter's header can tell."""
+        """Largest end of each of `_filter_spans` and those before it; inf where only the filter's header can tell."""
         spans = self._filter_spans
         reach = np.maximum.accumulate(spans["offset"] + np.maximum(spans["length"], 0)).astype(float)
         reach[spans["length"] < 0] = np.inf
         return reach.tolist()
 
     def _filter_end(self, number: int) -> int:
-        """Where the filter of a chunk ends by its own header; its beginning when there is no header."""
+        """Return the end of a chunk's filter by its own header; its beginning if there is no header."""
         if number not in self._filter_ends:
             offset = int(self.footer.chunks["filter_offset"][number])
             end = offset
@@ -310,51 +310,51 @@ class BloomFile:
         return self._filter_ends[number]
 
     def _end_by_header(self, offset: int) -> int:
-        """Where a filter ends that begins at an offset, by its header; the offset when there is none."""
+        """Return the end of the filter that begins at an offset, by its header; the offset if there is no header."""
         with suppress(ParquetBloomError):
             header = (read_any if self.is_draft else read_header)(self._read_header_bytes(offset))
             return offset + header.header_bytes + max(0, header.num_bytes)
         return offset
 
     def _ends_by_header(self, offsets: list[int]) -> list[int]:
-        """The same of many filters, read at once."""
+        """Return what `_end_by_header` does for many filters, whose headers are read at once."""
         unread = sorted({offset for offset in offsets if offset not in self._header_bytes})
-        wanted = [(offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in unread]
-        self._header_bytes.update(zip(unread, self.source.read_ranges(wanted), strict=True))
+        ranges = [(offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in unread]
+        self._header_bytes.update(zip(unread, self.source.read_ranges(ranges), strict=True))
         return [self._end_by_header(offset) for offset in offsets]
 
     def _read_header(self, data: bytes) -> FilterHeader:
         return read_header(data, self.variant) if isinstance(self.variant, Variant) else read_any(data)
 
     def _read_header_bytes(self, offset: int) -> bytes:
-        """What stands where a filter is said to begin, enough of it for any header."""
+        """Return the bytes at a filter's offset, enough of them for any header."""
         if offset not in self._header_bytes:
             self._header_bytes[offset] = self.source.read_at(offset, min(MAX_HEADER_BYTES, self.footer.start - offset))
         return self._header_bytes[offset]
 
     def read_headers(self, chunks: Iterable[ChunkFilter]) -> None:
-        """Read the headers of many of the file's filters at once, before they are asked for one by one.
+        """Read the headers of many of the file's filters at once, before they are used one by one.
 
         Raises
         ------
         TruncatedFileError, StorageError
             The file is shorter than it was, or cannot be read.
         """
-        wanted = {chunk.offset for chunk in chunks if not chunk.location_problem} - self._prepared
-        if not wanted:
+        requested = {chunk.offset for chunk in chunks if not chunk.location_problem} - self._prepared
+        if not requested:
             return
-        prepared = frozenset(wanted)
+        prepared = frozenset(requested)
         # Where the footer gives no length, only the header of the filter before tells whether it reaches into this one.
         spans = self._filter_spans
-        before = np.searchsorted(spans["offset"], np.fromiter(wanted, np.int64)) - 1
+        before = np.searchsorted(spans["offset"], np.fromiter(requested, np.int64)) - 1
         before = np.unique(before[before >= 0])
         nearest = spans["offset"][before[spans["length"][before] < 0]].tolist()
-        wanted.update(offset for offset in nearest if 0 <= offset < self.footer.start)
-        offsets = sorted(offset for offset in wanted if offset not in self._header_bytes)
-        heads = self.source.read_ranges(
+        requested.update(offset for offset in nearest if 0 <= offset < self.footer.start)
+        offsets = sorted(offset for offset in requested if offset not in self._header_bytes)
+        headers = self.source.read_ranges(
             (offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in offsets
         )
-        self._header_bytes.update(zip(offsets, heads, strict=True))
+        self._header_bytes.update(zip(offsets, headers, strict=True))
         self._prepared |= prepared
 
     def _find_owner(self, number: int) -> tuple[int, str]:
@@ -364,7 +364,7 @@ class BloomFile:
 
 
 def parse_variant(variant: Variant | str | None) -> Variant | Literal["detect"]:
-    """The variant that `open` takes by name.
+    """Parse the `variant` argument of `open`.
 
     Raises
     ------
@@ -382,16 +382,16 @@ def open(
     cache: MetadataCache | None = None,
     variant: Variant | str | None = None,
 ) -> BloomFile:
-    """Open a Parquet file for its filters, by whichever writer.
+    """Open a Parquet file, by any writer, to read its filters.
 
     Parameters
     ----------
     path : str or path-like; a local path or a URL of an object store or web server.
     filesystem, storage_options : as in `prune`.
-    cache : footers that need not be read again, and where this one is put; None for none.
-    variant : name of the draft of the format under which the filters are read; None for the format of today. "detect"
-        tries, filter by filter, each variant that its header allows on values of its column chunk, of which the first
-        are read; a filter that not exactly one of them fits cannot be used.
+    cache : cache in which the footer is looked up and stored; None for none.
+    variant : name of the draft of the format under which the filters are read; None for today's format. "detect" tries,
+        filter by filter, each variant that its header allows on the first values of its column chunk; a filter cannot
+        be used unless exactly one variant fits.
 
     Raises
     ------
@@ -400,7 +400,7 @@ def open(
     StorageError
         The file cannot be opened.
     NotParquetError, TruncatedFileError, EncryptedFileError, MalformedFooterError
-        It is not a Parquet file whose footer can be read.
+        It is not a Parquet file with a readable footer.
 
     Examples
     --------
@@ -408,19 +408,19 @@ def open(
     ...     file.filter(0, "user.id").check(pa.array([42]))
     array([ True])
     """
-    wanted = parse_variant(variant)
+    parsed = parse_variant(variant)
     source = open_source(path, resolve_filesystem(filesystem, storage_options))
     try:
-        return BloomFile(source, cache, variant=wanted)
+        return BloomFile(source, cache, variant=parsed)
     except BaseException:
         source.close()
         raise
 
 
 def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> BloomFile:
-    """Open a file that was opened before, of object stores without asking whether it is the same version.
+    """Reopen a file, on object stores without a request that checks that it is the same version.
 
-    Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
+    There, reading another version raises ConcurrentChangeError; elsewhere compare `source.identity`.
     """
     source = open_source(path, filesystem, entry_for_identity(path, filesystem, identity))
     try:
