@@ -284,8 +284,8 @@ def _describe_weakness(advice: ColumnAdvice, fpp: float) -> str | None:
     if real <= _WEAK * fpp:
         return None
     return (
-        f"{_describe_existing(advice)}: who reads whole stripes, of up to {advice.together:,} row groups, reads {real:.0%} of "
-        f"them in vain; {_describe_stripe(advice, fpp)}"
+        f"{_describe_existing(advice)}: readers of whole stripes, of up to {advice.together:,} row groups, "
+        f"read {real:.0%} of them in vain; {_describe_stripe(advice, fpp)}"
     )
 
 

@@ -88,15 +88,15 @@ def in_both(some: RowRanges | None, others: RowRanges | None) -> RowRanges | Non
 
 def _told(file: BloomFile, row_group: int, leaf: Leaf, known: CachedPageIndex) -> PruningStatisticsArray | None:
     """What the index tells of each page; None if it contradicts the column chunk's own statistics."""
-    if known.told is None:
+    if known.statistics is None:
         type_ordered = leaf.index in file.footer.type_ordered
         told = _tell(known, type_of(leaf), type_ordered)
         statistics = file.footer.statistics(file.record(row_group, leaf))
         if not _spans(told, *decode_bounds(statistics, type_of(leaf), type_ordered)) or not _in_order(told, known):
             return None
-        known.told = PruningStatisticsArray.of(type_of(leaf), told)
-    assert isinstance(known.told, PruningStatisticsArray)
-    return known.told
+        known.statistics = PruningStatisticsArray.of(type_of(leaf), told)
+    assert isinstance(known.statistics, PruningStatisticsArray)
+    return known.statistics
 
 
 def _tell(known: CachedPageIndex, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
