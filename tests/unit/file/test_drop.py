@@ -316,7 +316,7 @@ def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, 
 def test_what_is_refused(plain, tmp_path):
     parquet_bloom.embed(plain, ["id"])
     assert_refused(errors.UnknownColumnError, plain, ["nobody"], "plain.parquet: column 'nobody': no such column")
-    assert_refused(errors.ParquetBloomError, plain, [], "None stands for all")
+    assert_refused(errors.ParquetBloomError, plain, [], "None means all")
     assert_refused(errors.ParquetBloomError, plain, 7, "columns must be a list")
     assert_refused(errors.ParquetBloomError, plain, [7], "named by its dotted path")
     (tmp_path / "no.parquet").write_bytes(b"not Parquet at all")
