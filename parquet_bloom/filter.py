@@ -193,7 +193,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     @property
     def variant(self) -> Variant:
-        """How keys are hashed and placed: today's format, or a draft of it."""
+        """The way keys are hashed and placed: today's format, or a draft of it."""
         return self._variant
 
     @property

@@ -79,7 +79,7 @@ class ChunkFilter:
 
     @cached_property
     def location_problem(self) -> str | None:
-        """What is wrong with the filter's location in the footer, or None. Does not read the file."""
+        """The problem with the filter's location in the footer, or None. Does not read the file."""
         record, start = self._record, self.file.footer.start
         if self.file.footer.filters_apart:
             return None
@@ -122,7 +122,7 @@ class ChunkFilter:
 
     @cached_property
     def header_problem(self) -> str | None:
-        """What is wrong with the filter's location or header, or None. Reads the header, not the bitset."""
+        """The problem with the filter's location or header, or None. Reads the header, not the bitset."""
         if isinstance(self._header, BrokenFilterError):
             return self._header.problem
         header = self._header
@@ -171,7 +171,7 @@ class ChunkFilter:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why the filter cannot be used, or None if it can. Reads the entire filter."""
+        """The reason why the filter cannot be used, or None if it can. Reads the entire filter."""
         if self.header_problem:
             return self.header_problem
         try:
@@ -210,7 +210,7 @@ class ChunkFilter:
 
     @property
     def variant_problem(self) -> str | None:
-        """Why the filter's variant cannot be determined, or None; always None if the file was opened under one."""
+        """The reason why the filter's variant is unknown, or None; always None if the file was opened under a variant."""
         return self._detected if self.file.variant == DETECT and isinstance(self._detected, str) else None
 
     @property

@@ -67,7 +67,7 @@ class FilterHeader:
 
     @property
     def problem(self) -> str | None:
-        """Why a bitset with this header cannot be used, or None."""
+        """The reason why a bitset with this header cannot be used, or None."""
         for name, members in (("algorithm", ALGORITHMS), ("hash", HASHES), ("compression", COMPRESSIONS)):
             value = getattr(self, name)
             if value not in members.values() and not (self.form != THRIFT4 and value in _DRAFT_HASHES):

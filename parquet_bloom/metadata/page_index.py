@@ -224,23 +224,23 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
     MalformedFooterError
         There is no header, it does not end within `data`, or its page is neither a data page nor a dictionary page.
     """
-    found = read_page_header_fields(data)
-    kind, size, encoding = found["kind"], found["size"], found["encoding"]
-    if size < 0 or found["num_values"] < 0:
+    fields = read_page_header_fields(data)
+    kind, size, encoding = fields["kind"], fields["size"], fields["encoding"]
+    if size < 0 or fields["num_values"] < 0:
         raise MalformedFooterError("page index: there is no page where it says")
     return PageHeader(
         is_dictionary=kind == _DICTIONARY_PAGE,
-        num_values=found["num_values"],
-        num_bytes=found["header_bytes"] + size,
+        num_values=fields["num_values"],
+        num_bytes=fields["header_bytes"] + size,
         needs_dictionary=encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY),
         version=2 if kind == _DATA_PAGE_V2 else 1,
-        header_bytes=found["header_bytes"],
-        unpacked_bytes=found["unpacked"],
+        header_bytes=fields["header_bytes"],
+        unpacked_bytes=fields["unpacked"],
         encoding=encoding,
-        level_encoding=found["level_encoding"],
-        repeat_bytes=found["repeat_bytes"],
-        level_bytes=found["level_bytes"],
-        compressed=bool(found["compressed"]),
+        level_encoding=fields["level_encoding"],
+        repeat_bytes=fields["repeat_bytes"],
+        level_bytes=fields["level_bytes"],
+        compressed=bool(fields["compressed"]),
     )
 
 

@@ -118,10 +118,10 @@ def fpp_together(fpp: float, together: int) -> float:
     return fpp if together <= 1 or fpp >= 1 else -math.expm1(math.log1p(-fpp) * together)
 
 
-def distinct_ratio(known: Iterable[tuple[int, int]]) -> float | None:
+def distinct_ratio(counts: Iterable[tuple[int, int]]) -> float | None:
     """Return the ratio of distinct values to values, given (distinct, values) of row groups; None if there are none."""
     distinct = values = 0
-    for ndv, num_values in known:
+    for ndv, num_values in counts:
         distinct += min(ndv, num_values)
         values += num_values
     return distinct / values if values else None

@@ -20,7 +20,7 @@ _HEADER_BYTES = MAX_HEADER_BYTES + 160  # per filter: its header, and its entrie
 
 @dataclass(eq=False)
 class CachedFooter:
-    """What the caches hold of one file.
+    """The cache entry of one file.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ class Trial:
 
     @property
     def problem(self) -> str | None:
-        """Why the variant cannot be determined, or None."""
+        """The reason why the variant cannot be determined, or None."""
         if not self.fitting:
             return "no variant fits: under each, the filter denies values of its column"
         if not self.num_values:

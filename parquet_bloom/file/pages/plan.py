@@ -50,17 +50,17 @@ class PagePlan(NamedTuple):
     ends: list[int]
 
     @classmethod
-    def of(cls, column: FlatColumn, known: CachedPageIndex, rows: RowPositions) -> PagePlan:
+    def of(cls, column: FlatColumn, cached: CachedPageIndex, rows: RowPositions) -> PagePlan:
         """Plan for rows of the row group: ascending, at least one."""
-        index = known.index
+        index = cached.index
         first, last = index.find_pages(rows[[0, -1]]).tolist()
         if first == last:
-            return cls(column, known, [first], [int(index.sizes[first])], [int(index.counts[first])], [len(rows)])
+            return cls(column, cached, [first], [int(index.sizes[first])], [int(index.counts[first])], [len(rows)])
         counts = np.diff(np.searchsorted(rows, index.rows[first : last + 2]))
         required = np.flatnonzero(counts)
         pages = required + first
         ends = np.cumsum(counts[required]).tolist()
-        return cls(column, known, pages.tolist(), index.sizes[pages].tolist(), index.counts[pages].tolist(), ends)
+        return cls(column, cached, pages.tolist(), index.sizes[pages].tolist(), index.counts[pages].tolist(), ends)
 
     @property
     def leaf(self) -> Leaf:
