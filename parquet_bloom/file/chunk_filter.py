@@ -210,7 +210,7 @@ class ChunkFilter:
 
     @property
     def variant_problem(self) -> str | None:
-        """The reason why the filter's variant is unknown, or None; always None if the file was opened under a variant."""
+        """The reason why the filter's variant is unknown, or None; always None for files opened under a variant."""
         return self._detected if self.file.variant == DETECT and isinstance(self._detected, str) else None
 
     @property
