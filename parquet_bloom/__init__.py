@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from .file.advise.verdict import ColumnAdvice
     from .file.cache.disk import DiskMetadataCache
     from .file.cache.memory import MetadataCache
+    from .file.chunk_filter import ChunkFilter
     from .file.detect import detect_variant
     from .file.probe import Probed, probe
-    from .file.reader import BloomFile, ChunkFilter, open
+    from .file.reader import BloomFile, open
     from .file.verify import VerifyReport, verify
     from .file.write.drop import DropReport, drop
     from .file.write.embed import EmbedReport, embed
@@ -92,7 +93,7 @@ _HOMES = {
     "BloomFile": ".file.reader",
     "Candidate": ".lake.reports",
     "CheckReport": ".lake.reports",
-    "ChunkFilter": ".file.reader",
+    "ChunkFilter": ".file.chunk_filter",
     "ColumnAdvice": ".file.advise.verdict",
     "CompactReport": ".lake.reports",
     "DiskMetadataCache": ".file.cache.disk",

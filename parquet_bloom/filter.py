@@ -1,4 +1,4 @@
-"""SplitBlockBloomFilter: the compiled kernels over values of any Parquet type."""
+"""`SplitBlockBloomFilter`: the compiled kernels applied to values of any Parquet type."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from .util.threads import in_order, processors
 
 __all__ = ["SplitBlockBloomFilter"]
 
-# NumPy's scalars that are the same number as a Python one; timedelta64, to NumPy an integer, is not.
+# NumPy scalars that equal a Python number; timedelta64, to NumPy an integer, is not among them.
 _NUMPY_NUMBERS = tuple(np.dtype(code).type for code in "bhilqBHILQefd")
 _ARRAY_SCALARS = (pa.Scalar, np.generic)
 
-_FEWEST_KEYS = 1 << 19  # of a slice: with fewer, starting a thread is no gain
-_KEYS_A_BLOCK = 8  # of a slice: with fewer, inserting into a bitset of its own and merging that is no gain
+_MIN_KEYS = 1 << 19  # per slice: with fewer, starting a thread does not pay
+_KEYS_PER_BLOCK = 8  # per slice: with fewer, inserting into a separate bitset and merging it does not pay
 
 
 class SplitBlockBloomFilter(sbbf.Bitset):
-    """A split-block Bloom filter, as Parquet files carry them: XXH64, blocks of 256 bits.
+    """A split-block Bloom filter, as stored in Parquet files: XXH64, blocks of 256 bits.
 
     A probe answers True, "maybe", or False, "certainly absent". Values are hashed as Parquet stores them, so the type
-    matters: 5 as INT32 and 5 as INT64 are different keys. A filter read from a file is bound to its column's type, one
-    made here to the type of the first values inserted; values of another type are then converted exactly or refused.
+    matters: 5 as INT32 and 5 as INT64 are different keys. A filter read from a file is bound to its column's type, a
+    new filter to the type of the first values inserted; values of another type are then converted exactly or refused.
 
     Parameters
     ----------
     num_bytes : size of the bitset in bytes: a multiple of 32, at least 32, below 2^36.
-    variant : today's format, or the name of a draft of it (see `core.variants`): another hash, or block choice.
+    variant : today's format, or the name of a draft of it (see `core.bloom.variants`): another hash, or block choice.
 
     See Also
     --------
-    from_ndv : the size from a number of distinct values.
-    from_bitset, from_bytes : a filter over bytes that exist.
+    from_ndv : compute the size from a number of distinct values.
+    from_bitset, from_bytes : make a filter over existing bytes.
 
     Notes
     -----
     Source: Parquet format, BloomFilter.md.
 
     Threads may insert, merge and probe at the same time: changes wait for each other, and a probe meanwhile sees each
-    bit as it was or as it will be, so that what was inserted before is found. Who writes through `memoryview(filter)`,
-    which is the filter's own memory, does so without that guard. A process forked while a thread changes a filter must
-    not change it as well: the guard stays closed there.
+    bit as it was or as it will be, so that values inserted before are found. Writes through `memoryview(filter)`, which
+    is the filter's own memory, are not guarded. A process forked while a thread changes a filter must not change it as
+    well: the lock stays locked there.
 
     Examples
     --------
@@ -73,10 +73,10 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     def __init__(self, num_bytes: int, *, variant: Variant | str | None = None):
         if num_bytes < sbbf.BLOCK_BYTES or num_bytes % sbbf.BLOCK_BYTES or num_bytes // sbbf.BLOCK_BYTES >= 2**31:
-            raise ValueError(f"a filter's size is a multiple of 32 bytes, from 32 up to 64 GiB, not {num_bytes}")
-        self._hold(memory.zeros(num_bytes), None, Variant.of(variant))
+            raise ValueError(f"num_bytes must be a multiple of 32, from 32 up to 64 GiB, not {num_bytes}")
+        self._set_bitset(memory.zeros(num_bytes), None, Variant.of(variant))
 
-    def _hold(self, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant) -> None:
+    def _set_bitset(self, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant) -> None:
         self._bitset = bitset
         self._variant = variant
         self._column_type = self._measured = None
@@ -84,7 +84,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             self._bind(column_type)
 
     def _bind(self, column_type: ColumnType) -> None:
-        """Take values as those of a type from now on, the frequent ones without asking `literals`."""
+        """Interpret values as those of a type from now on, the most frequent types in compiled code."""
         self._column_type = column_type
         if not self._variant.is_native:
             return
@@ -104,10 +104,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def from_ndv(
         cls, ndv: float, fpp: float = 0.01, power_of_two: bool = True, *, variant: Variant | str | None = None
     ) -> SplitBlockBloomFilter:
-        """An empty filter large enough for `ndv` distinct values at a false-positive probability of `fpp`.
+        """Make an empty filter large enough for `ndv` distinct values at a false-positive probability of `fpp`.
 
         `power_of_two=False` takes the smallest multiple of 32 bytes instead, which not every reader accepts. The size
-        is the exact model's for every `variant`; `core.sizing.draft_size_for` tells what writers of drafts took.
+        follows the exact model for every `variant`; `core.bloom.sizing.draft_size_for` returns the size that writers of
+        drafts chose.
         """
         return cls(sizing.size_for(ndv, fpp, power_of_two), variant=variant)
 
@@ -120,16 +121,15 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         *,
         variant: Variant | str | None = None,
     ) -> SplitBlockBloomFilter:
-        """A filter over the bytes of `buffer`: read-only and not copied, or writable over a copy.
+        """Make a filter over the bytes of `buffer`: read-only and not copied, or writable over a copy.
 
         Parameters
         ----------
-        buffer : object with the buffer protocol, 32 bytes or more. Bytes past the last whole block are kept and never
-            looked at: some writers leave them.
-        column_type : type of the column that the filter stands for.
-        copy : whether to copy the bytes into memory of the filter's own, which can be changed, and which is probed
-            faster: no block lies in two cache lines, and from 2 MiB on pages are huge. Pays from about one probe a
-            block on.
+        buffer : object with the buffer protocol, 32 bytes or more. Bytes after the last complete block, which some
+            writers leave, are preserved and ignored.
+        column_type : type of the filter's column.
+        copy : whether to copy the bytes into the filter's own memory, which is writable and faster to probe: no block
+            spans two cache lines, and from 2 MiB on pages are huge. Pays off from about one probe per block on.
         variant : how keys were inserted; today's format, or the name of a draft of it.
         """
         bitset = np.frombuffer(buffer, dtype=np.uint8)
@@ -140,7 +140,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         else:
             bitset = bitset.view()
             bitset.flags.writeable = False
-        return cls._made(bitset, column_type, Variant.of(variant))
+        return cls._make(bitset, column_type, Variant.of(variant))
 
     @classmethod
     def from_bytes(
@@ -151,27 +151,28 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         *,
         variant: Variant | str | None = None,
     ) -> SplitBlockBloomFilter:
-        """A filter over a header and the bitset behind it, as they stand in a file; see `from_bitset`.
+        """Make a filter over a header followed by its bitset, as stored in a file; see `from_bitset`.
 
         Raises
         ------
         BrokenFilterError
-            There is no header of the variant, or the bitset is not as long as it says.
+            There is no header of the variant, or the bitset does not have the length given there.
         """
         view = memoryview(data).cast("B")
         header = read_header(view, Variant.of(variant))
-        left = len(view) - header.header_bytes
-        if header.problem or header.num_bytes != left:
-            raise BrokenFilterError(header.problem or f"header says {header.num_bytes} bytes, {left} are behind it")
+        remaining = len(view) - header.header_bytes
+        if header.problem or header.num_bytes != remaining:
+            problem = header.problem or f"header says {header.num_bytes} bytes, {remaining} follow it"
+            raise BrokenFilterError(problem)
         return cls.from_bitset(view[header.header_bytes :], column_type, copy, variant=variant)
 
     @classmethod
-    def _made(
+    def _make(
         cls, bitset: np.ndarray, column_type: ColumnType | None, variant: Variant = FINAL
     ) -> SplitBlockBloomFilter:
-        made = cls.__new__(cls)
-        made._hold(bitset, column_type, variant)
-        return made
+        instance = cls.__new__(cls)
+        instance._set_bitset(bitset, column_type, variant)
+        return instance
 
     # ------------------------------------------------------------------------------------------------ what it is
 
@@ -182,7 +183,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     @property
     def num_blocks(self) -> int:
-        """Number of whole 32-byte blocks."""
+        """Number of complete 32-byte blocks."""
         return len(self._bitset) // sbbf.BLOCK_BYTES
 
     @property
@@ -192,7 +193,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     @property
     def variant(self) -> Variant:
-        """How the filter takes keys: today's format, or a draft of it."""
+        """The way keys are hashed and placed: today's format, or a draft of it."""
         return self._variant
 
     @property
@@ -204,7 +205,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         if self._measured is not None:
             return self._measured
         measured = sbbf.measure(self._bitset)
-        if self.readonly:  # else the bits may change, through a memoryview too
+        if self.readonly:  # otherwise the bits may change, through a memoryview too
             self._measured = measured
         return measured
 
@@ -220,7 +221,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     @property
     def ndv_estimate(self) -> float:
-        """How many distinct keys were inserted, estimated from the bits that are set; inf when all are."""
+        """Number of distinct keys inserted, estimated from the bits that are set; inf when all are."""
         return sizing.ndv_for(self._measure()[0], self.num_bytes)
 
     # ------------------------------------------------------------------------------------------------ keys
@@ -233,8 +234,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         values : pyarrow Array, ChunkedArray, Scalar; NumPy array; object with `__arrow_c_array__` or
             `__arrow_c_stream__`; list or tuple.
         type : Arrow type of Python values; inferred when None.
-        threads : how many to use at most; None for one a processor. Each fills a bitset of its own, so that only as
-            many are used as have half a million keys, and 8 keys for each of the filter's blocks.
+        threads : most threads to use; None for one per processor. Each fills its own bitset, so that only as many are
+            used as get at least half a million keys, and 8 keys per block of the filter.
 
         Raises
         ------
@@ -245,18 +246,18 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         ValueError
             The filter is read-only.
         """
-        most = _number_of(threads)
+        most = _resolve_threads(threads)
         bitset = self._writable()
-        # An empty list, or one of nulls: no values, and no type to be bound to
+        # An empty list, or one of nulls, has no values, and no type to bind the filter to.
         chunks: Iterable[pa.Array] = (
             array for array in arrays.chunks_of(values, type) if not pa.types.is_null(array.type)
         )
         if most > 1:
             chunks = list(chunks)
-            fewest = max(_FEWEST_KEYS, _KEYS_A_BLOCK * self.num_blocks)
+            fewest = max(_MIN_KEYS, _KEYS_PER_BLOCK * self.num_blocks)
             builders = min(most, sum(map(len, chunks)) // fewest)
             if builders > 1:
-                self._insert_shares(_shares(chunks, builders))
+                self._insert_shares(_split_evenly(chunks, builders))
                 return
         for array in chunks:
             with self._lock:
@@ -270,7 +271,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         sbbf.insert_keys(bitset, self._variant.keys_for(keys, self.num_blocks))
 
     def _insert_shares(self, shares: list[list[pa.Array]]) -> None:
-        """Insert each share by a thread of its own: the first here, each other into a bitset that is merged then."""
+        """Insert each share in a thread: the first into this filter, the others into bitsets that are then merged."""
 
         def build(share: list[pa.Array]) -> np.ndarray:
             bitset = self._bitset if share is shares[0] else memory.zeros(self.num_bytes)
@@ -287,31 +288,31 @@ class SplitBlockBloomFilter(sbbf.Bitset):
                         sbbf.merge(self._bitset, bitset)
 
     def check(self, values: Any, type: pa.DataType | None = None, threads: int | None = 1) -> np.ndarray:
-        """Probe values: a bool array with one answer each, False only for a value that is certainly absent.
+        """Probe values: return a bool array with one answer each, False only for a value that is certainly absent.
 
-        Nulls and NaN answer True: a filter knows nothing of them. Zero is looked for under both signs.
+        Nulls and NaN answer True, since filters do not contain them. Zero is probed under both signs.
 
         Parameters
         ----------
         values, type : as in `insert`. Values of another type than the filter's are converted exactly; one that no value
             of the filter's type can equal is absent.
-        threads : how many to use at most; None for one a processor. Only as many are used as have half a million keys.
+        threads : most threads to use; None for one per processor. Only as many are used as get half a million keys.
 
         Raises
         ------
         FilterTypeError
-            Whether the values are absent cannot be said, as they are of another kind than the filter's.
+            The values are of another kind than the filter's, so that their absence cannot be determined.
         """
         chunks = list(arrays.chunks_of(values, type))
-        probers = min(_number_of(threads), sum(map(len, chunks)) // _FEWEST_KEYS)
+        probers = min(_resolve_threads(threads), sum(map(len, chunks)) // _MIN_KEYS)
         if probers > 1:
-            pieces = [array for share in _shares(chunks, probers) for array in share]
+            pieces = [array for share in _split_evenly(chunks, probers) for array in share]
             with in_order(self._check_array, pieces, probers) as answers:
                 return np.concatenate(list(answers))
-        found = [self._check_array(array) for array in chunks]
-        if len(found) == 1:
-            return found[0]
-        return np.concatenate(found) if found else np.empty(0, np.bool_)
+        results = [self._check_array(array) for array in chunks]
+        if len(results) == 1:
+            return results[0]
+        return np.concatenate(results) if results else np.empty(0, np.bool_)
 
     def _check_array(self, array: pa.Array) -> np.ndarray:
         column_type = self._column_type or arrays.type_of(array)
@@ -320,33 +321,33 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         except FilterTypeError:
             return self._check_slowly(array, column_type)
         if column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
-            return self._check_slowly(array, column_type)  # each value has several stored forms
-        found = self._check_storage(storage)
-        if column_type.signed_zero and not found.all():
+            return self._check_slowly(array, column_type)  # a value has more than one stored form
+        answers = self._check_storage(storage)
+        if column_type.signed_zero and not answers.all():
             floats = arrays.floats_of(storage)
-            found |= np.isnan(floats)
+            answers |= np.isnan(floats)
             if (zeros := floats == 0).any():
-                found |= zeros & self._contains_any(literals.stored_forms((0.0,), column_type))
-        return found
+                answers |= zeros & self._contains_any(literals.stored_forms((0.0,), column_type))
+        return answers
 
     def _check_storage(self, storage: pa.Array) -> np.ndarray:
         keys = self._variant.keys_for(arrays.keys_of(storage), self.num_blocks)
         answers = sbbf.check_keys(self._bitset, keys)
         if len(answers) == len(storage):
             return answers
-        found = np.ones(len(storage), np.bool_)  # a draft's keys are without nulls
-        found[storage.is_valid().to_numpy(zero_copy_only=False)] = answers
-        return found
+        with_nulls = np.ones(len(storage), np.bool_)  # a draft's keys are without nulls
+        with_nulls[storage.is_valid().to_numpy(zero_copy_only=False)] = answers
+        return with_nulls
 
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
-        """One value at a time, for arrays that are not of the column's own type."""
-        found = np.empty(len(array), np.bool_)
+        """Check one value at a time, for arrays whose type is not the column's."""
+        answers = np.empty(len(array), np.bool_)
         for i, (value, coerced) in enumerate(arrays.coerced_values(array, column_type)):
             if coerced.unknown is not None and not (isinstance(value, float) and math.isnan(value)):
                 raise FilterTypeError(coerced.unknown)
             missing = value is None or coerced.unknown is not None
-            found[i] = missing or self._contains_any(literals.stored_forms(coerced.values, column_type))
-        return found
+            answers[i] = missing or self._contains_any(literals.stored_forms(coerced.values, column_type))
+        return answers
 
     def insert_hashes(self, hashes: np.ndarray) -> None:
         """Insert keys given by their hashes (uint64 array): XXH64, or the variant's."""
@@ -357,7 +358,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         """Probe keys given by their hashes (uint64 array): XXH64, or the variant's. Returns a bool array."""
         return sbbf.check_hashes(self._bitset, self._variant.placed(_as_hashes(hashes), self.num_blocks))
 
-    # `value in filter` is the compiled class's, which comes here with what it does not know itself: of a draft, all.
+    # The compiled class implements `value in filter` and calls this for values that it does not handle itself, and for
+    # all values of drafts.
 
     def _contains_slowly(self, value: Any) -> bool:
         array_scalar = isinstance(value, _ARRAY_SCALARS) and not isinstance(value, str | bytes)
@@ -385,14 +387,14 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     # ------------------------------------------------------------------------------------------------ whole filters
 
     def merge(self, other: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
-        """Take in every key of `other`, a filter of the same size, type and variant, and return this filter."""
+        """Add every key of `other`, a filter of the same size, type and variant, and return this filter."""
         bitset = self._writable()
         if self._variant != other._variant:
             raise FilterTypeError(
                 f"a filter of variant {other._variant} cannot be merged into one of variant {self._variant}"
             )
         with self._lock:
-            theirs = other._column_type  # once: it may be bound meanwhile
+            theirs = other._column_type  # read once: another thread may bind it
             if None not in (self._column_type, theirs) and self._column_type != theirs:
                 raise FilterTypeError(f"a filter of {theirs} cannot be merged into one of {self._column_type}")
             sbbf.merge(bitset, other._bitset)
@@ -401,9 +403,9 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return self
 
     def fold(self, fpp: float = 0.01) -> SplitBlockBloomFilter:
-        """A new filter with the same keys, halved as often as its false-positive probability stays at most `fpp`.
+        """Return a new filter with the same keys, halved as long as its false-positive probability is at most `fpp`.
 
-        The filter itself stays as it is; one with an odd number of blocks cannot be halved.
+        The filter itself does not change; one with an odd number of blocks cannot be halved.
         """
         if not 0 < fpp < 1:
             raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
@@ -415,11 +417,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             if sbbf.measure(half)[1] > fpp:
                 break
             folded = half
-        own = memory.copied(folded) if np.may_share_memory(folded, self._bitset) else folded
-        return cls._made(own, column_type, self._variant)
+        bitset = memory.copied(folded) if np.may_share_memory(folded, self._bitset) else folded
+        return cls._make(bitset, column_type, self._variant)
 
     def to_bytes(self, header: bool = False) -> bytes:
-        """The bitset, as a Parquet file holds it behind the header; with `header`, that and the bitset."""
+        """Return the bitset as bytes, as a Parquet file stores it; with `header`, preceded by its header."""
         return (write_header(self.num_bytes, self._variant) if header else b"") + self._bitset.tobytes()
 
     def __eq__(self, other: object) -> bool:
@@ -439,15 +441,17 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
 
 def _as_hashes(hashes: Any) -> np.ndarray:
-    """Hashes as the kernels take them; NumPy would turn other numbers into hashes that were not meant."""
+    """Check that hashes are uint64; NumPy would silently convert other numbers into unintended hashes."""
     array = np.asarray(hashes)
     if array.dtype != np.uint64 or array.ndim != 1:
-        raise FilterTypeError(f"hashes are an array of uint64, not of {array.dtype} and shape {array.shape}")
+        raise FilterTypeError(
+            f"hashes must be a one-dimensional array of uint64, not of {array.dtype} and shape {array.shape}"
+        )
     return np.ascontiguousarray(array)
 
 
 def _fold_by_mask(bitset: np.ndarray) -> np.ndarray:
-    """Half the bitset: the upper half ORed into the lower one, where a remainder by half the blocks sends its keys."""
+    """Fold the bitset: OR the upper half into the lower one, where the mask of half the blocks sends its keys."""
     lower, upper = np.split(bitset, 2)
     return memory.copied(lower | upper)
 
@@ -458,16 +462,16 @@ def _unpickle(
     return SplitBlockBloomFilter.from_bitset(bitset, column_type, copy=not readonly, variant=variant)
 
 
-def _number_of(threads: int | None) -> int:
+def _resolve_threads(threads: int | None) -> int:
     if threads is None:
         return processors()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"threads must be a number from 1 on, not {threads!r}")
+        raise ValueError(f"threads must be an integer of at least 1, got {threads!r}")
     return threads
 
 
-def _shares(chunks: list[pa.Array], count: int) -> list[list[pa.Array]]:
-    """Cut arrays, in order, into `count` lists (or fewer) of about as many values each."""
+def _split_evenly(chunks: list[pa.Array], count: int) -> list[list[pa.Array]]:
+    """Split arrays, in order, into at most `count` lists of about the same number of values."""
     size = -(-sum(map(len, chunks)) // count)
     size += -size % 64  # slices begin at whole bytes of a validity bitmap, and at cache lines
     shares: list[list[pa.Array]] = [[]]

@@ -1,4 +1,4 @@
-"""The distinct hashes of a column's values, as an index over many files keeps them."""
+"""Distinct hashes of a column's values, as stored in an index over many files."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ..hashing import coerce as literals
 from ..hashing.column_type import ColumnType, Kind
 from ..metadata.footer import Footer, Leaf
 from .columns import type_of
-from .fingerprint import require_plain
+from .fingerprint import require_readable_chunk
 from .reader import BloomFile
 from .values import Chunk, ColumnReader
 
-PIECE_ROWS = 1 << 16  # hashed at once, of an array that is in memory already
+PIECE_ROWS = 1 << 16  # hashed at once, of an array in memory
 
 
 class ColumnHashes:
-    """The distinct hashes of a column, row group by row group. Several threads may use one.
+    """The distinct hashes of a column, row group by row group. Thread-safe.
 
-    They are XXH64 (seed 0) of each value's plain encoding; nulls have none. Where a zero occurs both of its signs are
-    there, and where a NaN does also the canonical one, so that whoever looks for one encoding finds every other.
+    Hashes are XXH64 (seed 0) of each value's plain encoding; nulls have none. Where a zero occurs, zeros of both signs
+    are included, and where a NaN occurs also the canonical NaN, so that a search for one encoding finds every other.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ColumnHashes:
 
     Attributes
     ----------
-    column_type : how its values are stored.
+    column_type : the type of its stored values.
 
     Raises
     ------
@@ -55,17 +55,17 @@ class ColumnHashes:
             if not self.column_type.hashable:
                 problem = "BOOLEAN columns are not indexed: there are two values to find"
                 raise UnsupportedTypeError(problem, column=leaf.name)
-            self._counts = [num_values_of(file.footer, row_group, leaf) for row_group in file.row_groups]
+            self._counts = [count_values(file.footer, row_group, leaf) for row_group in file.row_groups]
             self._reader = ColumnReader(file.source, file.footer, leaf)
         except ParquetBloomError as error:
             error.path = error.path or file.path
             raise
 
     def of(self, row_group: int, chunk: Chunk = None) -> NDArray[np.uint64]:
-        """Those of a row group, in no particular order; they take a `HashSet` of them, and the array.
+        """Return the hashes of a row group, unordered; needs memory for a `HashSet` of them, and for the array.
 
-        That the file was not changed meanwhile is for the caller to check (`file.source.check_unchanged`). For `chunk`
-        see `ColumnReader.batches`.
+        The caller has to check that the file was not changed meanwhile (`file.source.check_unchanged`). For `chunk` see
+        `ColumnReader.batches`.
 
         Raises
         ------
@@ -75,8 +75,8 @@ class ColumnHashes:
         distinct = HashSet(self._counts[row_group])
         try:
             if not self._file.footer.empty_row_groups[row_group]:
-                for storage in self._reader.occurring(row_group, chunk):
-                    _add(distinct, storage, self.column_type)
+                for storage in self._reader.read_occurring(row_group, chunk):
+                    _add_hashes(distinct, storage, self.column_type)
         except ParquetBloomError as error:
             error.path = error.path or self._file.path
             raise
@@ -84,76 +84,78 @@ class ColumnHashes:
 
 
 def distinct_hashes(file: BloomFile, leaf: Leaf) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """For each row group in turn, its number and the distinct hashes of a column in it; see `ColumnHashes`."""
+    """Yield each row group's number and the distinct hashes of a column in it; see `ColumnHashes`."""
     hashes = ColumnHashes(file, leaf)
     return ((row_group, hashes.of(row_group)) for row_group in file.row_groups)
 
 
-def num_values_of(footer: Footer, row_group: int, leaf: Leaf) -> int:
-    """How many values and nulls a column chunk has, whose pages stand, not encrypted, in the file.
+def count_values(footer: Footer, row_group: int, leaf: Leaf) -> int:
+    """Return the number of values, nulls included, of a column chunk with readable pages.
 
     Raises
     ------
-    EncryptedFileError, UnreadableColumnError, MalformedFooterError
-        They do not, or the row group is said to have another number of rows, so that readers disagree on what there is.
+    EncryptedFileError, UnreadableColumnError
+        See `require_readable_chunk`.
+    MalformedFooterError
+        The row group declares another number of rows, so that readers would disagree.
     """
-    num_values = int(require_plain(footer, row_group, leaf)["num_values"])
+    num_values = int(require_readable_chunk(footer, row_group, leaf)["num_values"])
     num_rows = footer.num_rows_of(row_group)
     fits = num_values >= num_rows > 0 or num_values == num_rows == 0 if leaf.repeated else num_values == num_rows
-    if not fits:  # some stop at the rows, some at the values
+    if not fits:  # some readers stop at the number of rows, others at the number of values
         problem = f"metadata: {num_values} values in {num_rows} rows"
         raise MalformedFooterError(problem, row_group=row_group, column=leaf.name)
     return num_values
 
 
-def hashes_of(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
-    """The type that pyarrow's writer would store values as, and their distinct hashes; see `distinct_hashes`.
+def hash_distinct(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
+    """Return the type as which pyarrow's writer would store values, and their distinct hashes; see `distinct_hashes`.
 
     Parameters
     ----------
-    values : a pyarrow Array or ChunkedArray. Those of lists are taken one by one, as is the only field of a struct;
-        nulls at every level are left out. An array of Arrow's null type is one of a column without values.
+    values : a pyarrow Array or ChunkedArray. Lists are flattened, as is a struct of one field; nulls at every level are
+        left out. An array of Arrow's null type is a column without values.
 
     Raises
     ------
     UnsupportedTypeError
-        BOOLEAN; maps, unions and structs of several fields; what Parquet cannot store.
+        BOOLEAN; maps, unions and structs of more than one field; types that Parquet cannot store.
     FilterTypeError
-        It is no such array, or holds values that cannot be stored unchanged.
+        `values` is not such an array, or holds values that cannot be stored unchanged.
     """
     if not isinstance(values, pa.Array | pa.ChunkedArray):
-        raise FilterTypeError(f"values are a pyarrow Array or ChunkedArray, not {type(values).__name__}")
+        raise FilterTypeError(f"values must be a pyarrow Array or ChunkedArray, not {type(values).__name__}")
     pieces = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    leaf_type, column_type = _types_of(values.type)
+    leaf_type, column_type = _find_types(values.type)
     distinct = HashSet()
     for array in pieces:
         while array.type != leaf_type:
             array = array.flatten()[0] if pa.types.is_struct(array.type) else array.flatten()
-        if isinstance(array, pa.DictionaryArray):  # each value once, and none that no row has
+        if isinstance(array, pa.DictionaryArray):  # each used value once
             array = array.dictionary.take(array.indices.unique().drop_null())
         for start in range(0, len(array), PIECE_ROWS):
-            _add(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
+            _add_hashes(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
     return column_type, distinct.to_array()
 
 
 @lru_cache(maxsize=256)
-def _types_of(arrow_type: pa.DataType) -> tuple[pa.DataType, ColumnType]:
-    """The Arrow type of the values of one column, and how they would be stored."""
-    leaf_type = _leaf_type(arrow_type)
+def _find_types(arrow_type: pa.DataType) -> tuple[pa.DataType, ColumnType]:
+    """Return the Arrow type of the values of one column, and the type as which they would be stored."""
+    leaf_type = _find_leaf_type(arrow_type)
     return leaf_type, arrays.type_of(pa.array([], leaf_type))
 
 
-def _leaf_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type of the values below lists and structs of one field."""
+def _find_leaf_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values below lists and structs of one field."""
     while pa.types.is_nested(arrow_type) and not pa.types.is_run_end_encoded(arrow_type):
-        several = pa.types.is_map(arrow_type) or pa.types.is_union(arrow_type)
-        if several or arrow_type.num_fields != 1:
+        is_map_or_union = pa.types.is_map(arrow_type) or pa.types.is_union(arrow_type)
+        if is_map_or_union or arrow_type.num_fields != 1:
             raise UnsupportedTypeError(f"values of Arrow type {arrow_type} are not those of one column")
         arrow_type = arrow_type.field(0).type
     return arrow_type
 
 
-def _add(distinct: HashSet, storage: pa.Array, column_type: ColumnType) -> None:
+def _add_hashes(distinct: HashSet, storage: pa.Array, column_type: ColumnType) -> None:
     distinct.add(hash_keys(arrays.keys_of(storage)))
     if column_type.kind is Kind.FLOAT:
         floats = arrays.floats_of(storage.drop_null())

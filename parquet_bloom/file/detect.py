@@ -1,4 +1,4 @@
-"""`detect_variant`: which variant the filters of a file are of, by what its columns hold."""
+"""`detect_variant`: determine the variant of a file's filters from the values of its columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .reader import BloomFile
 def detect_variant(
     file: BloomFile, columns: Iterable[str] | None = None, row_groups: Iterable[int] | None = None
 ) -> Variant | None:
-    """The one variant that all filters of a file (of some columns, some row groups) can be of.
+    """Return the one variant that all filters of a file (of some columns, some row groups) can have.
 
-    Each variant that the filters' headers allow is tried on values of their column chunks, the first 1,024 distinct
-    ones of each. None if not exactly one is left under which no filter denies a value, or if chance can explain that it
-    is left: the values are few, or nearly all bits are set.
+    Each variant that the filters' headers allow is tried on the first 1,024 distinct values of each column chunk.
+    Returns None unless there is exactly one variant under which no filter denies a value, or if chance can explain the
+    result, because values are few or nearly all bits are set.
 
     Parameters
     ----------
-    file : an open file, under whichever variant.
+    file : an open file, under any variant.
     columns : dotted paths; None for all.
     row_groups : ordinals; None for all.
 
@@ -35,6 +35,8 @@ def detect_variant(
     ...     print(parquet_bloom.detect_variant(file))
     murmur3+mask+raw
     """
-    trials = [chunk.trial() for chunk in file.under("detect").chunks(row_groups, columns) if chunk.column_type.hashable]
-    together = Trial.together(trials) if trials else None
-    return together.fitting[0] if together and not together.problem else None
+    trials = [
+        chunk.trial() for chunk in file.with_variant("detect").chunks(row_groups, columns) if chunk.column_type.hashable
+    ]
+    trial = Trial.together(trials) if trials else None
+    return trial.fitting[0] if trial and not trial.problem else None

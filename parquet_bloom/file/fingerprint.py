@@ -1,6 +1,6 @@
-"""What a file is known by to who keeps something about its values: its footer and pages, whatever filters it has.
+"""Content fingerprints of a file's footer and pages, independent of embedded filters.
 
-Neither number is a seal: XXH64 tells files apart that differ by accident, not those that are made to look alike.
+They are not cryptographic: XXH64 tells apart files that differ by accident, not files crafted to look alike.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ..metadata.footer import MAGIC, Footer, Leaf
 from ..metadata.thrift_compact import splice_filters
 from ..storage import Source
 
-PIECE_BYTES = 1 << 22  # hashed at once: the fingerprint depends on it
-TOGETHER_BYTES = 1 << 24  # read at once, and so about the memory that it takes
+PIECE_BYTES = 1 << 22  # hashed together: the fingerprint depends on it
+READ_BYTES = 1 << 24  # read at once, so about the memory needed
 _CHUNK = struct.Struct("<QQQ")  # row group, leaf, length
 
 
 def footer_fingerprint(footer: Footer) -> int:
-    """XXH64 of a footer's bytes less the places of filters: fields 14 and 15 of each ColumnMetaData.
+    """Compute XXH64 of a footer's bytes without the filter locations: fields 14 and 15 of each ColumnMetaData.
 
     Notes
     -----
-    Filters come and go without changing it as long as all else stays where it was: `embed` and `drop` copy what is
-    before the filters, page indexes among it, and every other byte of the footer. A field's header that counts from a
-    field before it is taken as if fields 14 and 15 were not there, so that it does not tell whether they are.
+    Adding or dropping filters does not change it as long as everything else stays in place: `embed` and `drop` copy
+    all that precedes the filters, page indexes included, and every other byte of the footer. A field header that
+    counts from the field before it is hashed as if fields 14 and 15 were absent.
 
-    Any other change shows that shows in the footer: places and sizes of pages, page indexes, statistics, schema, row
-    counts, the writer's name and key-value metadata. Other tools that add filters write the whole file anew, so that
-    places change: to it this is another file. Values of the same width, uncompressed and without statistics, may be
-    exchanged without any change of the footer; see `chunk_bytes_fingerprint`.
+    Any other change of the footer changes it: offsets and sizes of pages, page indexes, statistics, schema, row counts,
+    the writer's name and key-value metadata. Other tools that add filters rewrite the whole file, so that offsets, and
+    the fingerprint, change. Values of the same width, uncompressed and without statistics, may be exchanged without any
+    change of the footer; see `chunk_bytes_fingerprint`.
     """
     chunks = footer.chunks[(footer.chunks["filter_fields"] > 0) & (footer.chunks["meta_start"] >= 0)]
     starts, ends = (np.ascontiguousarray(chunks[name]) for name in ("meta_start", "meta_end"))
@@ -42,165 +42,166 @@ def footer_fingerprint(footer: Footer) -> int:
 
 
 def chunk_bytes_fingerprint(source: Source, footer: Footer, leaves: Iterable[Leaf]) -> int:
-    """One number for all bytes of some columns' chunks as they are stored, dictionaries and page headers included.
+    """Compute one hash of all stored bytes of some columns' chunks, dictionaries and page headers included.
 
-    Reads the chunks, 16 MiB at a time; that the file was not changed meanwhile is for the caller to check.
+    Reads the chunks, 16 MiB at a time. The caller has to check that the file was not changed meanwhile.
 
     Parameters
     ----------
     source, footer : the file.
-    leaves : the columns, in any order; each counts once.
+    leaves : the columns, in any order; duplicates count once.
 
     Raises
     ------
     MalformedFooterError
-        The footer lacks a chunk, gives it an impossible place, or gives the same bytes to several.
+        The footer lacks a chunk, gives it an impossible location, or gives the same bytes to several chunks.
     EncryptedFileError, UnreadableColumnError
         A chunk is encrypted, or in another file.
     TruncatedFileError, StorageError
         The file ends before its pages do, or cannot be read.
     """
     try:
-        spans = _spans(footer, _chosen(leaves))
+        spans = _list_spans(footer, _sort_leaves(leaves))
     except ParquetBloomError as error:
         error.path = error.path or source.name
         raise
-    total = _first_sum(spans)
+    total = _hash_lengths(spans)
     for offsets, lengths in _batches(spans):
         data = source.gather(np.array(offsets, np.int64), np.array(lengths, np.int64)).data
-        sums, at = [], 0
+        hashes, position = [], 0
         for length in lengths:
-            sums.append(hash_one(data[at : at + length]))
-            at += length
-        total = _next_sum(total, sums)
+            hashes.append(hash_one(data[position : position + length]))
+            position += length
+        total = _combine_hashes(total, hashes)
     return total
 
 
-class ColumnSums:
-    """The same number, made of chunks that somebody else reads, whichever comes first. Threads may note them.
+class ColumnFingerprint:
+    """Incremental `chunk_bytes_fingerprint` over chunks that the caller reads, in any order. Thread-safe.
 
     Parameters
     ----------
-    footer, leaves, path : as of `chunk_bytes_fingerprint`, which has the same errors; the path is for those.
+    footer, leaves : as in `chunk_bytes_fingerprint`, which raises the same errors.
+    path : the file's path, for errors.
 
     Attributes
     ----------
-    spans : {(row group, leaf's index): (offset, length)} of every chunk.
+    spans : {(row group, leaf index): (offset, length)} of every chunk.
     """
 
     def __init__(self, footer: Footer, leaves: Iterable[Leaf], path: str | None = None):
         try:
-            self._in_order = _spans(footer, _chosen(leaves))
+            self._in_order = _list_spans(footer, _sort_leaves(leaves))
         except ParquetBloomError as error:
             error.path = error.path or path
             raise
         self.spans = {(row_group, leaf): (offset, length) for row_group, leaf, offset, length in self._in_order}
-        self._sums: dict[tuple[int, int], list[int]] = {}
+        self._hashes: dict[tuple[int, int], list[int]] = {}
 
-    def note(self, row_group: int, leaf: int, data: memoryview) -> None:
-        """All bytes of a chunk have come."""
+    def add_chunk(self, row_group: int, leaf: int, data: memoryview) -> None:
+        """Add all bytes of a chunk."""
         starts = range(0, len(data), PIECE_BYTES)
-        self._sums[row_group, leaf] = [hash_one(data[start : start + PIECE_BYTES]) for start in starts]
+        self._hashes[row_group, leaf] = [hash_one(data[start : start + PIECE_BYTES]) for start in starts]
 
-    def passing(self, row_group: int, leaf: int) -> PassingChunk:
-        """What takes a chunk piece by piece; the chunk counts once that is complete."""
-        sums: list[int] = []
-        self._sums[row_group, leaf] = sums
-        return PassingChunk(*self.spans[row_group, leaf], sums)
+    def stream_chunk(self, row_group: int, leaf: int) -> StreamedChunk:
+        """Return an object that takes a chunk piece by piece; the caller has to call its `complete`."""
+        hashes: list[int] = []
+        self._hashes[row_group, leaf] = hashes
+        return StreamedChunk(*self.spans[row_group, leaf], hashes)
 
     def fingerprint(self) -> int:
-        """Of all chunks; KeyError if one has not come."""
-        total = _first_sum(self._in_order)
-        sums = [each for row_group, leaf, *_ in self._in_order for each in self._sums[row_group, leaf]]
+        """Return the fingerprint of all chunks; KeyError if one is missing."""
+        total = _hash_lengths(self._in_order)
+        hashes = [one for row_group, leaf, *_ in self._in_order for one in self._hashes[row_group, leaf]]
         for _, lengths in _batches(self._in_order):
-            total = _next_sum(total, sums[: len(lengths)])
-            sums = sums[len(lengths) :]
+            total = _combine_hashes(total, hashes[: len(lengths)])
+            hashes = hashes[len(lengths) :]
         return total
 
 
-class PassingChunk:
-    """A column chunk that is too long to be held: its bytes are summed as somebody else reads them.
+class StreamedChunk:
+    """A column chunk too long for memory: its bytes are hashed as the caller reads them.
 
     Parameters
     ----------
     offset, length : the chunk.
-    sums : takes what comes of each piece.
+    hashes : the hash of each piece is appended to it.
     """
 
-    def __init__(self, offset: int, length: int, sums: list[int]):
-        self._next, self._end = offset, offset + length  # up to where bytes have come
-        self._sums = sums
-        self._held = bytearray()
+    def __init__(self, offset: int, length: int, hashes: list[int]):
+        self._next, self._end = offset, offset + length  # next byte to be hashed
+        self._hashes = hashes
+        self._buffer = bytearray()
 
-    def see(self, offset: int, data: bytes | memoryview) -> bool:
-        """Take what was read at a place; False if bytes before it are missing. What came before is not taken again."""
+    def feed(self, offset: int, data: bytes | memoryview) -> bool:
+        """Add bytes read at an offset, without those added before; False if bytes in front of them are missing."""
         if offset > self._next:
             return offset >= self._end
         fresh = memoryview(data)[self._next - offset : self._end - offset]
         self._next += len(fresh)
         while fresh.nbytes:
-            room = PIECE_BYTES - len(self._held)
-            self._held += fresh[:room]
+            room = PIECE_BYTES - len(self._buffer)
+            self._buffer += fresh[:room]
             fresh = fresh[room:]
-            if len(self._held) == PIECE_BYTES:
-                self._put()
+            if len(self._buffer) == PIECE_BYTES:
+                self._hash_buffer()
         return True
 
     def complete(self, source: Source) -> None:
-        """Read what nobody has read: pages behind the last value, or bytes that were skipped."""
+        """Read and add the bytes that were not fed: pages after the last value, or bytes that were skipped."""
         while self._next < self._end:
             length = min(PIECE_BYTES, self._end - self._next)
-            self.see(self._next, source.read_at(self._next, length))
-        if self._held:
-            self._put()
+            self.feed(self._next, source.read_at(self._next, length))
+        if self._buffer:
+            self._hash_buffer()
 
-    def _put(self) -> None:
-        self._sums.append(hash_one(self._held))
-        self._held = bytearray()
+    def _hash_buffer(self) -> None:
+        self._hashes.append(hash_one(self._buffer))
+        self._buffer = bytearray()
 
 
-def _chosen(leaves: Iterable[Leaf]) -> list[Leaf]:
+def _sort_leaves(leaves: Iterable[Leaf]) -> list[Leaf]:
     return sorted({leaf.index: leaf for leaf in leaves}.values(), key=lambda leaf: leaf.index)
 
 
-def _first_sum(spans: Iterable[tuple[int, int, int, int]]) -> int:
-    """What stands for the chunks' places among the others, and their lengths."""
+def _hash_lengths(spans: Iterable[tuple[int, int, int, int]]) -> int:
+    """Hash the chunks' row groups, columns and lengths."""
     return hash_one(b"".join(_CHUNK.pack(row_group, leaf, length) for row_group, leaf, _, length in spans))
 
 
-def _next_sum(total: int, sums: list[int]) -> int:
-    return hash_one(struct.pack(f"<{len(sums) + 1}Q", total, *sums))
+def _combine_hashes(total: int, hashes: list[int]) -> int:
+    return hash_one(struct.pack(f"<{len(hashes) + 1}Q", total, *hashes))
 
 
-def _spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]]:
-    """(row group, leaf, offset, length) of each chunk, in that order."""
+def _list_spans(footer: Footer, leaves: list[Leaf]) -> list[tuple[int, int, int, int]]:
+    """Return (row group, leaf, offset, length) of each chunk, in that order."""
     spans = []
     for row_group in range(footer.num_row_groups):
         for leaf in leaves:
-            offset, length = _span(footer, row_group, leaf)
+            offset, length = _find_span(footer, row_group, leaf)
             spans.append((row_group, leaf.index, offset, length))
-    if sum(length for *_, length in spans) > footer.start:  # to read them all could take for ever
+    if sum(length for *_, length in spans) > footer.start:  # reading them all could take for ever
         raise MalformedFooterError("metadata: the column chunks are said to have more bytes than the file")
     return spans
 
 
-def _span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
-    record = require_plain(footer, row_group, leaf)
-    where: ErrorContext = {"row_group": row_group, "column": leaf.name}
+def _find_span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
+    record = require_readable_chunk(footer, row_group, leaf)
+    context: ErrorContext = {"row_group": row_group, "column": leaf.name}
     length = int(record["compressed_size"])
-    if length == 0:  # no pages: where they are not means nothing
+    if length == 0:  # without pages their offsets mean nothing
         return len(MAGIC), 0
     data, dictionary = int(record["data_page_offset"]), int(record["dictionary_page_offset"])
-    places = [place for place in (data, dictionary) if place > 0]  # 0 is said of pages that are not there
-    first, last = min(places, default=0), max(places, default=0)
+    offsets = [offset for offset in (data, dictionary) if offset > 0]  # 0 marks pages that do not exist
+    first, last = min(offsets, default=0), max(offsets, default=0)
     if data < 0 or first < len(MAGIC) or not 0 < length <= footer.start - first or last > first + length:
-        problem = f"metadata: its {length} bytes cannot lie at {places} before the footer at {footer.start}"
-        raise MalformedFooterError(problem, **where)
+        problem = f"metadata: its {length} bytes cannot lie at {offsets} before the footer at {footer.start}"
+        raise MalformedFooterError(problem, **context)
     return first, length
 
 
 def _batches(spans: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[list[int], list[int]]]:
-    """The same bytes as ranges of at most PIECE_BYTES, some of them at a time; how many depends on the spans alone."""
+    """Yield the spans as batches of ranges of at most PIECE_BYTES; the batches depend on the spans alone."""
     offsets: list[int] = []
     lengths: list[int] = []
     total = 0
@@ -209,28 +210,28 @@ def _batches(spans: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[list[
             offsets.append(offset + start)
             lengths.append(min(PIECE_BYTES, length - start))
             total += lengths[-1]
-            if total > TOGETHER_BYTES - PIECE_BYTES:
+            if total > READ_BYTES - PIECE_BYTES:
                 yield offsets, lengths
                 offsets, lengths, total = [], [], 0
     if offsets:
         yield offsets, lengths
 
 
-def require_plain(footer: Footer, row_group: int, leaf: Leaf) -> np.void:
-    """The footer's record of a column chunk whose pages stand, not encrypted, in the file.
+def require_readable_chunk(footer: Footer, row_group: int, leaf: Leaf) -> np.void:
+    """Return the footer's record of a column chunk whose pages are unencrypted and in the file itself.
 
     Raises
     ------
     EncryptedFileError, UnreadableColumnError
-        They do not.
+        They are not.
     MalformedFooterError
         See `Footer.chunk`.
     """
-    place: ErrorContext = {"row_group": row_group, "column": leaf.name}
+    context: ErrorContext = {"row_group": row_group, "column": leaf.name}
     group = footer.row_groups[row_group]
     if leaf.index < group["num_columns"] and footer.chunks[int(group["first_chunk"]) + leaf.index]["encrypted"]:
-        raise EncryptedFileError("the column is encrypted", **place)
+        raise EncryptedFileError("the column is encrypted", **context)
     record = footer.chunk(row_group, leaf)
     if record["external"]:
-        raise UnreadableColumnError("the column chunk's data is in another file", **place)
+        raise UnreadableColumnError("the column chunk's data is in another file", **context)
     return record

@@ -1,4 +1,4 @@
-"""What tells that a file still is the one whose values were looked at, and what it takes to find out."""
+"""Version tokens of files, which change when a file changes, and checks that a file is unchanged."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from .cache.memory import FAR_SETTLED_NS, SETTLED_NS
 from .fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from .reader import BloomFile
 
-_OPENED_AT_A_TIME = 16
+_MAX_OPEN = 16  # files opened at a time
 
 _TIMES = struct.Struct("<qq")
 _LOCAL = struct.Struct("<QQqq")
 
 NO_TOKEN = b""
-"""The stamp of a file of which nothing is known that would change with it: only its contents can tell."""
+"""The token of a file without any known property that changes with it: only its contents can be compared."""
 
 UNREADABLE = (-1, NO_TOKEN)
-"""Size and stamp of a file that cannot be looked at."""
+"""Size and token of a file that cannot be read."""
 
 
 def version_token(identity: Hashable) -> bytes:
-    """The stamp of a file as it was opened or listed: which file, and its times, or the etag."""
+    """Return the token of a file as it was opened or listed: its inode and times, or its etag."""
     if isinstance(identity, FileIdentity):
         return _LOCAL.pack(identity.device, identity.inode, identity.modified_ns, identity.changed_ns)
     if isinstance(identity, RemoteIdentity):
@@ -51,19 +51,19 @@ def version_token(identity: Hashable) -> bytes:
     return NO_TOKEN
 
 
-def stamp_of_etag(etag: str | None) -> bytes:
-    """The same of an object whose etag a listing told."""
+def etag_token(etag: str | None) -> bytes:
+    """Return the version token of an object, given its etag in a listing."""
     return NO_TOKEN if etag is None else b"etag " + etag.encode()
 
 
 WAIT_SECONDS = SETTLED_NS / 1e9
-"""So long a file's reader waits at most for its times to tell every later change."""
+"""Longest wait until a file's times show every later change."""
 
 
 def _unsettled_ns(identity: Hashable) -> int:
-    """How long until the times of a file tell every change from now on, in ns; not above 0 if they do.
+    """Return the time until the times of a file show every later change, in ns; at most 0 if they already do.
 
-    Clocks of file systems tick every few milliseconds, some every second or two. An etag tells every change at once.
+    Clocks of file systems tick every few milliseconds, some every second or two. An etag shows every change at once.
     """
     if isinstance(identity, FileIdentity):
         return max(identity.modified_ns, identity.changed_ns) + SETTLED_NS - time.time_ns()
@@ -73,46 +73,45 @@ def _unsettled_ns(identity: Hashable) -> int:
 
 
 def seconds_to_settle(identity: Hashable) -> float:
-    """How long to wait until a local file's times tell every change from then on; 0 if they do, or nobody can say."""
-    left = _unsettled_ns(identity) / 1e9 if isinstance(identity, FileIdentity) else 0.0
-    return left if left <= WAIT_SECONDS else 0.0  # by another clock it was written in the future
+    """Return how long to wait until a local file's times show every later change; 0 if they do, or it is unknown."""
+    seconds = _unsettled_ns(identity) / 1e9 if isinstance(identity, FileIdentity) else 0.0
+    return seconds if seconds <= WAIT_SECONDS else 0.0  # more: another clock dated it in the future
 
 
-def settled_stamp(identity: Hashable) -> bytes:
-    """The stamp of a file that is about to be read; NONE if a change right after would not show in it."""
+def settled_token(identity: Hashable) -> bytes:
+    """Return the token of a file that is about to be read; NO_TOKEN if it would not show a change right after."""
     return version_token(identity) if _unsettled_ns(identity) <= 0 else NO_TOKEN
 
 
 def wait_until_settled(source: Source) -> bytes:
-    """The stamp of a file that is about to be read; of one that was written just now, after a moment.
+    """Return the token of a file that is about to be read, after a short wait if it was written just now.
 
-    Without it such a file would have to be read again whenever somebody asks whether it is unchanged.
+    Otherwise each check whether such a file is unchanged would have to read it again.
     """
-    left = seconds_to_settle(source.identity)
-    if left > 0:
-        time.sleep(left + 0.001)
+    seconds = seconds_to_settle(source.identity)
+    if seconds > 0:
+        time.sleep(seconds + 0.001)
         source.check_unchanged()
-    return settled_stamp(source.identity)
+    return settled_token(source.identity)
 
 
 def require_unchanged(source: Source) -> None:
-    """Raise ConcurrentChangeError if what was read of a file may be of several states of it.
+    """Raise ConcurrentChangeError if the data read from a file may belong to different states of it.
 
-    Of an object with a strong etag nothing is asked: every request for a range of it carried that etag, and what came
-    was compared with it, which proves as much.
+    Objects with a strong etag need no request: every read of a range has already verified the etag.
     """
     if not (isinstance(source, ObjectSource) and source.identity.etag is not None):
         source.check_unchanged()
 
 
-def stamps_of(
+def read_version_tokens(
     entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
 ) -> list[tuple[int, bytes] | None]:
-    """Size and stamp of files as they are now; None for one that is not there, UNSEEN for one that cannot be looked at.
+    """Return the current size and token of files; None for a missing file, UNREADABLE for one that cannot be read.
 
     Parameters
     ----------
-    costs : takes the requests and bytes of each file that had to be opened for it.
+    costs : the requests and bytes of each file that had to be opened are appended to it.
     """
     if is_local(filesystem) and not any(is_url(entry.path) for entry in entries):
         paths = [entry.path for entry in entries]
@@ -122,14 +121,16 @@ def stamps_of(
             else (source.size, version_token(source.identity))
             for path, source in zip(paths, stat_files(paths), strict=True)
         ]
-    with in_order(lambda entry: _stamp(entry, filesystem, costs), entries, _OPENED_AT_A_TIME) as found:
-        return list(found)
+    with in_order(lambda entry: _read_version_token(entry, filesystem, costs), entries, _MAX_OPEN) as tokens:
+        return list(tokens)
 
 
-def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None) -> tuple[int, bytes] | None:
+def _read_version_token(
+    entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None
+) -> tuple[int, bytes] | None:
     known = entry.known
     if known is not None and known.size is not None and known.e_tag is not None:
-        return known.size, stamp_of_etag(known.e_tag)
+        return known.size, etag_token(known.e_tag)
     try:
         with open_source(entry.path, filesystem, entry) as source:
             if costs is not None:
@@ -142,7 +143,7 @@ def _stamp(entry: Entry, filesystem: object | None, costs: list[tuple[int, int]]
 
 
 def _is_gone(path: str) -> bool:
-    """Whether there is no file of the name, rather than one that may not be looked at."""
+    """Return whether there is no file at a path, as opposed to one that may not be accessed."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -152,32 +153,32 @@ def _is_gone(path: str) -> bool:
     return False
 
 
-def still_same(
+def compare_contents(
     entry: Entry,
     filesystem: object | None,
     footer: int,
     data: int,
-    leaves_of: Callable[[BloomFile], Iterable[Leaf]],
+    find_leaves: Callable[[BloomFile], Iterable[Leaf]],
 ) -> tuple[bool, bytes]:
-    """Whether a file has the footer and the column bytes it had, whatever its times say: it is read to find out.
+    """Read a file and return whether its footer and column bytes are unchanged, whatever its times are.
 
     Parameters
     ----------
-    footer, data : its fingerprints as they were (see `fingerprint`).
-    leaves_of : the columns whose bytes the second one is made of; may raise ParquetBloomError.
+    footer, data : its recorded fingerprints (see `fingerprint`).
+    find_leaves : returns the columns that `data` was computed from; may raise ParquetBloomError.
 
     Returns
     -------
-    Whether it is the same, and the stamp that it is known by from now on; NONE if there is none that would tell a later
-    change. A file that cannot be read is not the same.
+    Whether it is the same, and its current version token; NO_TOKEN if none would show a later change. A file that
+    cannot be read is not the same.
     """
     try:
         with open_source(entry.path, filesystem, entry) as source:
-            settled = settled_stamp(source.identity)
+            settled = settled_token(source.identity)
             file = BloomFile(source, None)
             same = footer_fingerprint(file.footer) == footer
             if same:
-                same = chunk_bytes_fingerprint(source, file.footer, leaves_of(file)) == data
+                same = chunk_bytes_fingerprint(source, file.footer, find_leaves(file)) == data
             require_unchanged(source)
     except ParquetBloomError:
         return False, NO_TOKEN

@@ -1,7 +1,7 @@
-"""Pages are as long as their headers say, and inside their column chunk: looked at before pyarrow decodes them.
+"""Checks that pages are inside their column chunk, made before pyarrow decodes them.
 
-Where pyarrow streams a column chunk it makes room for what a header says before it reads, and fills with zeros what
-does not come (`BufferedInputStream::Read`): a header of 20 bytes takes 2 GiB.
+When pyarrow streams a column chunk it allocates the size given in a page header before it reads, and fills missing
+bytes with zeros (`BufferedInputStream::Read`): a header of 20 bytes can take 2 GiB.
 """
 
 from __future__ import annotations
@@ -11,54 +11,55 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..errors import MalformedFooterError
-from ..metadata.page_index import HEAD_BYTES, read_page_header
+from ..metadata.page_index import PAGE_HEADER_BYTES, read_page_header
 from ..storage import Source
 from ..storage.source import SeekableFile
 
-_LONGEST_HEAD = 1 << 24  # bytes: pyarrow reads none that is longer
+_MAX_HEADER_BYTES = 1 << 24  # pyarrow reads no longer header
 
 
 class PageClaimError(ValueError):
-    """A page claims more than its column chunk has, or is none."""
+    """A page claims more bytes than its column chunk has, or is not a page."""
 
 
 @dataclass
 class _Pages:
-    """Where a column chunk's next page begins.
+    """The position of a column chunk's next page.
 
     Attributes
     ----------
-    at, end : offsets of that page and of the chunk's end, in the file.
-    num_values : how many are still to come; pyarrow reads no page behind the last.
+    offset, end : offsets of that page and of the chunk's end, in the file.
+    num_values : number of remaining values; pyarrow reads no page after the last one.
     """
 
-    at: int
+    offset: int
     end: int
     num_values: int
 
     @property
-    def left(self) -> bool:
-        return self.at < self.end and self.num_values > 0
+    def remaining(self) -> bool:
+        return self.offset < self.end and self.num_values > 0
 
-    def step(self, data: bytes | memoryview) -> bool:
-        """Pass the page whose first bytes these are; whether they were enough."""
+    def skip_page(self, data: bytes | memoryview) -> bool:
+        """Skip the page that begins with these bytes; False if they do not contain its entire header."""
         try:
             header = read_page_header(data)
         except MalformedFooterError as error:
-            if len(data) < min(_LONGEST_HEAD, self.end - self.at):
+            if len(data) < min(_MAX_HEADER_BYTES, self.end - self.offset):
                 return False
-            raise PageClaimError(f"there is no page at {self.at}: {error}") from error
-        if header.num_bytes > self.end - self.at:
-            left = self.end - self.at
-            raise PageClaimError(f"the page at {self.at} claims {header.num_bytes} bytes where there are {left}")
-        self.at += header.num_bytes
+            raise PageClaimError(f"there is no page at {self.offset}: {error}") from error
+        available = self.end - self.offset
+        if header.num_bytes > available:
+            problem = f"the page at {self.offset} claims {header.num_bytes} bytes where there are {available}"
+            raise PageClaimError(problem)
+        self.offset += header.num_bytes
         if not header.is_dictionary:
             self.num_values -= header.num_values
         return True
 
 
 def require_pages(source: Source, start: int, end: int, num_values: int) -> None:
-    """Look at the header of each page of a column chunk: a read each, so of files at hand.
+    """Check the header of each page of a column chunk. Takes one read per page, so use it for local files.
 
     Raises
     ------
@@ -66,16 +67,16 @@ def require_pages(source: Source, start: int, end: int, num_values: int) -> None
     StorageError
     """
     pages = _Pages(start, min(end, source.size), num_values)
-    length = HEAD_BYTES
-    while pages.left:
-        enough = pages.step(source.read_at(pages.at, min(length, pages.end - pages.at)))
-        length = HEAD_BYTES if enough else min(length * 16, _LONGEST_HEAD)
+    length = PAGE_HEADER_BYTES
+    while pages.remaining:
+        is_complete = pages.skip_page(source.read_at(pages.offset, min(length, pages.end - pages.offset)))
+        length = PAGE_HEADER_BYTES if is_complete else min(length * 16, _MAX_HEADER_BYTES)
 
 
 class CheckedPages(SeekableFile):
-    """A file object over one column chunk that is read from front to back: bytes are looked at as they come by.
+    """A file object over one column chunk that is read from front to back and checked on the way.
 
-    Reading raises PageClaimError when a page's header has come that claims too much.
+    Reading raises PageClaimError after a page header that claims too much.
     """
 
     def __init__(self, file: pa.NativeFile, start: int, end: int, num_values: int) -> None:
@@ -83,14 +84,14 @@ class CheckedPages(SeekableFile):
         super().__init__(size)
         self._file = file
         self._pages = _Pages(start, min(end, size), num_values)
-        self._seen = start  # up to where
-        self._held = b""  # what was seen of the next page's header
+        self._checked_up_to = start
+        self._buffer = b""  # read part of the next page's header
 
     def read(self, size: int | None = -1) -> bytes:
-        left = self._size - self._position
+        remaining = self._size - self._position
         self._file.seek(self._position)
-        data: bytes = self._file.read(left if size is None or size < 0 else min(size, left))
-        self._look(self._position, data)
+        data: bytes = self._file.read(remaining if size is None or size < 0 else min(size, remaining))
+        self._check_pages(self._position, data)
         self._position += len(data)
         return data
 
@@ -101,16 +102,20 @@ class CheckedPages(SeekableFile):
         self._file.close()
         super().close()
 
-    def _look(self, offset: int, data: bytes) -> None:
+    def _check_pages(self, offset: int, data: bytes) -> None:
         pages = self._pages
-        if not pages.left:
+        if not pages.remaining:
             return
-        if offset > self._seen:
-            raise PageClaimError(f"its pages are not read in order: at {offset}, seen up to {self._seen}")
-        self._held += data[self._seen - offset :]
-        self._seen = max(self._seen, offset + len(data))
-        with memoryview(self._held) as held:
-            first = self._seen - len(held)
-            while pages.left and pages.at < self._seen and pages.step(held[pages.at - first :][:_LONGEST_HEAD]):
+        if offset > self._checked_up_to:
+            raise PageClaimError(f"its pages are not read in order: at {offset}, checked up to {self._checked_up_to}")
+        self._buffer += data[self._checked_up_to - offset :]
+        self._checked_up_to = max(self._checked_up_to, offset + len(data))
+        with memoryview(self._buffer) as view:
+            first = self._checked_up_to - len(view)
+            while (
+                pages.remaining
+                and pages.offset < self._checked_up_to
+                and pages.skip_page(view[pages.offset - first :][:_MAX_HEADER_BYTES])
+            ):
                 pass
-        self._held = self._held[pages.at - first :]
+        self._buffer = self._buffer[pages.offset - first :]

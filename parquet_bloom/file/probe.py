@@ -1,4 +1,4 @@
-"""Many filters asked for a few values: of each bitset only the blocks that can hold them are read."""
+"""Probes of many filters for a few values; only the blocks that can hold the values are read from each bitset."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from ..hashing import arrow as arrays
 from ..hashing import coerce as literals
 from ..hashing.column_type import ColumnType
 from ..predicate.literal import from_python
-from .reader import BloomFile, ChunkFilter
+from .chunk_filter import ChunkFilter
 
 BLOCK_BYTES = sbbf.BLOCK_BYTES
 
 WHOLE_BYTES = 4096
-"""A bitset up to this size is read whole: a disk reads no less. On object stores it is `Source.gap_bytes`: a request
-takes no longer for it, and what is remembered of it answers the next question, too."""
+"""A bitset up to this size is read whole: a disk reads no less. On object stores the limit is `Source.gap_bytes`: a
+request takes no longer for it, and the cached bytes serve later probes."""
 
 BATCH_BYTES = 64 * 1024 * 1024
 """Blocks and bitsets held in memory at a time."""
 
-_FIRST_PIECE = 4096  # where all blocks asked for are empty, the bitset is searched for a set bit, piece by piece,
-_GROWTH = 16  # each so many times as long as the last
+# Where all probed blocks are empty, the bitset is searched for a set bit, in pieces of growing size.
+_FIRST_PIECE = 4096
+_GROWTH = 16
 
 
 class _Reader(Protocol):
@@ -39,13 +40,13 @@ class _Reader(Protocol):
 
 @dataclass(frozen=True)
 class Probed:
-    """What many filters answer.
+    """The answers of many filters.
 
     Attributes
     ----------
     chunks : the filters, in the order given.
     maybe : bool array of shape (filters, values), False where the column chunk certainly lacks the value.
-    doubts : for each filter, why it could say less than it should; None where all is well.
+    doubts : for each filter, why it could not be fully used; None where it could.
     """
 
     chunks: tuple[ChunkFilter, ...]
@@ -56,21 +57,21 @@ class Probed:
 def probe(
     chunks: Iterable[ChunkFilter], values: Sequence[Any], *, timezone: str = "UTC", immutable: bool = False
 ) -> Probed:
-    """Ask many filters, of one file or several, for the same values.
+    """Probe many filters, of one or more files, for the same values.
 
     Parameters
     ----------
     chunks : filters of open files: `file.chunks(columns=["user.id"])`. The column's type may differ from file to file.
     values : Python, NumPy or Arrow scalars, coerced for each column type: exactly, or not at all. None and NaN answer
-        "maybe", since a filter knows nothing of them.
+        "maybe", since filters do not contain them.
     timezone : zone of timestamps without one where a column holds instants.
-    immutable : the caller's word that nobody will shorten the files while they are open. Local files are then mapped,
-        which spares a system call a filter; a mapped file that is cut all the same can end the process.
+    immutable : True if the caller guarantees that the files are not truncated while they are open. Local files are then
+        mapped, which saves a system call per filter; truncating a mapped file can crash the process.
 
     Returns
     -------
     Probed
-        Whatever is doubtful, a broken filter or a file that cannot be read among it, is "maybe" and has its reason.
+        Broken filters, unreadable files and the like answer "maybe", with a reason in `doubts`.
 
     Examples
     --------
@@ -83,36 +84,36 @@ def probe(
     chunks = tuple(chunks)
     maybe = np.ones((len(chunks), len(values)), np.bool_)
     doubts: list[str | None] = [None] * len(chunks)
-    of_type: dict[tuple[ColumnType, str], list[int]] = {}
+    by_type: dict[tuple[ColumnType, str], list[int]] = {}
     variants: dict[str, Variant] = {}
     for number, chunk in enumerate(chunks):
         variant = chunk.variant if chunk.file.is_draft and not chunk.variant_problem else FINAL
         variants[variant.hash] = variant
-        of_type.setdefault((chunk.column_type, variant.hash), []).append(number)
-    for (column_type, hash_name), members in of_type.items():
-        asked = _Asked.of(values, column_type, timezone, variants[hash_name])
-        found, problems = probe_hashes([chunks[number] for number in members], asked.hashes, immutable=immutable)
-        maybe[members] = asked.answers(found)
+        by_type.setdefault((chunk.column_type, variant.hash), []).append(number)
+    for (column_type, hash_name), members in by_type.items():
+        keys = _ProbeKeys.of(values, column_type, timezone, variants[hash_name])
+        answers, problems = probe_hashes([chunks[number] for number in members], keys.hashes, immutable=immutable)
+        maybe[members] = keys.combine(answers)
         for number, problem in zip(members, problems, strict=True):
-            doubts[number] = problem or asked.doubt
+            doubts[number] = problem or keys.doubt
     return Probed(chunks, maybe, tuple(doubts))
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ProbeKeys:
     """Values as keys of one column type; the hashes of value i are hashes[first[i]:first[i + 1]]."""
 
     hashes: NDArray[np.uint64]
     first: list[int]
-    always: list[bool]  # values of which the filter knows nothing
+    always: list[bool]  # values that the filter cannot answer for
     doubt: str | None
 
     @classmethod
-    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _Asked:
+    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _ProbeKeys:
         hashes: list[NDArray[np.uint64]] = []
         always, doubt = [], None
         for value in values:
-            coerced = _coerced(value, column_type, timezone)
+            coerced = _coerce(value, column_type, timezone)
             if coerced.unknown is None and coerced.values and not column_type.hashable:
                 coerced = literals.Coerced(unknown=f"a filter over {column_type} tells nothing")
             doubt = doubt or coerced.unknown
@@ -126,16 +127,16 @@ class _Asked:
         first = np.cumsum([0, *map(len, hashes)]).tolist()
         return cls(np.concatenate([np.empty(0, np.uint64), *hashes]), first, always, doubt)
 
-    def answers(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Answers a hash, of shape (filters, hashes), as answers a value: a value may be there if a form of it is."""
+    def combine(self, answers: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Combine answers per hash, of shape (filters, hashes), into answers per value: "maybe" if any hash is."""
         columns = [
-            np.ones(len(found), np.bool_) if always else found[:, start:end].any(axis=1)
+            np.ones(len(answers), np.bool_) if always else answers[:, start:end].any(axis=1)
             for always, start, end in zip(self.always, self.first, self.first[1:], strict=False)
         ]
-        return np.stack(columns, axis=1) if columns else np.ones((len(found), 0), np.bool_)
+        return np.stack(columns, axis=1) if columns else np.ones((len(answers), 0), np.bool_)
 
 
-def _coerced(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
+def _coerce(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
     try:
         value = from_python(value)
     except PredicateError as error:
@@ -146,91 +147,91 @@ def _coerced(value: Any, column_type: ColumnType, timezone: str) -> literals.Coe
 def probe_hashes(
     chunks: Sequence[ChunkFilter], hashes: NDArray[np.uint64], *, immutable: bool = False
 ) -> tuple[NDArray[np.bool_], list[str | None]]:
-    """Ask many filters for the same keys, given by their hashes (uint64). See `probe`, also for `immutable`.
+    """Probe many filters for the same keys, given by their hashes (uint64). See `file_probe`, also for `immutable`.
 
-    The hashes are those of the filters' variant: XXH64, but in files that were opened under a draft of another hash.
+    The hashes are those of the filters' variant: XXH64, except in files opened under a draft with another hash.
 
     Returns
     -------
     A bool array of shape (filters, hashes), False where a key is certainly absent, and for each filter why it could
-    not be used, or None. One that could not answers True throughout.
+    not be used, or None. A filter that could not be used answers True throughout.
     """
-    found = np.ones((len(chunks), len(hashes)), np.bool_)
+    answers = np.ones((len(chunks), len(hashes)), np.bool_)
     problems: list[str | None] = [None] * len(chunks)
     if not len(hashes):
-        return found, problems
-    for members in _by_file(chunks):
-        asked = _FileProbe([chunks[number] for number in members], [hashes], np.zeros(len(members), np.intp))
-        asked.found = np.ones((len(members), len(hashes)), np.bool_)
-        if asked.answered(immutable):
-            found[members] = asked.found
-        for number, problem in zip(members, asked.problems, strict=True):
+        return answers, problems
+    for members in _group_by_file(chunks):
+        file_probe = _FileProbe([chunks[number] for number in members], [hashes], np.zeros(len(members), np.intp))
+        file_probe.answers = np.ones((len(members), len(hashes)), np.bool_)
+        if file_probe.run(immutable):
+            answers[members] = file_probe.answers
+        for number, problem in zip(members, file_probe.problems, strict=True):
             problems[number] = problem
-    return found, problems
+    return answers, problems
 
 
 def probe_any(questions: Sequence[tuple[ChunkFilter, NDArray[np.uint64]]]) -> tuple[list[bool], list[str | None]]:
-    """Ask filters for keys of their own: whether any of the keys may be there. All of a file's are asked together.
+    """Probe each filter for its own keys, and return whether any of the keys may be present. Batches probes by file.
 
     Parameters
     ----------
-    questions : a filter and hashes (uint64, one at least); a filter may be asked several times.
+    questions : pairs of a filter and hashes (uint64, at least one); a filter may occur more than once.
 
     Returns
     -------
-    For each question, False where all of its keys are certainly absent, and why the filter could not be used, or None.
+    For each pair, False where all of its keys are certainly absent, and why the filter could not be used, or None.
     """
-    found = [True] * len(questions)
+    answers = [True] * len(questions)
     problems: list[str | None] = [None] * len(questions)
     chunks = [chunk for chunk, _ in questions]
-    for members in _by_file(chunks):
+    for members in _group_by_file(chunks):
         sets: list[NDArray[np.uint64]] = []
-        places: dict[tuple[int, int], int] = {}  # most questions are about the same keys, in the same memory
+        set_numbers: dict[tuple[int, int], int] = {}  # most probes are for the same keys, in the same memory
         which = []
         for number in members:
             hashes = questions[number][1]
-            place = places.setdefault((hashes.__array_interface__["data"][0], len(hashes)), len(sets))
-            if place == len(sets):
+            set_number = set_numbers.setdefault((hashes.__array_interface__["data"][0], len(hashes)), len(sets))
+            if set_number == len(sets):
                 sets.append(np.ascontiguousarray(hashes))
-            which.append(place)
-        asked = _FileProbe([chunks[number] for number in members], sets, np.array(which, np.intp))
-        answered = asked.answered(False)
-        for number, maybe, problem in zip(members, asked.any.tolist(), asked.problems, strict=True):
-            found[number], problems[number] = maybe or not answered, problem
-    return found, problems
+            which.append(set_number)
+        file_probe = _FileProbe([chunks[number] for number in members], sets, np.array(which, np.intp))
+        is_valid = file_probe.run(False)
+        for number, maybe, problem in zip(members, file_probe.any.tolist(), file_probe.problems, strict=True):
+            answers[number], problems[number] = maybe or not is_valid, problem
+    return answers, problems
 
 
-def _by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
-    of_file: dict[int, list[int]] = {}
+def _group_by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
+    by_file: dict[int, list[int]] = {}
     for number, chunk in enumerate(chunks):
-        of_file.setdefault(id(chunk.file), []).append(number)
-    return of_file.values()
+        by_file.setdefault(id(chunk.file), []).append(number)
+    return by_file.values()
 
 
 class _FileProbe:
-    """Filters of one file, each asked for one of several sets of keys.
+    """A probe of filters of one file, each for one of some sets of keys.
 
     Attributes
     ----------
-    any : for each filter, whether any of its keys may be there.
-    found : the same for each key, where there is one set only and somebody has put an array of True here.
+    any : for each filter, whether any of its keys may be present.
+    answers : the same for each key, if there is only one set and the caller has put an array of True here.
     problems : for each filter, why it could not be used, or None.
     """
 
     def __init__(self, chunks: list[ChunkFilter], sets: list[NDArray[np.uint64]], which: NDArray[np.intp]):
         self.chunks = chunks
         self.sets = sets
-        self._placed: dict[tuple[int, int], int] = {}  # of sets and numbers of blocks
+        self._placed: dict[tuple[int, int], int] = {}  # {(set, number of blocks): set with adapted hashes}
         self.which = which
         self.any = np.ones(len(chunks), np.bool_)
-        self.found: NDArray[np.bool_] | None = None
+        self.answers: NDArray[np.bool_] | None = None
         self.problems: list[str | None] = [None] * len(chunks)
         self.starts = np.zeros(len(chunks), np.int64)
         self.num_bytes = np.zeros(len(chunks), np.int64)
         self.num_hashes = np.array([len(hashes) for hashes in sets], np.int64)[which]
 
-    def answered(self, immutable: bool) -> bool:
-        """Ask; False if the file as a whole has a problem: no answer of it is to be trusted."""
+    def run(self, immutable: bool) -> bool:
+        """Probe the filters; False if the file itself has a problem, so that no answer can be trusted."""
         try:
             self._run(immutable)
         except ParquetBloomError as error:
@@ -239,24 +240,24 @@ class _FileProbe:
         return True
 
     def _run(self, immutable: bool) -> None:
-        file: BloomFile = self.chunks[0].file
+        file = self.chunks[0].file
         file.read_headers(self.chunks)
         for i, chunk in enumerate(self.chunks):
             self.problems[i] = chunk.header_problem
             if not self.problems[i] and file.is_draft:
-                self._heed_variant(i, chunk)
+                self._apply_variant(i, chunk)
             if not self.problems[i]:
                 self.starts[i], self.num_bytes[i] = chunk.offset + chunk.header.header_bytes, chunk.num_bytes
         usable = np.flatnonzero(self.num_bytes)
-        usable = usable[np.argsort(self.starts[usable], kind="stable")]  # as the disk likes it
+        usable = usable[np.argsort(self.starts[usable], kind="stable")]  # sequential reads are faster
         if immutable and file.source.path is not None:
-            self._ask(usable, file.source.mapped())
+            self._probe(usable, file.source.mapped())
         else:
-            self._ask(usable, file.source)
+            self._probe(usable, file.source)
             file.note_reads()
 
-    def _heed_variant(self, i: int, chunk: ChunkFilter) -> None:
-        """Ask a draft's filter for keys that the kernels look for in the block that the draft chooses."""
+    def _apply_variant(self, i: int, chunk: ChunkFilter) -> None:
+        """Adapt the hashes so that the kernels probe the block that the draft chooses."""
         self.problems[i] = chunk.variant_problem
         if self.problems[i] or chunk.variant.block == MULTIPLY_SHIFT:
             return
@@ -266,88 +267,88 @@ class _FileProbe:
             self.sets.append(chunk.variant.placed(self.sets[key[0]], chunk.num_blocks))
         self.which[i] = self._placed[key]
 
-    def _ask(self, usable: NDArray[np.intp], reader: _Reader) -> None:
+    def _probe(self, usable: NDArray[np.intp], reader: _Reader) -> None:
         costs = np.minimum(self.num_bytes[usable], BLOCK_BYTES * self.num_hashes[usable])
         unsure: list[int] = []
-        for batch in _batches(usable, costs):
+        for batch in _split_batches(usable, costs):
             whole = self._wants_whole(batch)
             for i, bitset in zip(batch[whole].tolist(), self._bitsets(batch[whole], reader), strict=True):
                 self._take(i, sbbf.check_hashes(bitset, self.sets[self.which[i]]))
                 if not bitset.any():
                     self._is_empty(i)
-            unsure += self._ask_blocks(batch[~whole], reader)
+            unsure += self._probe_blocks(batch[~whole], reader)
         self._search_for_a_bit(np.array(unsure, np.intp), reader)
 
     def _take(self, members: int | NDArray[np.intp], answers: NDArray[np.bool_]) -> None:
         self.any[members] = answers.any(axis=-1)
-        if self.found is not None:
-            self.found[members] = answers
+        if self.answers is not None:
+            self.answers[members] = answers
 
     def _wants_whole(self, batch: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """The filters of which more than half of the blocks are wanted, and the small ones."""
+        """Return which filters are read whole: small ones, and those of which more than half the blocks are needed."""
         sizes = self.num_bytes[batch]
         source = self.chunks[0].file.source
         whole = sizes <= (WHOLE_BYTES if source.path is not None else source.gap_bytes)
-        known: dict[tuple[int, int], bool] = {}
+        dense: dict[tuple[int, int], bool] = {}
         for i in np.flatnonzero(~whole & (2 * self.num_hashes[batch] * BLOCK_BYTES > sizes)):
             key = int(sizes[i]), int(self.which[batch[i]])
-            if key not in known:
-                wanted = np.unique(locate_blocks(sizes[i : i + 1], self.sets[key[1]]))
-                known[key] = 2 * len(wanted) * BLOCK_BYTES > key[0]
-            whole[i] = known[key]
+            if key not in dense:
+                blocks = np.unique(locate_blocks(sizes[i : i + 1], self.sets[key[1]]))
+                dense[key] = 2 * len(blocks) * BLOCK_BYTES > key[0]
+            whole[i] = dense[key]
         return whole
 
     def _bitsets(self, batch: NDArray[np.intp], reader: _Reader) -> list[NDArray[np.uint8]]:
         sizes = self.num_bytes[batch]
         return np.split(reader.gather(self.starts[batch], sizes), np.cumsum(sizes)[:-1]) if len(batch) else []
 
-    def _ask_blocks(self, batch: NDArray[np.intp], reader: _Reader) -> list[int]:
-        """Ask by single blocks; returns the filters none of whose blocks had a bit set."""
+    def _probe_blocks(self, batch: NDArray[np.intp], reader: _Reader) -> list[int]:
+        """Probe single blocks; return the filters of which no probed block had a bit set."""
         if not len(batch):
             return []
-        groups = [(batch[self.which[batch] == place], self.sets[place]) for place in np.unique(self.which[batch])]
-        places = [
+        groups = [(batch[self.which[batch] == number], self.sets[number]) for number in np.unique(self.which[batch])]
+        locations = [
             self.starts[members, np.newaxis] + locate_blocks(self.num_bytes[members], hashes)
             for members, hashes in groups
         ]
-        flat = places[0].ravel() if len(places) == 1 else np.concatenate([place.ravel() for place in places])
+        flat = locations[0].ravel() if len(locations) == 1 else np.concatenate([part.ravel() for part in locations])
         offsets, flat_numbers = np.unique(flat, return_inverse=True)
         flat_numbers = flat_numbers.ravel().astype(np.int64)
         blocks = reader.gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
         is_empty = ~np.any(blocks.view(np.uint64), axis=1)
         unsure: list[int] = []
         done = 0
-        for (members, hashes), place in zip(groups, places, strict=True):
-            numbers = flat_numbers[done : done + place.size].reshape(place.shape)
+        for (members, hashes), part in zip(groups, locations, strict=True):
+            numbers = flat_numbers[done : done + part.size].reshape(part.shape)
             self._take(members, check_blocks(blocks, numbers, hashes))
             unsure += members[np.all(is_empty[numbers], axis=1)].tolist()
-            done += place.size
+            done += part.size
         return unsure
 
     def _search_for_a_bit(self, unsure: NDArray[np.intp], reader: _Reader) -> None:
-        """Tell filters that are sparse from those that were never filled, which deny everything wrongly."""
+        """Distinguish sparse filters from those that were never filled and would wrongly deny everything."""
         done, piece = 0, _FIRST_PIECE
-        unsure = unsure[[self.chunks[i]._problem_if_empty is not None for i in unsure]] if len(unsure) else unsure
+        unsure = unsure[[self.chunks[i]._empty_problem is not None for i in unsure]] if len(unsure) else unsure
         while len(unsure):
-            left: list[NDArray[np.intp]] = []
-            for batch in _batches(unsure, np.minimum(self.num_bytes[unsure] - done, piece)):
+            remaining: list[NDArray[np.intp]] = []
+            for batch in _split_batches(unsure, np.minimum(self.num_bytes[unsure] - done, piece)):
                 lengths = np.minimum(self.num_bytes[batch] - done, piece)
                 data = reader.gather(self.starts[batch] + done, lengths)
                 empty = ~np.logical_or.reduceat(data != 0, np.cumsum(lengths) - lengths)
                 for i in batch[empty & (self.num_bytes[batch] <= done + lengths)]:
                     self._is_empty(int(i))
-                left.append(batch[empty & (self.num_bytes[batch] > done + lengths)])
-            unsure = np.concatenate(left)
+                remaining.append(batch[empty & (self.num_bytes[batch] > done + lengths)])
+            unsure = np.concatenate(remaining)
             done, piece = done + piece, piece * _GROWTH
 
     def _is_empty(self, i: int) -> None:
-        self.problems[i] = self.chunks[i]._problem_if_empty
+        self.problems[i] = self.chunks[i]._empty_problem
         if self.problems[i]:
             self._take(i, np.ones(self.num_hashes[i], np.bool_))
 
 
-def _batches(members: NDArray[np.intp], costs: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
-    """Cut into runs of BATCH_BYTES at most, or of one."""
+def _split_batches(members: NDArray[np.intp], costs: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    """Split into runs of at most BATCH_BYTES, or of one member."""
     ends = np.cumsum(costs)
     start, before = 0, 0
     while start < len(members):

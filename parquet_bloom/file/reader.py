@@ -1,4 +1,4 @@
-"""A Parquet file's filters: where the footer says they are, whether that can be true, and what they hold."""
+"""`BloomFile`: a Parquet file opened for its Bloom filters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..core.bloom import memory
 from ..core.bloom.variants import DETECT, FINAL, Variant
 from ..errors import (
-    BrokenFilterError,
     EncryptedFileError,
     MissingFilterError,
     NotParquetError,
@@ -24,14 +22,14 @@ from ..errors import (
 from ..filter import SplitBlockBloomFilter
 from ..hashing.column_type import ColumnType
 from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, read_header
-from ..metadata.footer import MAGIC, TAIL_BYTES, Footer, Leaf, footer_span
+from ..metadata.footer import TAIL_BYTES, Footer, Leaf, find_footer
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_for_identity, open_source, resolve_filesystem
 from .cache.entry import CachedFooter
 from .cache.memory import MetadataCache, distinct
+from .chunk_filter import ChunkFilter
 from .columns import find_leaf, type_of
 from .drafts.pages import page_sizes
-from .drafts.trial import Trial, candidates, some_values
 from .values import ColumnReader
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def read_footer(source: Source) -> Footer:
-    """The footer of an opened file. What was read of the filters before it on the way is kept in `source`.
+    """Read the footer of an opened file. Bytes of filters that were read along with it are cached in `source`.
 
     Raises
     ------
@@ -49,9 +47,9 @@ def read_footer(source: Source) -> Footer:
         length = min(source.size, source.first_read)
         tail = source.read_at(source.size - length, length)
         try:
-            start, length = footer_span(tail, source.size)
+            start, length = find_footer(tail, source.size)
         except NotParquetError:
-            source.keep(source.size - length, tail)  # for who knows another format
+            source.keep(source.size - length, tail)  # for readers of other formats
             raise
         inside = len(tail) - TAIL_BYTES - length
         missing = b"" if inside >= 0 else source.read_at(start, -inside)
@@ -60,256 +58,18 @@ def read_footer(source: Source) -> Footer:
         error.path = error.path or source.name
         raise
     if inside > 0:
-        _keep_filters(source, footer, start - inside, tail[:inside])
+        _cache_filter_bytes(source, footer, start - inside, tail[:inside])
     return footer
 
 
-def _keep_filters(source: Source, footer: Footer, offset: int, before: bytes) -> None:
-    """Keep what can belong to filters of the bytes before the footer, which begin at `offset`."""
+def _cache_filter_bytes(source: Source, footer: Footer, offset: int, before: bytes) -> None:
+    """Cache the bytes that can belong to filters, of those before the footer, which begin at `offset`."""
     filters = footer.chunks[footer.chunks["filter_offset"] >= 0]
     unknown, end = filters["filter_length"] < 0, filters["filter_offset"] + filters["filter_length"]
-    here = filters["filter_offset"][(filters["filter_offset"] < footer.start) & (unknown | (end > offset))]
-    if len(here):
-        first = max(offset, int(here.min()))
+    offsets = filters["filter_offset"][(filters["filter_offset"] < footer.start) & (unknown | (end > offset))]
+    if len(offsets):
+        first = max(offset, int(offsets.min()))
         source.keep(first, before[first - offset :])
-
-
-class ChunkFilter:
-    """The filter of one column chunk, as the footer points to it. Nothing is read before it is asked for.
-
-    Attributes
-    ----------
-    file : the file.
-    row_group, column : which chunk; `column` is the dotted path.
-    leaf : the column in the file's schema: two columns may have one dotted path.
-    column_type : type of the column.
-    offset : where the filter's header begins in the file, by the footer.
-    length : bytes of header and bitset, by the footer; None where it does not say.
-    """
-
-    def __init__(self, file: BloomFile, row_group: int, leaf: Leaf, record: np.void):
-        self.file = file
-        self._record = record
-        self.row_group = row_group
-        self.column = leaf.name
-        self.leaf = leaf
-        self.column_type: ColumnType = type_of(leaf)
-        self.offset = int(record["filter_offset"])
-        self.length = None if record["filter_length"] == -1 else int(record["filter_length"])
-
-    def __repr__(self) -> str:
-        return f"<ChunkFilter row group {self.row_group}, column '{self.column}', offset {self.offset}>"
-
-    def _broken(self, problem: str) -> BrokenFilterError:
-        return BrokenFilterError(problem, path=self.file.path, row_group=self.row_group, column=self.column)
-
-    @cached_property
-    def location_problem(self) -> str | None:
-        """What is wrong with the place that the footer gives, or None. Found without reading the file."""
-        record, start = self._record, self.file.footer.start
-        if self.file.footer.filters_apart:
-            return None
-        if record["external"]:
-            return "the column chunk's data is in another file"
-        if record["encrypted"]:
-            return "the column is encrypted"
-        if record["filter_fields"] > 2:
-            return "the footer gives the filter's place twice, or not as a number"
-        if not len(MAGIC) <= self.offset < start:
-            return f"the filter is said to begin at byte {self.offset}; the footer begins at {start}"
-        if self.length is not None and not 0 < self.length <= start - self.offset:
-            return f"the filter is said to have {self.length} bytes; {start - self.offset} are left before the footer"
-        end = self.offset + (self.length or 1)
-        if self.file._holds_data(self.offset, end):
-            return f"the filter is said to begin at byte {self.offset}, which is inside pages or page indexes"
-        return None
-
-    @cached_property
-    def _header(self) -> FilterHeader | BrokenFilterError:
-        if self.location_problem:
-            return self._broken(self.location_problem)
-        try:
-            return self.file._read_header(self.file._head(self.offset)[: self.length])
-        except BrokenFilterError as error:
-            return self._broken(error.problem)
-
-    @property
-    def header(self) -> FilterHeader:
-        """The header in front of the bitset.
-
-        Raises
-        ------
-        BrokenFilterError
-            The place is impossible, or there is no header at it.
-        """
-        if isinstance(self._header, BrokenFilterError):
-            raise self._header
-        return self._header
-
-    @cached_property
-    def header_problem(self) -> str | None:
-        """What is wrong with place or header, or None. Reads the header, not the bitset."""
-        if isinstance(self._header, BrokenFilterError):
-            return self._header.problem
-        header = self._header
-        if header.problem:
-            return header.problem
-        total = header.total_bytes
-        if self.length is not None and self.length != total:
-            left = self.length - header.header_bytes
-            return f"header says {header.num_bytes} bytes, the filter's length leaves {left}"
-        if self.file.footer.filters_apart:
-            return None
-        end, start = self.offset + total, self.file.footer.start
-        if end > start:
-            left = start - self.offset - header.header_bytes
-            return f"header says {header.num_bytes} bytes, {left} are left before the footer"
-        if self.file._holds_data(self.offset, end):
-            return f"header says {header.num_bytes} bytes, which reach into pages or page indexes"
-        return self._shared(end)
-
-    def _shared(self, end: int) -> str | None:
-        """Another filter that begins in this one, or reaches into it: whose bytes they are cannot be said."""
-        file = self.file
-        first, last = (bisect_left(file._filter_offsets, place) for place in (self.offset, end))
-        others: list[np.void] = []
-        if first and file._filter_reach[first - 1] > self.offset:
-            before = file._filter_spans[:first]
-            may_reach = before["offset"] + before["length"] > self.offset
-            # Of the filters whose length only their headers tell, the nearest one is asked: asking all would read the
-            # whole file's headers for one probe, and one that reaches further is itself broken by those in it.
-            may_reach[-1:] |= before["length"][-1:] < 0
-            others = [span for span in before[may_reach] if file._filter_end(int(span["chunk"])) > self.offset]
-        for span in (*others, *file._filter_spans[first:last]):
-            record = file.footer.chunks[int(span["chunk"])]
-            if (record["row_group"], record["column"]) != (self.row_group, self.leaf.index):
-                row_group, column = file._owner(int(span["chunk"]))
-                return f"its bytes are also those of the filter of row group {row_group}, column '{column}'"
-        return None
-
-    @cached_property
-    def _bitset(self) -> np.ndarray:
-        if self.header_problem:
-            raise self._broken(self.header_problem)
-        header = self.header
-        # Copied: where Python puts bytes, every other block lies in two cache lines, and no page is huge.
-        return memory.copied(self.file.source.read_at(self.offset + header.header_bytes, header.num_bytes))
-
-    @cached_property
-    def problem(self) -> str | None:
-        """Why the filter cannot be used, or None when it can. Reads the whole filter."""
-        if self.header_problem:
-            return self.header_problem
-        try:
-            empty = self._empty
-        except ParquetBloomError as error:
-            return error.problem
-        return (self._problem_if_empty if empty else None) or self.variant_problem
-
-    def trial(self) -> Trial:
-        """Try the variants that the header allows on values of the column chunk: reads the filter, and some pages.
-
-        Raises
-        ------
-        BrokenFilterError, UnreadableColumnError
-        """
-        bitset = self._bitset
-        values = some_values(self.file.column_reader(self.leaf), self.row_group)
-        return Trial.of(self.header, bitset, values)
-
-    @cached_property
-    def _detected(self) -> Variant | str:
-        """What the filter's own values tell of its variant, or why it cannot be said."""
-        if self.header_problem:
-            return self.header_problem
-        if not self.column_type.hashable:
-            return f"its variant cannot be said: it is over {self.column_type}"
-        try:
-            if self._empty and not self._problem_if_empty:
-                return candidates(self.header)[0]  # nothing was inserted: under each it denies everything, rightly
-            trial = self.trial()
-        except ParquetBloomError as error:
-            return f"its variant cannot be said: {error.problem}"
-        if self.num_blocks == 1:
-            trial = trial.of_single_blocks()
-        return trial.problem or trial.fitting[0]
-
-    @property
-    def variant_problem(self) -> str | None:
-        """Why the filter's variant cannot be said, or None; always None in a file that was opened under one."""
-        return self._detected if self.file.variant == DETECT and isinstance(self._detected, str) else None
-
-    @property
-    def variant(self) -> Variant:
-        """The variant that the filter is of: the one under which the file was opened, or what the values tell.
-
-        Raises
-        ------
-        BrokenFilterError
-            It cannot be said; `variant_problem` says why.
-        """
-        found = self.file.variant if isinstance(self.file.variant, Variant) else self._detected
-        if isinstance(found, Variant):
-            return found
-        raise self._broken(found)
-
-    @property
-    def _problem_if_empty(self) -> str | None:
-        """What it means when no bit is set."""
-        if self.file.has_values(self.row_group, self.leaf) is False:
-            return None
-        return "no bit is set, yet the column chunk may hold values"
-
-    @cached_property
-    def _empty(self) -> bool:
-        return not self._bitset.any()
-
-    @property
-    def only_values_tell(self) -> bool:
-        """Whether no bit is set and the footer counts no nulls: a broken filter, unless all values are null."""
-        unsure = not self.header_problem and self.file.has_values(self.row_group, self.leaf) is None
-        try:
-            return unsure and self._empty
-        except ParquetBloomError:
-            return False
-
-    @cached_property
-    def filter(self) -> SplitBlockBloomFilter:
-        """The filter, bound to the column's type.
-
-        Raises
-        ------
-        BrokenFilterError
-            It cannot be used; `problem` says why.
-        """
-        if self.problem:
-            raise self._broken(self.problem)
-        return SplitBlockBloomFilter.from_bitset(self._bitset, self.column_type, variant=self.variant)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of the bitset, by the header."""
-        return self.header.num_bytes
-
-    @property
-    def num_blocks(self) -> int:
-        """Whole blocks of 32 bytes."""
-        return self.num_bytes // 32
-
-    @property
-    def fill(self) -> float:
-        """Share of set bits."""
-        return self.filter.fill
-
-    @property
-    def fpp(self) -> float:
-        """False-positive probability, from the set bits."""
-        return self.filter.fpp
-
-    @property
-    def ndv_estimate(self) -> float:
-        """Estimated number of distinct values, from the set bits."""
-        return self.filter.ndv_estimate
 
 
 class BloomFile:
@@ -319,70 +79,70 @@ class BloomFile:
     ----------
     path : as the caller gave it.
     footer : the parsed footer.
-    known : the same and what was worked out from it, as a cache keeps it.
-    variant : under which the filters are read: today's format, a draft of it, or "detect" for what values tell.
-    is_draft : whether that is anything but today's format.
+    cached : the footer with everything derived from it, as a cache holds it.
+    variant : how filters are read: today's format, a draft of it, or "detect" to find out from values.
+    is_draft : whether `variant` is anything but today's format.
     """
 
     def __init__(
         self,
         source: Source,
         cache: MetadataCache | None = None,
-        known: CachedFooter | None = None,
+        cached: CachedFooter | None = None,
         variant: Variant | Literal["detect"] = FINAL,
     ):
         self.source = source
         self.variant = variant
         self.is_draft = variant != FINAL
         self.path = source.name
-        if known is None and cache is not None:
-            known = cache.find(source)
-        if known is None:
-            known = CachedFooter(read_footer(source))
+        if cached is None and cache is not None:
+            cached = cache.find(source)
+        if cached is None:
+            cached = CachedFooter(read_footer(source))
             if cache is not None:
-                cache.keep(source, known)
-        if self.is_draft:  # what is worked out from now on is true under it alone
-            known, cache = CachedFooter(known.footer, known.heads), None
-        self.known = known
-        self.footer: Footer = known.footer
+                cache.keep(source, cached)
+        if self.is_draft:  # what is derived from now on is valid for this variant only
+            cached, cache = CachedFooter(cached.footer, cached.filter_headers), None
+        self.cached = cached
+        self.footer: Footer = cached.footer
         self._cache = cache
-        self._remembered_bytes = known.extents.num_bytes
-        self._heads = known.heads
+        self._remembered_bytes = cached.extents.num_bytes
+        self._header_bytes = cached.filter_headers
         self._filter_ends: dict[int, int] = {}
-        self._prepared: set[int] = set()  # filters whose header, and whatever it takes to judge it, is in `_heads`
+        self._prepared: set[int] = set()  # offsets of filters whose header, and all that is needed to judge it, is read
         has_etag = isinstance(source.identity, RemoteIdentity) and source.identity.etag is not None
         if cache is not None and has_etag and distinct(source.identity):
-            self.keep_filters()
-            source.remembered = known.extents
+            self.cache_filters()
+            source.remembered = cached.extents
             self.note_reads()
 
-    def keep_filters(self) -> None:
-        """Remember, with the footer, the filters that were read together with it."""
+    def cache_filters(self) -> None:
+        """Cache, with the footer, the filters that were read together with it."""
         data, offset = self.source.kept
         filters = self.footer.chunks["filter_offset"]
         filters = filters[(filters >= offset) & (filters < self.footer.start)]
         if len(data) and len(filters):
             first = int(filters.min())
-            self.known.extents.add(first, data[first - offset : self.footer.start - offset])
+            self.cached.extents.add(first, data[first - offset : self.footer.start - offset])
 
     def close(self) -> None:
         self.note_reads()
         self.source.close()
 
     def note_reads(self) -> None:
-        """Have the cache count the ranges that were read of the file, if these have become more."""
+        """Update the file's size in the cache if more ranges of the file have been read."""
         if self.source.remembered is not None and self.source.remembered.num_bytes != self._remembered_bytes:
             self._remembered_bytes = self.source.remembered.num_bytes
             self.remember()
 
-    def under(self, variant: Variant | Literal["detect"]) -> BloomFile:
-        """The same open file under another variant."""
-        return BloomFile(self.source, known=self.known, variant=variant)
+    def with_variant(self, variant: Variant | Literal["detect"]) -> BloomFile:
+        """Return the same open file under another variant."""
+        return BloomFile(self.source, cached=self.cached, variant=variant)
 
     def remember(self) -> None:
-        """Have the cache, if there is one, count anew what is known of the file: it has become more."""
+        """Update the file's size in the cache, if there is one, after its entry has grown."""
         if self._cache is not None:
-            self._cache.keep(self.source, self.known)
+            self._cache.keep(self.source, self.cached)
 
     def __enter__(self) -> Self:
         return self
@@ -409,7 +169,7 @@ class BloomFile:
         try:
             return self.footer.leaves
         except ParquetBloomError as error:
-            raise self._placed(error) from error
+            raise self._add_path(error) from error
 
     @property
     def columns(self) -> list[str]:
@@ -417,7 +177,7 @@ class BloomFile:
         return [leaf.name for leaf in self.leaves]
 
     def leaf(self, column: str) -> Leaf:
-        """The leaf that a name means.
+        """Return the leaf of a given name.
 
         Raises
         ------
@@ -426,100 +186,100 @@ class BloomFile:
         return find_leaf(self.leaves, column, self.path)
 
     def column_type(self, column: str) -> ColumnType:
-        """The type of a column."""
+        """Return the type of a column."""
         return type_of(self.leaf(column))
 
-    def _placed(self, error: ParquetBloomError) -> ParquetBloomError:
+    def _add_path(self, error: ParquetBloomError) -> ParquetBloomError:
         error.path = error.path or self.path
         return error
 
     def record(self, row_group: int, leaf: Leaf) -> np.void:
-        """The footer's record of a column chunk (see `metadata.compact.CHUNK_DTYPE`)."""
+        """Return the footer's record of a column chunk (see `metadata.thrift_compact.CHUNK_DTYPE`)."""
         if not 0 <= row_group < self.num_row_groups:
             raise UnknownColumnError(f"no row group {row_group}: the file has {self.num_row_groups}", path=self.path)
         try:
             return self.footer.chunk(row_group, leaf)
         except ParquetBloomError as error:
-            raise self._placed(error) from None
+            raise self._add_path(error) from None
 
     def chunk(self, row_group: int, column: str | Leaf) -> ChunkFilter | None:
-        """The filter of a column chunk as the footer points to it; None where it points to none."""
+        """Return the filter of a column chunk, as located by the footer; None if it has none."""
         leaf = self.leaf(column) if isinstance(column, str) else column
-        return self.chunk_of(row_group, leaf, self.record(row_group, leaf))
+        return self.make_chunk(row_group, leaf, self.record(row_group, leaf))
 
-    def chunk_of(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
-        """The same, where the footer's record of the column chunk is known already."""
+    def make_chunk(self, row_group: int, leaf: Leaf, record: np.void) -> ChunkFilter | None:
+        """Return what `chunk` does, given the footer's record of the column chunk."""
         return ChunkFilter(self, row_group, leaf, record) if self.has_filter(record) else None
 
     def has_filter(self, record: np.void) -> bool:
-        """Whether the footer points to a filter of the column chunk of a record."""
+        """Return whether the footer points to a filter, given the column chunk's record."""
         return bool(record["filter_offset"] != -1 or record["filter_fields"] > 0)
 
     def chunks(
         self, row_groups: Iterable[int] | None = None, columns: Iterable[str] | None = None
     ) -> Iterator[ChunkFilter]:
-        """The filters of the file (of some row groups, some columns), by row group and then in schema order."""
+        """Yield the filters of the file (of some row groups, some columns), by row group and then in schema order."""
         leaves = self.leaves
         if columns is not None:
-            wanted = {self.leaf(name).index for name in columns}
-            leaves = [leaf for leaf in leaves if leaf.index in wanted]
+            indices = {self.leaf(name).index for name in columns}
+            leaves = [leaf for leaf in leaves if leaf.index in indices]
         for row_group in self.row_groups if row_groups is None else row_groups:
             for leaf in leaves:
-                found = None
-                with suppress(EncryptedFileError):  # with all of its metadata: no place of a filter can be seen
-                    found = self.chunk(row_group, leaf)
-                if found is not None:
-                    yield found
+                chunk = None
+                with suppress(EncryptedFileError):  # encrypted metadata: the filter's location cannot be seen
+                    chunk = self.chunk(row_group, leaf)
+                if chunk is not None:
+                    yield chunk
 
     def filter(self, row_group: int, column: str) -> SplitBlockBloomFilter:
-        """The filter of a column chunk, bound to the column's type.
+        """Return the filter of a column chunk, bound to the column's type.
 
         Raises
         ------
         MissingFilterError
-            The chunk has none.
+            The chunk has no filter.
         BrokenFilterError
-            It has one that cannot be used.
+            Its filter cannot be used.
         UnknownColumnError
             There is no such column or row group.
         """
         leaf = self.leaf(column)
-        found = self.chunk(row_group, leaf)
-        if found is None:
+        chunk = self.chunk(row_group, leaf)
+        if chunk is None:
             raise MissingFilterError("no filter", path=self.path, row_group=row_group, column=leaf.name)
-        return found.filter
+        return chunk.filter
 
     def has_values(self, row_group: int, column: str | Leaf) -> bool | None:
-        """Whether a column chunk holds a value that is not null; None where the footer does not say."""
+        """Return whether a column chunk holds a value that is not null; None where the footer does not say."""
         leaf = self.leaf(column) if isinstance(column, str) else column
         self.record(row_group, leaf)
         return self.footer.has_values(row_group, leaf)
 
     @cached_property
     def _page_sizes(self) -> np.ndarray | None:
-        """Lengths of the column chunks' pages where the footer gives others, as drafts' writers did; else None."""
+        """Lengths of the column chunks' pages, where the footer's are wrong, as some drafts' writers left them."""
         return page_sizes(self.footer, self._ends_by_header) if self.is_draft else None
 
     def column_reader(self, leaf: Leaf) -> ColumnReader:
-        """What reads a column's stored values."""
+        """Return a reader of a column's stored values."""
         return ColumnReader(self.source, self.footer, leaf, self._page_sizes)
 
     @cached_property
     def _data_reach(self) -> tuple[list[int], list[int]]:
-        """Where pages and page indexes begin, sorted, and for each the furthest end of it and those before."""
+        """Starts of pages and page indexes, sorted, and for each the largest end of it and those before."""
         ranges = self.footer.data_ranges(self._page_sizes)
         ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
         return ranges[:, 0].tolist(), np.maximum.accumulate(ranges[:, 1]).tolist()
 
     def _holds_data(self, start: int, end: int) -> bool:
-        """Whether pages or page indexes have a byte in [start, end)."""
+        """Return whether pages or page indexes overlap [start, end)."""
         starts, reach = self._data_reach
         count = bisect_left(starts, end)
         return count > 0 and reach[count - 1] > start
 
     @cached_property
     def _filter_spans(self) -> np.ndarray:
-        """Offset, length (below 0: not said) and chunk number of all filters, by offset."""
+        """Offset, length (negative if unknown) and chunk number of all filters, by offset."""
         chunks = self.footer.chunks
         numbers = np.flatnonzero(chunks["filter_offset"] != -1)
         spans = np.empty(len(numbers), dtype=[("offset", np.int64), ("length", np.int64), ("chunk", np.int64)])
@@ -533,14 +293,14 @@ class BloomFile:
 
     @cached_property
     def _filter_reach(self) -> list[float]:
-        """How far each of `_filter_spans`, or one before it, reaches; inf where only the filter's header can tell."""
+        """Largest end of each of `_filter_spans` and those before it; inf where only the filter's header can tell."""
         spans = self._filter_spans
         reach = np.maximum.accumulate(spans["offset"] + np.maximum(spans["length"], 0)).astype(float)
         reach[spans["length"] < 0] = np.inf
         return reach.tolist()
 
     def _filter_end(self, number: int) -> int:
-        """Where the filter of a chunk ends by its own header; its beginning when there is no header."""
+        """Return the end of a chunk's filter by its own header; its beginning if there is no header."""
         if number not in self._filter_ends:
             offset = int(self.footer.chunks["filter_offset"][number])
             end = offset
@@ -550,61 +310,61 @@ class BloomFile:
         return self._filter_ends[number]
 
     def _end_by_header(self, offset: int) -> int:
-        """Where a filter ends that begins at an offset, by its header; the offset when there is none."""
+        """Return the end of the filter that begins at an offset, by its header; the offset if there is no header."""
         with suppress(ParquetBloomError):
-            header = (read_any if self.is_draft else read_header)(self._head(offset))
+            header = (read_any if self.is_draft else read_header)(self._read_header_bytes(offset))
             return offset + header.header_bytes + max(0, header.num_bytes)
         return offset
 
     def _ends_by_header(self, offsets: list[int]) -> list[int]:
-        """The same of many filters, read at once."""
-        unread = sorted({offset for offset in offsets if offset not in self._heads})
-        wanted = [(offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in unread]
-        self._heads.update(zip(unread, self.source.read_ranges(wanted), strict=True))
+        """Return what `_end_by_header` does for many filters, whose headers are read at once."""
+        unread = sorted({offset for offset in offsets if offset not in self._header_bytes})
+        ranges = [(offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in unread]
+        self._header_bytes.update(zip(unread, self.source.read_ranges(ranges), strict=True))
         return [self._end_by_header(offset) for offset in offsets]
 
     def _read_header(self, data: bytes) -> FilterHeader:
         return read_header(data, self.variant) if isinstance(self.variant, Variant) else read_any(data)
 
-    def _head(self, offset: int) -> bytes:
-        """What stands where a filter is said to begin, enough of it for any header."""
-        if offset not in self._heads:
-            self._heads[offset] = self.source.read_at(offset, min(MAX_HEADER_BYTES, self.footer.start - offset))
-        return self._heads[offset]
+    def _read_header_bytes(self, offset: int) -> bytes:
+        """Return the bytes at a filter's offset, enough of them for any header."""
+        if offset not in self._header_bytes:
+            self._header_bytes[offset] = self.source.read_at(offset, min(MAX_HEADER_BYTES, self.footer.start - offset))
+        return self._header_bytes[offset]
 
     def read_headers(self, chunks: Iterable[ChunkFilter]) -> None:
-        """Read the headers of many of the file's filters at once, before they are asked for one by one.
+        """Read the headers of many of the file's filters at once, before they are used one by one.
 
         Raises
         ------
         TruncatedFileError, StorageError
             The file is shorter than it was, or cannot be read.
         """
-        wanted = {chunk.offset for chunk in chunks if not chunk.location_problem} - self._prepared
-        if not wanted:
+        requested = {chunk.offset for chunk in chunks if not chunk.location_problem} - self._prepared
+        if not requested:
             return
-        prepared = frozenset(wanted)
+        prepared = frozenset(requested)
         # Where the footer gives no length, only the header of the filter before tells whether it reaches into this one.
         spans = self._filter_spans
-        before = np.searchsorted(spans["offset"], np.fromiter(wanted, np.int64)) - 1
+        before = np.searchsorted(spans["offset"], np.fromiter(requested, np.int64)) - 1
         before = np.unique(before[before >= 0])
         nearest = spans["offset"][before[spans["length"][before] < 0]].tolist()
-        wanted.update(offset for offset in nearest if 0 <= offset < self.footer.start)
-        offsets = sorted(offset for offset in wanted if offset not in self._heads)
-        heads = self.source.read_ranges(
+        requested.update(offset for offset in nearest if 0 <= offset < self.footer.start)
+        offsets = sorted(offset for offset in requested if offset not in self._header_bytes)
+        headers = self.source.read_ranges(
             (offset, min(MAX_HEADER_BYTES, self.footer.start - offset)) for offset in offsets
         )
-        self._heads.update(zip(offsets, heads, strict=True))
+        self._header_bytes.update(zip(offsets, headers, strict=True))
         self._prepared |= prepared
 
-    def _owner(self, number: int) -> tuple[int, str]:
+    def _find_owner(self, number: int) -> tuple[int, str]:
         record: Any = self.footer.chunks[number]
         column = int(record["column"])
         return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
 
 
-def variant_asked(variant: Variant | str | None) -> Variant | Literal["detect"]:
-    """The variant that `open` takes by name.
+def parse_variant(variant: Variant | str | None) -> Variant | Literal["detect"]:
+    """Parse the `variant` argument of `open`.
 
     Raises
     ------
@@ -622,16 +382,16 @@ def open(
     cache: MetadataCache | None = None,
     variant: Variant | str | None = None,
 ) -> BloomFile:
-    """Open a Parquet file for its filters, by whichever writer.
+    """Open a Parquet file, by any writer, to read its filters.
 
     Parameters
     ----------
     path : str or path-like; a local path or a URL of an object store or web server.
     filesystem, storage_options : as in `prune`.
-    cache : footers that need not be read again, and where this one is put; None for none.
-    variant : name of the draft of the format under which the filters are read; None for the format of today. "detect"
-        tries, filter by filter, each variant that its header allows on values of its column chunk, of which the first
-        are read; a filter that not exactly one of them fits cannot be used.
+    cache : cache in which the footer is looked up and stored; None for none.
+    variant : name of the draft of the format under which the filters are read; None for today's format. "detect" tries,
+        filter by filter, each variant that its header allows on the first values of its column chunk; a filter cannot
+        be used unless exactly one variant fits.
 
     Raises
     ------
@@ -640,7 +400,7 @@ def open(
     StorageError
         The file cannot be opened.
     NotParquetError, TruncatedFileError, EncryptedFileError, MalformedFooterError
-        It is not a Parquet file whose footer can be read.
+        It is not a Parquet file with a readable footer.
 
     Examples
     --------
@@ -648,19 +408,19 @@ def open(
     ...     file.filter(0, "user.id").check(pa.array([42]))
     array([ True])
     """
-    wanted = variant_asked(variant)
+    parsed = parse_variant(variant)
     source = open_source(path, resolve_filesystem(filesystem, storage_options))
     try:
-        return BloomFile(source, cache, variant=wanted)
+        return BloomFile(source, cache, variant=parsed)
     except BaseException:
         source.close()
         raise
 
 
 def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> BloomFile:
-    """Open a file that was opened before, of object stores without asking whether it is the same version.
+    """Reopen a file, on object stores without a request that checks that it is the same version.
 
-    Reading another version raises ConcurrentChangeError there; elsewhere `source.identity` tells.
+    There, reading another version raises ConcurrentChangeError; elsewhere compare `source.identity`.
     """
     source = open_source(path, filesystem, entry_for_identity(path, filesystem, identity))
     try:

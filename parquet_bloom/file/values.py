@@ -1,8 +1,8 @@
-"""A column chunk's stored values, streamed as hashes.
+"""`ColumnReader`: streams the stored values of a column chunk.
 
 pyarrow decodes the pages, but through a footer of ours that shows the column without its annotations (see
-`Footer.physical_view`): what arrives are the stored bytes, whatever a decode to dates, decimals or nanoseconds would
-have hidden.
+`make_physical_view`), so that the result is the stored bytes, which decoding to dates, decimals or nanoseconds could
+change.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ from ..hashing.column_type import (
     integer_range,
 )
 from ..metadata.footer import Footer, Leaf
+from ..metadata.footer_rewrite import make_physical_view
 from ..storage import Source
 from .columns import type_of
-from .fingerprint import PassingChunk
+from .fingerprint import StreamedChunk
 from .page_checks import CheckedPages, PageClaimError, require_pages
-from .pages.held_chunk import HeldChunk, HeldFile
+from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
 
-BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the near caches until they are hashed
-DICTIONARY_ROWS = 1 << 16  # where only numbers are decoded
+BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
+DICTIONARY_ROWS = 1 << 16  # decoded at once where only dictionary indices are
 DICTIONARY_ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
-DICTIONARY_BYTES = (
-    3  # a value, dictionary included: one that is stored as such takes 4 and more (its length, its bytes)
-)
-WHOLE_BYTES = 1 << 20  # of a column chunk that is read at once
-BUFFER_BYTES = 1 << 17  # read at once of a longer one: it need not fit in memory
-SLACK_BYTES = 100  # that pyarrow allows a chunk by parquet-mr before 1.2.9, which did not count a dictionary's header
-DISTANT_BUFFER_BYTES = 1 << 23  # both, of files that are not local, where it is the number of requests that takes time
+DICTIONARY_BYTES = 3  # per value, dictionary included: a value stored without one takes at least 4, for its length
+WHOLE_BYTES = 1 << 20  # column chunks up to this size are read at once
+BUFFER_BYTES = 1 << 17  # read at once of a longer chunk, which need not fit in memory
+SLACK_BYTES = 100  # by which pyarrow extends chunks of parquet-mr before 1.2.9, which omits the dictionary's header
+DISTANT_BUFFER_BYTES = 1 << 23  # replaces both for remote files, where the number of requests matters
 
-Chunk = HeldChunk | PassingChunk | None
-"""What is known of a column chunk's bytes, or wants to know them."""
+Chunk = BufferedChunk | StreamedChunk | None
+"""A column chunk whose bytes are in memory, or one that takes the bytes as they are read."""
 
 
 class ColumnReader:
-    """Reads one column of a file as storage arrays (see `hashing.arrays`). Several threads may use one.
+    """Reads one column of a file as storage arrays (see `hashing.arrow`). Thread-safe.
 
     Parameters
     ----------
     source, footer : the file.
     leaf : the column.
-    page_sizes : lengths of all column chunks' pages where the footer gives others; None where it does not.
+    page_sizes : lengths of all column chunks' pages where the footer's are wrong; None where they are right.
     """
 
     def __init__(self, source: Source, footer: Footer, leaf: Leaf, page_sizes: np.ndarray | None = None):
@@ -63,36 +62,36 @@ class ColumnReader:
         self._source = source
         self._footer = footer
         try:
-            self._metadata = pq.read_metadata(pa.BufferReader(footer.physical_view(leaf, page_sizes)))
+            self._metadata = pq.read_metadata(pa.BufferReader(make_physical_view(footer, leaf, page_sizes)))
         except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(str(error)) from error
+            raise self._unreadable_error(str(error)) from error
 
-    def _unreadable(self, reason: str, row_group: int | None = None) -> UnreadableColumnError:
+    def _unreadable_error(self, reason: str, row_group: int | None = None) -> UnreadableColumnError:
         problem = f"cannot be read: {reason.splitlines()[0] if reason else 'no reason given'}"
         return UnreadableColumnError(problem, path=self._source.name, row_group=row_group, column=self.leaf.name)
 
     def batches(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array]:
-        """The values of a row group in file order, 8,192 rows at a time; those of lists one behind the other.
+        """Yield the values of a row group in file order, 8,192 rows at a time; lists are flattened.
 
         Parameters
         ----------
-        chunk : bytes of the column chunk that have been read already, so that they are not read again, or what takes
-            them as they come by; None for neither.
+        chunk : bytes of the column chunk that have been read already, so that they are not read again, or an object
+            that takes the bytes as they are read; None for neither.
 
         Raises
         ------
         UnreadableColumnError
-            The pages cannot be decoded, or hold other than the announced number of rows.
+            The pages cannot be decoded, or do not hold the declared number of rows.
         """
-        for array in self._decoded(row_group, BATCH_ROWS, [], chunk):
+        for array in self._decode(row_group, BATCH_ROWS, [], chunk):
             yield arrays.leaf_values(array)
 
-    def _decoded(
+    def _decode(
         self, row_group: int, batch_rows: int, dictionaries: list[str], chunk: Chunk = None
     ) -> Iterator[pa.Array]:
         num_rows = 0
         try:
-            opened, buffer_bytes = self._checked(row_group, chunk)
+            opened, buffer_bytes = self._open_checked(row_group, chunk)
             with opened:
                 file = pq.ParquetFile(
                     opened,
@@ -105,88 +104,92 @@ class ColumnReader:
                     num_rows += batch.num_rows
                     yield batch.column(0)
         except (pa.ArrowException, OSError, PageClaimError) as error:
-            raise self._unreadable(str(error), row_group) from error
+            raise self._unreadable_error(str(error), row_group) from error
         if num_rows != self._footer.num_rows_of(row_group):
-            raise self._unreadable(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
+            raise self._unreadable_error(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
 
-    def _checked(self, row_group: int, chunk: Chunk) -> tuple[pa.NativeFile, int]:
-        """A file whose pages of a row group claim no more than there is, and how many bytes pyarrow is to buffer.
+    def _open_checked(self, row_group: int, chunk: Chunk) -> tuple[pa.NativeFile, int]:
+        """Open the file so that pages of a row group cannot claim too much memory; also return pyarrow's buffer size.
 
-        What is not buffered (0) is read whole, and pages are cut out of it, so that claims take no memory.
+        With a buffer size of 0 the chunk is read as a whole and pages are slices of it, so that claims take no memory.
         """
-        told = self._metadata.row_group(row_group).column(0)
-        start, size = told.data_page_offset, told.total_compressed_size
-        if told.has_dictionary_page and 0 < told.dictionary_page_offset < start:
-            start = told.dictionary_page_offset
+        metadata = self._metadata.row_group(row_group).column(0)
+        start, size = metadata.data_page_offset, metadata.total_compressed_size
+        if metadata.has_dictionary_page and 0 < metadata.dictionary_page_offset < start:
+            start = metadata.dictionary_page_offset
         distant = self._source.path is None
-        end = start + size + (SLACK_BYTES if _counts_no_header(self._footer.created_by) else 0)
+        end = start + size + (SLACK_BYTES if _omits_dictionary_header(self._footer.created_by) else 0)
         if 0 <= start <= start + size <= self._source.size and size <= (
             DISTANT_BUFFER_BYTES if distant else WHOLE_BYTES
         ):
-            return self._opened(chunk), 0
+            return self._open(chunk), 0
         if distant:
-            pages = CheckedPages(self._opened(chunk), start, end, told.num_values)
+            pages = CheckedPages(self._open(chunk), start, end, metadata.num_values)
             return pa.PythonFile(pages, mode="r"), DISTANT_BUFFER_BYTES
-        require_pages(self._source, start, end, told.num_values)
+        require_pages(self._source, start, end, metadata.num_values)
         return self._source.arrow_file(), BUFFER_BYTES
 
-    def _opened(self, chunk: Chunk) -> pa.NativeFile:
-        return self._source.arrow_file() if chunk is None else pa.PythonFile(HeldFile(self._source, chunk), mode="r")
+    def _open(self, chunk: Chunk) -> pa.NativeFile:
+        return (
+            self._source.arrow_file()
+            if chunk is None
+            else pa.PythonFile(BufferedChunkFile(self._source, chunk), mode="r")
+        )
 
     def all_null(self, row_group: int) -> bool:
-        """Whether a row group has no value but nulls. Reads it up to the first one."""
+        """Return whether a row group has only nulls. Reads it up to the first value."""
         return all(array.null_count == len(array) for array in self.batches(row_group))
 
-    def occurring(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array]:
-        """Every value that occurs in a row group, at least once: what filters are built from. Each is of its type.
+    def read_occurring(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array]:
+        """Yield every value that occurs in a row group, at least once, for building filters; check their types.
 
         Where a dictionary holds the values, they are taken from it, once for many rows. For `chunk` see `batches`.
 
         Raises
         ------
         UnreadableColumnError
-            The pages cannot be decoded, or a value is outside its type, so that readers would show another one.
+            The pages cannot be decoded, or a value is outside its type, so that readers would show another value.
         """
         from_dictionary = self._has_dictionary(row_group)
-        for array in self._from_dictionary(row_group, chunk) if from_dictionary else self.batches(row_group, chunk):
-            problem = outside_type(array, self.column_type)
+        for array in self._read_dictionary(row_group, chunk) if from_dictionary else self.batches(row_group, chunk):
+            problem = find_value_outside_type(array, self.column_type)
             if problem:
-                raise self._unreadable(problem, row_group)
+                raise self._unreadable_error(problem, row_group)
             yield array
 
     def _has_dictionary(self, row_group: int) -> bool:
-        """Whether a dictionary holds the values of a row group, or so many that it shows in the column chunk's size.
+        """Return whether a dictionary holds all or most values of a row group, judging by the column chunk's size.
 
-        Only the time taken hangs on the answer. Writers give a dictionary up when it becomes large; pyarrow would build
-        one of the values behind it, which takes longer than to read them as they are.
+        The result only affects speed. Writers abandon a dictionary that becomes large; pyarrow would build one of the
+        values after it, which takes longer than reading them as they are.
         """
         if self.leaf.physical != "BYTE_ARRAY":
-            return False  # pyarrow has dictionaries of these alone
+            return False  # pyarrow reads dictionaries of this type only
         chunk = self._metadata.row_group(row_group).column(0)
         small = chunk.total_uncompressed_size <= DICTIONARY_BYTES * chunk.num_values
-        # pyarrow makes no dictionary of delta pages, to which writers of version 2 turn when they give theirs up.
+        # pyarrow makes no dictionary of delta pages, which writers of version 2 use after abandoning a dictionary.
         return bool(chunk.has_dictionary_page and small and set(chunk.encodings) <= DICTIONARY_ENCODINGS)
 
-    def _from_dictionary(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
+    def _read_dictionary(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
         path = self._metadata.schema.column(0).path
-        for array in self._decoded(row_group, DICTIONARY_ROWS, [path], chunk):
+        for array in self._decode(row_group, DICTIONARY_ROWS, [path], chunk):
             values = arrays.leaf_values(array)
-            numbers = values.indices.drop_null().to_numpy()
-            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(values.dictionary):
-                raise self._unreadable("a value's number is not in the dictionary", row_group)
-            # Not all of the dictionary: what no row has, be it a leftover, must not be in the filter.
-            used = np.bincount(numbers, minlength=len(values.dictionary)) > 0
+            indices = values.indices.drop_null().to_numpy()
+            if len(indices) and not 0 <= indices.min() <= indices.max() < len(values.dictionary):
+                raise self._unreadable_error("a value's number is not in the dictionary", row_group)
+            # Only the used part of the dictionary: values that no row has must not be in the filter.
+            used = np.bincount(indices, minlength=len(values.dictionary)) > 0
             yield values.dictionary.filter(pa.array(used))
 
 
-def _counts_no_header(created_by: str | None) -> bool:
-    """Whether a file is by a parquet-mr whose column chunks are longer than they say: PARQUET-816."""
-    found = re.match(r"parquet-mr(?: version (\d+)\.(\d+)\.(\d+))?", created_by or "")
-    return found is not None and tuple(int(part or 0) for part in found.groups()) < (1, 2, 9)
+def _omits_dictionary_header(created_by: str | None) -> bool:
+    """Return whether a file is by a parquet-mr whose column chunks are longer than declared: PARQUET-816."""
+    match = re.match(r"parquet-mr(?: version (\d+)\.(\d+)\.(\d+))?", created_by or "")
+    return match is not None and tuple(int(part or 0) for part in match.groups()) < (1, 2, 9)
 
 
-def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
-    """Why some stored values are none of their type, or None: a filter over them would not find what readers show."""
+def find_value_outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
+    """Return why some stored values are invalid for their type, or None: filters would not match what readers show."""
     if column_type.kind is Kind.INTEGER and (column_type.bits or 64) < 32:
         low, high = integer_range(column_type)
         ends = pc.min_max(array).as_py()
@@ -203,8 +206,8 @@ def outside_type(array: pa.Array, column_type: ColumnType) -> str | None:
     return None
 
 
-def in_nanoseconds(values: pa.ChunkedArray) -> bool:
-    """Whether stored INT96 timestamps are days that nanoseconds of 64 bits, counted from 1970, reach."""
+def fit_nanoseconds(values: pa.ChunkedArray) -> bool:
+    """Return whether the days of stored INT96 timestamps fit 64-bit nanoseconds since 1970."""
     for array in values.chunks:
         days = arrays.rows_of(array.drop_null(), 12)[:, 8:].copy().view(np.int32)[:, 0].astype(np.int64)
         if (np.abs(days - JULIAN_EPOCH_DAY) > np.iinfo(np.int64).max // NANOS_PER_DAY - 1).any():

@@ -1,4 +1,4 @@
-"""Whether every filter of a file is what it should be: well placed, well formed, and without a false negative."""
+"""Verification of a file's filters: their locations, their headers, and the absence of false negatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..core.bloom.variants import Variant
 from ..errors import ParquetBloomError
 from ..hashing import arrow as arrays
 from ..redaction import shown_redacted
-from .reader import BloomFile, ChunkFilter, open
+from .chunk_filter import ChunkFilter
+from .reader import BloomFile, open
 from .values import ColumnReader
 from .write.embed import Progress
 
@@ -19,15 +20,15 @@ from .write.embed import Progress
 @shown_redacted
 @dataclass
 class ChunkVerdict:
-    """What was found of one filter.
+    """The result of verifying one filter.
 
     Attributes
     ----------
-    path, row_group, column : which.
-    problem : what is wrong with it; None when nothing is.
-    note : what is unusual and yet right.
-    num_values : values of the column that were probed; None when they were not.
-    num_missing : how many of them the filter denies: false negatives.
+    path, row_group, column : the column chunk.
+    problem : what is wrong with the filter; None when nothing is.
+    note : what is unusual about it, though correct.
+    num_values : values of the column that were probed; None when none were.
+    num_missing : false negatives: how many of these values the filter denies.
     """
 
     path: str
@@ -39,26 +40,26 @@ class ChunkVerdict:
     num_missing: int = 0
 
     def __str__(self) -> str:
-        found = self.problem or self.note or "good"
-        return str(ParquetBloomError(found, path=self.path, row_group=self.row_group, column=self.column))
+        text = self.problem or self.note or "good"
+        return str(ParquetBloomError(text, path=self.path, row_group=self.row_group, column=self.column))
 
 
 @shown_redacted
 @dataclass
 class VerifyReport:
-    """What `verify` found; `chunks` has one entry a filter."""
+    """The result of `verify`; `chunks` has one entry per filter."""
 
     path: str
     chunks: list[ChunkVerdict] = field(default_factory=list)
 
     @property
     def problems(self) -> list[ChunkVerdict]:
-        """The filters that something is wrong with; `str()` of each is one line."""
+        """The filters that have a problem; `str()` of each is one line."""
         return [chunk for chunk in self.chunks if chunk.problem]
 
     @property
     def ok(self) -> bool:
-        """True when nothing is wrong with any filter."""
+        """True when no filter has a problem."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -84,15 +85,15 @@ def verify(
     data : also read the columns and probe every value: a filter must not deny one.
     columns : dotted paths; None for all.
     filesystem, storage_options : as in `prune`.
-    progress : called after each filter with (done, in all).
-    variant : as in `open`; under "detect", a filter whose variant cannot be said is one that something is wrong with.
+    progress : called after each filter with (filters done, filters in total).
+    variant : as in `open`; under "detect", a filter whose variant cannot be determined has a problem.
 
     Raises
     ------
     ValueError
         There is no such variant.
     ParquetBloomError
-        The file cannot be read, or its footer. What is wrong with a filter is not raised, but reported.
+        The file or its footer cannot be read. Problems of filters are reported, not raised.
     """
     with open(path, filesystem, storage_options=storage_options, variant=variant) as file:
         report = VerifyReport(file.path)
@@ -110,13 +111,19 @@ def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[int, Column
     verdict = ChunkVerdict(file.path, chunk.row_group, chunk.column)
     try:
         verdict.problem = chunk.problem
-        if readers is not None and chunk.only_values_tell and _reader(file, chunk, readers).all_null(chunk.row_group):
+        if (
+            readers is not None
+            and chunk.is_empty_without_null_count
+            and _reader(file, chunk, readers).all_null(chunk.row_group)
+        ):
             verdict.problem, verdict.num_values = None, 0
             return verdict
         if verdict.problem:
             return verdict
         if chunk.num_bytes % 32:
-            verdict.note = f"{chunk.num_bytes} bytes are no multiple of 32; the last {chunk.num_bytes % 32} are unused"
+            verdict.note = (
+                f"{chunk.num_bytes} bytes are not a multiple of 32; the last {chunk.num_bytes % 32} are unused"
+            )
         elif chunk.fill > 0.9:
             verdict.note = f"saturated: {chunk.fill:.0%} of the bits are set, {chunk.fpp:.0%} of absent keys pass"
         if readers is not None and chunk.column_type.hashable:
@@ -136,8 +143,8 @@ def _probe_all(chunk: ChunkFilter, reader: ColumnReader, verdict: ChunkVerdict) 
     bitset = memoryview(chunk.filter)
     verdict.num_values = 0
     for array in reader.batches(chunk.row_group):
-        found = check_keys(bitset, chunk.variant.keys_for(arrays.keys_of(array), chunk.num_blocks))
+        answers = check_keys(bitset, chunk.variant.keys_for(arrays.keys_of(array), chunk.num_blocks))
         verdict.num_values += len(array) - array.null_count
-        verdict.num_missing += len(found) - int(found.sum())
+        verdict.num_missing += len(answers) - int(answers.sum())
     if verdict.num_missing:
         verdict.problem = f"the filter denies {verdict.num_missing:,} of the column's {verdict.num_values:,} values"

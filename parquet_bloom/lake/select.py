@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..file.identity import NO_TOKEN, stamps_of
+from ..file.identity import NO_TOKEN, read_version_tokens
 from ..hashing.column_type import ColumnType
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ..predicate.statistics import UNKNOWN, PruningStatisticsArray, make_domain_array
@@ -135,7 +135,7 @@ class IndexPruner:
         if not entries:
             return np.empty(0, np.bool_)
         costs: list[tuple[int, int]] = []
-        now = [one or _NOT_THERE for one in stamps_of(entries, self._filesystem, costs)]
+        now = [one or _NOT_THERE for one in read_version_tokens(entries, self._filesystem, costs)]
         self.requests += sum(requests for requests, _ in costs)
         self.bytes_read += sum(bytes_read for _, bytes_read in costs)
         same = same_as(segment, numbers, now)

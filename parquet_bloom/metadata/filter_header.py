@@ -1,8 +1,8 @@
-"""BloomFilterHeader: the few Thrift bytes in front of a bitset, and what drafts of the format had in their place.
+"""BloomFilterHeader: the few Thrift bytes in front of a bitset, and the headers of drafts of the format.
 
 Source: parquet.thrift, BloomFilterHeader and the unions it names. Each union has one member today; a header with
-another is well-formed and unknown. Drafts had three numbers of 4 bytes, or Thrift without the field that names a
-compression: they are read only where a variant is named (see `core.variants`).
+another member is well-formed and unknown. Drafts had three numbers of 4 bytes, or Thrift without the compression field:
+they are read only where a variant is named (see `core.bloom.variants`).
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ COMPRESSIONS = {1: "UNCOMPRESSED"}
 MAX_HEADER_BYTES = 256
 """More than any header needs (15 to 19 bytes today), with room for fields of a later format."""
 
-_MAX_KNOWN = 1024  # headers that are remembered
+_MAX_CACHED = 1024  # cached headers
 
 RAW_BYTES = 12
 _RAW = struct.Struct("<iii")  # size, then algorithm and hash (or hash and algorithm): 0 either way
 
-UNSAID = "XXHASH or MURMUR3"
-"""The hash by a draft's header, which is the same for both."""
+UNKNOWN_HASH = "XXHASH or MURMUR3"
+"""The hash given by a draft's header, which is the same for both."""
 
 _HASHES = {XXH64: "XXHASH", MURMUR3: "MURMUR3"}
-_DRAFT_HASHES = (*_HASHES.values(), UNSAID)
+_DRAFT_HASHES = (*_HASHES.values(), UNKNOWN_HASH)
 
 _UNIONS = {2: ("algorithm", ALGORITHMS), 3: ("hash", HASHES), 4: ("compression", COMPRESSIONS)}
 
 
 @dataclass(frozen=True, slots=True)
 class FilterHeader:
-    """A header as read.
+    """A decoded header.
 
     Attributes
     ----------
-    num_bytes : length of the bitset in bytes, as the header says.
-    algorithm, hash, compression : the union's member by name, or `unknown (field N)`.
-        A draft's header does not tell its hash: it is the one of the variant under which it was read.
-    header_bytes : bytes that the header takes in the file.
+    num_bytes : length of the bitset in bytes, by the header.
+    algorithm, hash, compression : name of the union's member, or `unknown (field N)`.
+        A draft's header does not contain its hash: it is taken from the variant under which the header was read.
+    header_bytes : size of the header in the file.
     form : thrift4 today; raw or thrift3 in drafts.
     """
 
@@ -67,11 +67,11 @@ class FilterHeader:
 
     @property
     def problem(self) -> str | None:
-        """Why a bitset behind this header cannot be used, or None."""
-        for what, known in (("algorithm", ALGORITHMS), ("hash", HASHES), ("compression", COMPRESSIONS)):
-            value = getattr(self, what)
-            if value not in known.values() and not (self.form != THRIFT4 and value in _DRAFT_HASHES):
-                return f"the filter header's {what} is {value}"
+        """The reason why a bitset with this header cannot be used, or None."""
+        for name, members in (("algorithm", ALGORITHMS), ("hash", HASHES), ("compression", COMPRESSIONS)):
+            value = getattr(self, name)
+            if value not in members.values() and not (self.form != THRIFT4 and value in _DRAFT_HASHES):
+                return f"the filter header's {name} is {value}"
         if self.num_bytes < 32:
             return f"the filter header says {self.num_bytes} bytes; a filter has at least 32"
         if self.num_bytes >= 2**31:
@@ -79,8 +79,8 @@ class FilterHeader:
         return None
 
 
-_known: dict[bytes, FilterHeader] = {}  # filters of one size have one header, and its bytes say where they end
-_known_lengths: set[int] = set()
+_header_cache: dict[bytes, FilterHeader] = {}  # filters of one size have one header, and its bytes say where they end
+_cached_lengths: set[int] = set()
 
 
 def read_header(data: bytes | memoryview, variant: Variant = FINAL) -> FilterHeader:
@@ -92,39 +92,39 @@ def read_header(data: bytes | memoryview, variant: Variant = FINAL) -> FilterHea
         The bytes are not a header of the variant, or it lacks a required field.
     """
     if variant != FINAL:
-        return _of_variant(read_any(data), variant)
+        return _check_variant(read_any(data), variant)
     data = bytes(data[:MAX_HEADER_BYTES])
-    for length in tuple(_known_lengths):
-        found = _known.get(data[:length])
-        if found is not None:
-            return found
+    for length in tuple(_cached_lengths):
+        cached = _header_cache.get(data[:length])
+        if cached is not None:
+            return cached
     header = _decode(data)
-    if len(_known) < _MAX_KNOWN:
-        _known[data[: header.header_bytes]] = header
-        _known_lengths.add(header.header_bytes)
+    if len(_header_cache) < _MAX_CACHED:
+        _header_cache[data[: header.header_bytes]] = header
+        _cached_lengths.add(header.header_bytes)
     return header
 
 
 def read_any(data: bytes | memoryview) -> FilterHeader:
-    """Decode a header of whichever form. Its bytes tell which: Thrift begins with 0x15, a raw one with a power of two.
+    """Decode a header of any form, determined from its bytes: Thrift begins with 0x15, a raw one with a power of two.
 
     Raises
     ------
     BrokenFilterError
-        The bytes are no header of any form.
+        The bytes are not a header of any form.
     """
     data = bytes(data[:MAX_HEADER_BYTES])
-    raw = _raw(data)
+    raw = _decode_raw(data)
     if raw is not None:
         return raw
-    found = _fields(data)
-    if "compression" in found or len(found) < 4:
-        return _complete(found)
-    header = _complete(found | {"compression": COMPRESSIONS[1], "form": THRIFT3})
-    return replace(header, hash=UNSAID) if header.hash in HASHES.values() else header
+    fields = _read_fields(data)
+    if "compression" in fields or len(fields) < 4:
+        return _make_header(fields)
+    header = _make_header(fields | {"compression": COMPRESSIONS[1], "form": THRIFT3})
+    return replace(header, hash=UNKNOWN_HASH) if header.hash in HASHES.values() else header
 
 
-def _of_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
+def _check_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
     if header.form != variant.header:
         raise BrokenFilterError(f"the filter header is {_FORMS[header.form]}; variant {variant} has another")
     if variant.block == MASK and header.num_bytes & (header.num_bytes - 1):
@@ -133,42 +133,42 @@ def _of_variant(header: FilterHeader, variant: Variant) -> FilterHeader:
 
 
 def hash_name(header: FilterHeader, variant: Variant) -> str:
-    """The hash by a header, or by the variant where the header does not tell."""
-    return _HASHES[variant.hash] if header.hash == UNSAID else header.hash
+    """Return the hash given by a header, or by the variant where the header does not contain it."""
+    return _HASHES[variant.hash] if header.hash == UNKNOWN_HASH else header.hash
 
 
 _FORMS = {RAW: "three raw numbers", THRIFT3: "Thrift that names no compression", THRIFT4: "Thrift of four fields"}
 
 
-def _raw(data: bytes) -> FilterHeader | None:
-    """A raw header; None where there is none. Its size is a power of two: the draft says so, and its writers did so."""
+def _decode_raw(data: bytes) -> FilterHeader | None:
+    """Decode a raw header; None if there is none. Sizes are powers of two, by the draft and in its writers' files."""
     if len(data) < RAW_BYTES:
         return None
     num_bytes, algorithm, hash = _RAW.unpack_from(data)
     if num_bytes < 32 or num_bytes & (num_bytes - 1) or algorithm or hash:
         return None
-    return FilterHeader(num_bytes, ALGORITHMS[1], UNSAID, COMPRESSIONS[1], RAW_BYTES, RAW)
+    return FilterHeader(num_bytes, ALGORITHMS[1], UNKNOWN_HASH, COMPRESSIONS[1], RAW_BYTES, RAW)
 
 
 def _decode(data: bytes) -> FilterHeader:
-    if _raw(data) is not None:
+    if _decode_raw(data) is not None:
         raise BrokenFilterError(f"the filter header is three raw numbers{_DRAFTS}")
-    found = _fields(data)
-    if "compression" not in found and len(found) == 4:
+    fields = _read_fields(data)
+    if "compression" not in fields and len(fields) == 4:
         raise BrokenFilterError(f"the filter header lacks compression{_DRAFTS}")
-    return _complete(found)
+    return _make_header(fields)
 
 
 _DRAFTS = ": it is a draft's; to read it, name its variant, or 'detect'"
 
 
-def _fields(data: bytes) -> dict[str, Any]:
-    """What a Thrift header holds, and its length."""
+def _read_fields(data: bytes) -> dict[str, Any]:
+    """Read the fields of a Thrift header, and its length."""
     transport = TMemoryBuffer(data)
     protocol = TCompactProtocol(
         transport, string_length_limit=MAX_HEADER_BYTES, container_length_limit=MAX_HEADER_BYTES
     )
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     try:
         protocol.readStructBegin()
         while True:
@@ -176,36 +176,36 @@ def _fields(data: bytes) -> dict[str, Any]:
             if kind == TType.STOP:
                 break
             if number == 1 and kind == TType.I32:
-                found["num_bytes"] = protocol.readI32()
+                fields["num_bytes"] = protocol.readI32()
             elif number in _UNIONS and kind == TType.STRUCT:
                 name, members = _UNIONS[number]
-                found[name] = _read_union(protocol, members)
+                fields[name] = _read_union(protocol, members)
             else:
                 protocol.skip(kind)
             protocol.readFieldEnd()
         protocol.readStructEnd()
     except (TException, EOFError, ValueError, KeyError, IndexError, TypeError, AssertionError, RecursionError) as error:
         raise BrokenFilterError("there is no filter header where the footer says") from error
-    return found | {"header_bytes": transport._buffer.tell()}
+    return fields | {"header_bytes": transport._buffer.tell()}
 
 
-def _complete(found: dict[str, Any]) -> FilterHeader:
-    missing = [name for name in ("num_bytes", "algorithm", "hash", "compression") if name not in found]
+def _make_header(fields: dict[str, Any]) -> FilterHeader:
+    missing = [name for name in ("num_bytes", "algorithm", "hash", "compression") if name not in fields]
     if missing:
         raise BrokenFilterError(f"the filter header lacks {', '.join(missing)}")
-    return FilterHeader(**found)
+    return FilterHeader(**fields)
 
 
 def _read_union(protocol: Any, members: dict[int, str]) -> str:
-    """The name of the one member that is set."""
+    """Read a union and return the name of the member that is set."""
     name = "empty"
     protocol.readStructBegin()
     while True:
         _, kind, number = protocol.readFieldBegin()
         if kind == TType.STOP:
             break
-        known = members.get(number) if kind == TType.STRUCT else None
-        name = known if known is not None and name == "empty" else f"unknown (field {number})"
+        member = members.get(number) if kind == TType.STRUCT else None
+        name = member if member is not None and name == "empty" else f"unknown (field {number})"
         protocol.skip(kind)
         protocol.readFieldEnd()
     protocol.readStructEnd()
@@ -214,7 +214,7 @@ def _read_union(protocol: Any, members: dict[int, str]) -> str:
 
 @lru_cache(maxsize=64)
 def write_header(num_bytes: int, variant: Variant = FINAL) -> bytes:
-    """The header of an uncompressed split-block filter whose bitset has `num_bytes` bytes."""
+    """Encode the header of an uncompressed split-block filter whose bitset has `num_bytes` bytes."""
     if variant.header == RAW:
         return _RAW.pack(num_bytes, 0, 0)
     transport = TMemoryBuffer()

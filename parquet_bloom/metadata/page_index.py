@@ -1,7 +1,7 @@
-"""The page index: where the pages of a column chunk stand, which rows they hold, and what their values are bounded by.
+"""The page index: offsets of the pages of a column chunk, their rows, and bounds of their values.
 
-Source: PageIndex.md of the format; parquet.thrift, OffsetIndex and ColumnIndex. An index is believed only as far as it
-is consistent; what reads pages by it looks at their own headers too (see `read_page_header`).
+Source: PageIndex.md of the format; parquet.thrift, OffsetIndex and ColumnIndex. An index is trusted only as far as it
+is consistent; readers of pages also check the pages' own headers (see `read_page_header`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .footer import Statistics
 from .thrift_compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
 
 MAX_INDEX_BYTES = 1 << 20
-"""Longer indexes are not read. Their pages would be so many, or their bounds so long, that they would cost more than
-they save; and what a hostile one makes us allocate is a small multiple of its bytes."""
+"""Longer indexes are not read. They would have so many pages, or such long bounds, that they cost more than they save.
+The limit also bounds memory: a hostile index makes us allocate a small multiple of its bytes."""
 
 MAX_PAGES = 4096
-"""Of a column chunk with more pages the index is not used: they are too small to be worth choosing among."""
+"""The index of a column chunk with more pages is not used: such small pages are not worth selecting."""
 
-HEAD_BYTES = 512
-"""Read of a page for its header alone: more than it takes, unless it repeats long statistics."""
+PAGE_HEADER_BYTES = 512
+"""Bytes read of a page to get its header: enough, unless the header repeats long statistics."""
 
 _DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
@@ -39,9 +39,9 @@ class OffsetIndex:
 
     Attributes
     ----------
-    offsets, sizes : where each page begins in the file, and its bytes, header included.
-    rows : first row of each page, in the row group; behind them the number of rows, so that page i holds the rows
-        from rows[i] to rows[i + 1].
+    offsets, sizes : offset of each page in the file, and its size in bytes, header included.
+    rows : first row of each page, in the row group, followed by the number of rows, so that page i holds the rows from
+        rows[i] to rows[i + 1].
     """
 
     offsets: NDArray[np.int64]
@@ -54,29 +54,29 @@ class OffsetIndex:
 
     @cached_property
     def num_bytes(self) -> int:
-        """Bytes of all pages."""
+        """Total size of the pages in bytes."""
         return int(self.sizes.sum())
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """The rows of each page."""
+        """Number of rows of each page."""
         return np.diff(self.rows)
 
-    def pages_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The page of each row."""
+    def find_pages(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the page of each row."""
         return np.searchsorted(self.rows, rows, "right") - 1
 
 
 @dataclass(frozen=True)
 class ColumnIndex:
-    """What is known of the values of each page.
+    """Bounds and null counts of the values of each page.
 
     Attributes
     ----------
     null_pages : whether a page has nothing but nulls.
-    min_values, max_values : plain-encoded bounds, which need not be values of the page; without meaning in null pages.
+    min_values, max_values : plain-encoded bounds, which need not be values of the page; meaningless in null pages.
     null_counts : nulls of each page; None where the index does not say.
-    order : ASCENDING or DESCENDING if bounds of both kinds are said to be so from page to page; else anything.
+    order : ASCENDING or DESCENDING if the bounds of both kinds are declared ordered from page to page; else anything.
     """
 
     null_pages: list[bool]
@@ -86,7 +86,7 @@ class ColumnIndex:
     order: Any = None
 
     def statistics(self, page: int) -> Statistics:
-        """The bounds of a page, as those of a column chunk are given. There are none for a null page."""
+        """Return the bounds of a page as column chunk statistics. Null pages have no bounds."""
         null_count = None if self.null_counts is None else self.null_counts[page]
         if self.null_pages[page]:
             return Statistics(null_count, None, None, None, None)
@@ -94,19 +94,19 @@ class ColumnIndex:
 
 
 @dataclass(eq=False)
-class KnownPages:
-    """What has been read of a column chunk's page index, and how far it is confirmed.
+class CachedPageIndex:
+    """A column chunk's page index as far as it was read, and how many of its pages are confirmed.
 
     Attributes
     ----------
-    index : where the pages stand.
-    start : where the chunk begins; up to the first data page it is the dictionary's.
-    codec : number of the codec that its pages are compressed by.
-    num_bytes : memory that this takes, by estimate.
-    confirmed : so many pages, from the first one on, say the same of themselves in their headers.
-    bounds : what is known of their values; None where there is nothing, or nothing was asked for yet.
-    bounds_read : whether it was asked for.
-    told : what was made of the bounds by who asked for them.
+    index : the offset index.
+    start : offset of the chunk; a dictionary page fills it up to the first data page.
+    codec : number of the codec that the pages are compressed with.
+    num_bytes : memory that the entry takes, by estimate.
+    confirmed : number of pages, from the first one on, whose headers agree with the index.
+    bounds : the column index; None where there is none, or it was not read yet.
+    bounds_read : whether reading the column index was attempted.
+    statistics : what readers have derived from the bounds.
     """
 
     index: OffsetIndex
@@ -116,50 +116,50 @@ class KnownPages:
     confirmed: int = 0
     bounds: ColumnIndex | None = None
     bounds_read: bool = False
-    told: Any = None
+    statistics: Any = None
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether all pages are."""
+        """True when all pages are confirmed."""
         return self.confirmed == self.index.num_pages
 
-    def heads(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """Ranges of the file that hold the headers of some pages: (offset, length)."""
-        lengths = np.minimum(self.index.sizes[pages], HEAD_BYTES)
+    def header_spans(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Return the ranges of the file that hold the headers of some pages: (offset, length)."""
+        lengths = np.minimum(self.index.sizes[pages], PAGE_HEADER_BYTES)
         return list(zip(self.index.offsets[pages].tolist(), lengths.tolist(), strict=True))
 
-    def agree(self, pages: NDArray[np.int64], heads: memoryview) -> bool:
-        """Whether data pages say of themselves what the index says of them.
+    def headers_agree(self, pages: NDArray[np.int64], heads: memoryview) -> bool:
+        """Return whether the headers of data pages agree with the index.
 
         Parameters
         ----------
-        heads : the bytes of the ranges of `heads`, one behind the other.
+        heads : the concatenated bytes of the ranges of `header_spans`.
         """
         sizes = self.index.sizes[pages]
-        return pages_agree(heads, np.minimum(sizes, HEAD_BYTES), sizes, self.index.counts[pages])
+        return pages_agree(heads, np.minimum(sizes, PAGE_HEADER_BYTES), sizes, self.index.counts[pages])
 
-    def says(self, page: int, header: PageHeader) -> bool:
-        """Whether a data page, by its header, is what the index says of it."""
+    def matches_header(self, page: int, header: PageHeader) -> bool:
+        """Return whether the header of a data page agrees with the index."""
         index = self.index
         same = header.num_bytes == index.sizes[page] and header.num_values == index.counts[page]
         return bool(same) and not header.is_dictionary
 
 
 class PageHeader(NamedTuple):
-    """The header in front of a page.
+    """The header of a page.
 
     Attributes
     ----------
-    is_dictionary : whether it is a dictionary page, else one of data.
-    num_values : its values, nulls included.
-    num_bytes : the page's bytes in the file, header included.
-    needs_dictionary : whether its values are numbers of a dictionary's entries.
+    is_dictionary : whether it is a dictionary page, as opposed to a data page.
+    num_values : number of values, nulls included.
+    num_bytes : size of the page in the file, header included.
+    needs_dictionary : whether its values are indices into a dictionary.
     version : 1 or 2, of a data page.
-    header_bytes : the header's own bytes.
-    unpacked_bytes : bytes behind the header when decompressed, levels included; -1 where it does not say.
-    encoding, level_encoding : numbers of the values' encoding and, in version 1, of the definition levels'.
-    repeat_bytes, level_bytes : bytes of the levels that stand uncompressed in front of the values in version 2.
-    compressed : whether what is behind the header (in version 2: the values) is compressed by the column's codec.
+    header_bytes : size of the header.
+    unpacked_bytes : decompressed size of the page without its header, levels included; -1 where unknown.
+    encoding, level_encoding : numbers of the encodings of the values and, in version 1, of the definition levels.
+    repeat_bytes, level_bytes : sizes of the levels, which precede the values uncompressed in version 2.
+    compressed : whether the page body (in version 2: the values) is compressed with the column's codec.
     """
 
     is_dictionary: bool
@@ -182,7 +182,7 @@ def read_offset_index(data: bytes, num_rows: int) -> OffsetIndex:
     Raises
     ------
     MalformedFooterError
-        The bytes are no OffsetIndex, or one whose pages overlap, leave gaps, or do not hold ascending rows from 0 on.
+        The bytes are not an OffsetIndex, or its pages overlap, leave gaps, or do not hold ascending rows from 0 on.
     """
     offsets, sizes, first_rows = np.ascontiguousarray(read_page_locations(data, MAX_PAGES).T)
     if not len(offsets):
@@ -201,11 +201,11 @@ def read_column_index(data: bytes, index: OffsetIndex) -> ColumnIndex:
     Raises
     ------
     MalformedFooterError
-        The bytes are no ColumnIndex, or it is about another number of pages, or contradicts itself on nulls.
+        The bytes are not a ColumnIndex, or it has another number of pages, or inconsistent null counts.
     """
-    found = read_struct(data)[0]
-    null_pages, low, high = _list(found, 1, bool), _list(found, 2, bytes), _list(found, 3, bytes)
-    null_counts = _list(found, 5, int) if 5 in found else None
+    fields = read_struct(data)[0]
+    null_pages, low, high = _read_list(fields, 1, bool), _read_list(fields, 2, bytes), _read_list(fields, 3, bytes)
+    null_counts = _read_list(fields, 5, int) if 5 in fields else None
     for values in (null_pages, low, high, null_counts):
         if values is not None and len(values) != index.num_pages:
             raise MalformedFooterError(f"page index: bounds of {len(values)} pages where there are {index.num_pages}")
@@ -213,7 +213,7 @@ def read_column_index(data: bytes, index: OffsetIndex) -> ColumnIndex:
         for is_null, count, num_rows in zip(null_pages, null_counts, np.diff(index.rows).tolist(), strict=True):
             if not 0 <= count <= num_rows or is_null != (count == num_rows):
                 raise MalformedFooterError(f"page index: {count} nulls in a page of {num_rows} rows")
-    return ColumnIndex(null_pages, low, high, null_counts, found.get(4))
+    return ColumnIndex(null_pages, low, high, null_counts, fields.get(4))
 
 
 def read_page_header(data: bytes | memoryview) -> PageHeader:
@@ -222,30 +222,30 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
     Raises
     ------
     MalformedFooterError
-        There is none, it does not end within `data`, or is neither a data page's nor a dictionary's.
+        There is no header, it does not end within `data`, or its page is neither a data page nor a dictionary page.
     """
-    found = read_page_header_fields(data)
-    kind, size, encoding = found["kind"], found["size"], found["encoding"]
-    if size < 0 or found["num_values"] < 0:
+    fields = read_page_header_fields(data)
+    kind, size, encoding = fields["kind"], fields["size"], fields["encoding"]
+    if size < 0 or fields["num_values"] < 0:
         raise MalformedFooterError("page index: there is no page where it says")
     return PageHeader(
         is_dictionary=kind == _DICTIONARY_PAGE,
-        num_values=found["num_values"],
-        num_bytes=found["header_bytes"] + size,
+        num_values=fields["num_values"],
+        num_bytes=fields["header_bytes"] + size,
         needs_dictionary=encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY),
         version=2 if kind == _DATA_PAGE_V2 else 1,
-        header_bytes=found["header_bytes"],
-        unpacked_bytes=found["unpacked"],
+        header_bytes=fields["header_bytes"],
+        unpacked_bytes=fields["unpacked"],
         encoding=encoding,
-        level_encoding=found["level_encoding"],
-        repeat_bytes=found["repeat_bytes"],
-        level_bytes=found["level_bytes"],
-        compressed=bool(found["compressed"]),
+        level_encoding=fields["level_encoding"],
+        repeat_bytes=fields["repeat_bytes"],
+        level_bytes=fields["level_bytes"],
+        compressed=bool(fields["compressed"]),
     )
 
 
-def _list(found: dict[int, Any], number: int, kind: type) -> list[Any]:
-    values: Sequence[Any] = found.get(number, ())
+def _read_list(fields: dict[int, Any], number: int, kind: type) -> list[Any]:
+    values: Sequence[Any] = fields.get(number, ())
     if not isinstance(values, list) or not all(type(value) is kind for value in values):
         raise MalformedFooterError(f"page index: field {number} is missing, or of another type")
     return values

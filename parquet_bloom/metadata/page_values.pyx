@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What stands in a decompressed data page: runs of levels or dictionary numbers, and byte arrays one by one.
+"""Decoders for decompressed data pages: runs of levels or dictionary indices, and byte arrays.
 
-Nothing here trusts the bytes: what a page lacks ends in MalformedFooterError.
+Nothing here trusts the bytes: truncated pages end in MalformedFooterError.
 
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import MalformedFooterError
 
 cdef enum:
-    MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could ask for any amount of memory
-    MOST_TAKEN = 1 << 28   # bytes copied: rows of a few bytes may all be the one long value of a dictionary
+    MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could claim any amount of memory
+    MOST_TAKEN = 1 << 28   # bytes copied: many rows may share one long value of a dictionary
 
 
 cdef int fail(str problem) except -1:
@@ -72,7 +72,7 @@ cdef int next_run(Runs* runs) except -1:
 
 
 cdef uint32_t packed_number(const Runs* runs, Py_ssize_t number) noexcept:
-    """A number of a bit-packed run, counted from 0: less than `length`."""
+    """Return number `i` of a bit-packed run, counted from 0: less than `length`."""
     cdef Py_ssize_t bit = number * runs.width
     cdef Py_ssize_t last = runs.start + (bit + runs.width - 1) // 8
     cdef Py_ssize_t at = runs.start + bit // 8
@@ -108,16 +108,16 @@ cdef int require_ascending(const int64_t[::1] numbers, Py_ssize_t count) except 
 
 
 def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] numbers not None):
-    """Some of the numbers of `width` bits that stand in runs, as an int64 array.
+    """Decode some of the `width`-bit numbers stored in runs, as an int64 array.
 
     Parameters
     ----------
-    numbers : which, counted from 0, ascending.
+    numbers : positions of the numbers, counted from 0, ascending.
 
     Raises
     ------
     MalformedFooterError
-        There are not as many, or `width` is none that a page has.
+        A position is past the end, or `width` is invalid.
     """
     cdef Runs runs
     cdef Py_ssize_t i, before = 0  # numbers in front of the run
@@ -137,23 +137,23 @@ def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] 
 
 
 def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int64_t[::1] rows not None):
-    """Which values of a page some of its rows have, by definition levels of one bit.
+    """Find the values of some rows of a page, by definition levels of one bit.
 
     Parameters
     ----------
-    levels : a bit a row in runs: whether the row has a value.
-    count : rows of the page.
-    rows : which, counted from 0, ascending.
+    levels : one bit per row, in runs: whether the row has a value.
+    count : number of rows of the page.
+    rows : rows to look up, counted from 0, ascending.
 
     Returns
     -------
-    (has_value, numbers) : a bool array of the rows' length; and for those of them that have a value its number among
-        the page's values, int64.
+    (has_value, numbers) : a bool array of the length of `rows`; and for each of these that has a value, its position
+        among the page's values, int64.
 
     Raises
     ------
     MalformedFooterError
-        There are not as many levels.
+        There are too few levels.
     """
     cdef Runs runs = open_runs(levels, 1)
     cdef Py_ssize_t i, row, seen = 0, found = 0  # rows looked at, and values among them
@@ -183,7 +183,7 @@ def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int6
 
 
 cdef Py_ssize_t count_values(const Runs* runs, Py_ssize_t first, Py_ssize_t end) noexcept:
-    """How many bits of a run are set from one to before another."""
+    """Count the bits of a run that are set in [first, end)."""
     cdef Py_ssize_t total = 0, i
     if not runs.packed:
         return end - first if runs.value else 0
@@ -193,16 +193,16 @@ cdef Py_ssize_t count_values(const Runs* runs, Py_ssize_t first, Py_ssize_t end)
 
 
 def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] numbers not None):
-    """Some of the byte arrays that stand one behind the other, each behind its length, as bytes of the same form.
+    """Copy some of the length-prefixed byte arrays in a buffer, in the same format.
 
     Parameters
     ----------
-    numbers : which, counted from 0, in any order.
+    numbers : positions of the byte arrays, counted from 0, in any order.
 
     Raises
     ------
     MalformedFooterError
-        There are not as many, or they are of more than 256 MiB together.
+        A position is past the end, or the result would exceed 256 MiB.
     """
     cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i, at, value = 0
     cdef int64_t[::1] order
@@ -244,16 +244,16 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
 
 
 def take_fixed(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None):
-    """Some of the values of `width` bytes that stand one behind the other, as bytes.
+    """Copy some of the `width`-byte values in a buffer.
 
     Parameters
     ----------
-    numbers : which, counted from 0, in any order.
+    numbers : positions of the values, counted from 0, in any order.
 
     Raises
     ------
     MalformedFooterError
-        There are not as many.
+        A position is past the end.
     """
     cdef Py_ssize_t i, count
     cdef uint8_t[::1] out
@@ -271,7 +271,7 @@ def take_fixed(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t
 
 
 def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid not None):
-    """Byte arrays that stand each behind its length, as Arrow has them: offsets, and the bytes alone.
+    """Convert length-prefixed byte arrays to Arrow's layout: offsets, and the bytes without prefixes.
 
     Parameters
     ----------
@@ -279,12 +279,12 @@ def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid
 
     Returns
     -------
-    (offsets, data) : int32 of one more entry than `valid`, uint8.
+    (offsets, data) : int32 with one more entry than `valid`; uint8.
 
     Raises
     ------
     MalformedFooterError
-        There are not as many, there are more, or they are of more bytes than int32 counts.
+        There are too few or too many byte arrays, or they have more bytes than int32 can count.
     """
     cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i
     cdef uint32_t length = 0
@@ -313,22 +313,22 @@ def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid
 
 
 def find_equal(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None, list wanted not None):
-    """Where some of the plain-encoded values of a page are, byte for byte, one of some others.
+    """Find the plain-encoded values of a page that are, byte for byte, one of some others.
 
     Parameters
     ----------
-    width : bytes of a value; 0 for byte arrays, each of which stands behind its length.
-    numbers : which values are compared, counted from 0, ascending.
-    wanted : bytes objects.
+    width : bytes per value; 0 for length-prefixed byte arrays.
+    numbers : positions of the values to compare, counted from 0, ascending.
+    wanted : bytes objects to search for.
 
     Returns
     -------
-    (places, which) : int64 arrays: places in `numbers` of those that are one of them, ascending; which one it is.
+    (positions, which) : int64 arrays: positions in `numbers` of matching values, ascending; and the index in `wanted`.
 
     Raises
     ------
     MalformedFooterError
-        There are not as many values.
+        A position is past the end.
     """
     cdef Py_ssize_t pos = 0, end = data.shape[0], i, length = width, count = 0, value = 0
     cdef Py_ssize_t num_wanted = len(wanted), one

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """A bounded cursor over protocol buffers, the encoding of an ORC file's metadata.
 
-Nothing here trusts the bytes: every length and depth is checked against what is left of the buffer before it is used, and
+Nothing here trusts the bytes: every length and depth is checked against the rest of the buffer before it is used, and
 values are counted, so that malformed input ends in MalformedOrcError and never in an over-read, a huge allocation or a
 hang.
 
@@ -24,8 +24,8 @@ cpdef enum:
     BOOL = 4      # varint
     DOUBLE = 5    # 8 bytes
     BYTES = 6     # copied
-    SPAN = 7      # where it begins and ends in the buffer
-    MESSAGE = 8   # a message inside, as a dict
+    SPAN = 7      # its start and end in the buffer
+    MESSAGE = 8   # a nested message, as a dict
 
 cdef enum:
     WIRE_VARINT = 0
@@ -33,7 +33,7 @@ cdef enum:
     WIRE_BYTES = 2
     WIRE_FIXED32 = 5
     MAX_DEPTH = 32          # of messages in messages; ORC's nest five deep
-    MAX_VALUES = 1 << 20    # that one call makes Python objects of
+    MAX_VALUES = 1 << 20    # values that one call turns into Python objects
 
 
 cdef class Cursor:
@@ -87,7 +87,7 @@ cdef class Cursor:
         self.fail("a number of more than ten bytes")
 
     cdef Py_ssize_t length(self) except -1:
-        """The length in front of a value, all of which is in the buffer."""
+        """Read the length prefix of a value, and check that the entire value is in the buffer."""
         cdef uint64_t length = self.varint()
         self.need(length)
         return <Py_ssize_t>length
@@ -102,7 +102,7 @@ cdef class Cursor:
         return value
 
     cdef int64_t field(self, int* wire) except -1:
-        """The number of the next field, and how it is written."""
+        """Read the number and the wire type of the next field."""
         cdef uint64_t tag = self.varint()
         wire[0] = <int>(tag & 7)
         tag >>= 3
@@ -190,23 +190,23 @@ cdef class Cursor:
 
 
 def read_message(const uint8_t[::1] buffer not None, dict fields not None, Py_ssize_t start=0, Py_ssize_t end=-1):
-    """Read a message: a dict of the names of the fields that it has. The last of a field that is there twice stands.
+    """Read a message as a dict of its fields by name. Of duplicate fields the last one counts.
 
     Parameters
     ----------
-    buffer, start, end : where it stands; to the end of the buffer by default.
-    fields : number -> (name, kind, repeated, fields of a message inside). Others are passed over.
+    buffer, start, end : the location of the message; to the end of the buffer by default.
+    fields : number -> (name, kind, repeated, fields of a nested message). Other fields are ignored.
 
     Raises
     ------
     MalformedOrcError
-        The bytes are no such message.
+        The bytes are not such a message.
     """
     return Cursor(buffer, start, end).message(fields, 0)
 
 
 def read_spans(const uint8_t[::1] buffer not None, int64_t number, Py_ssize_t start=0, Py_ssize_t end=-1):
-    """Where the values of a repeated field of bytes or messages stand, as an (n, 2) int64 array of start and end.
+    """Locate the values of a repeated field of bytes or messages, as an (n, 2) int64 array of start and end.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def read_spans(const uint8_t[::1] buffer not None, int64_t number, Py_ssize_t st
     cdef Py_ssize_t count = 0, length
     cdef int wire = 0, turn
     cdef int64_t[:, ::1] out = None
-    for turn in range(2):  # they are counted before there is room for them
+    for turn in range(2):  # count first, then allocate
         cursor.pos = start
         count = 0
         while cursor.pos < cursor.end:
@@ -237,7 +237,7 @@ def read_spans(const uint8_t[::1] buffer not None, int64_t number, Py_ssize_t st
 
 
 cdef Py_ssize_t _words(Cursor cursor, int wire, char* out) except -1:
-    """Pass over 64-bit words, one or packed, and copy them to `out` if it is not NULL; their bytes."""
+    """Skip 64-bit words, one or packed, and copy them to `out` if not NULL; return their bytes."""
     cdef Py_ssize_t length = 8 if wire == WIRE_FIXED64 else cursor.length()
     cursor.need(length)
     if length % 8:
@@ -254,13 +254,13 @@ def read_bloom_filter(const uint8_t[::1] buffer not None, Py_ssize_t start=0, Py
     Returns
     -------
     num_hash_functions : None if the message does not say.
-    words : bytes of the field `bitset`, words one behind the other; None if there are none.
-    utf8bitset : the bytes of that field; None if it is not there.
+    words : the concatenated words of the field `bitset`, as bytes; None if there are none.
+    utf8bitset : the bytes of that field; None if it is missing.
 
     Raises
     ------
     MalformedOrcError
-        It is something else: also the layout of Hive before its release, by its wire types.
+        The bytes are not such a message; the layout of unreleased Hive versions is recognized by its wire types.
     """
     cdef Cursor cursor = Cursor(buffer, start, end)
     cdef int wire = 0

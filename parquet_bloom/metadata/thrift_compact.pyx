@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""A bounded cursor over the Thrift compact protocol, and what is done with it to a Parquet footer.
+"""A bounded cursor over the Thrift compact protocol, and functions that index and splice a Parquet footer with it.
 
-Nothing here trusts the bytes: every length, count and depth is checked against what is left of the buffer before it is
+Nothing here trusts the bytes: every length, count and depth is checked against the rest of the buffer before it is
 used, so that malformed input ends in MalformedFooterError and never in an over-read, a huge allocation or a hang.
 
 Source: thrift-compact-protocol.md of Apache Thrift; parquet.thrift for the field numbers.
@@ -43,7 +43,7 @@ cdef struct Field:
     int64_t id
     int type
     Py_ssize_t start    # of the field header
-    Py_ssize_t value    # of the value: behind the header
+    Py_ssize_t value    # of the value, after the header
     bint long_form      # the id was written out, not as a difference to the field before
 
 
@@ -129,7 +129,7 @@ cdef class Cursor:
         return count
 
     cdef int skip(self, int type, int depth, bint element=False) except -1:
-        """Pass over a value. A boolean field lives in its header, a boolean element takes a byte."""
+        """Skip a value. A boolean field is stored in its header, a boolean element takes a byte."""
         cdef uint64_t count
         cdef uint64_t i
         cdef int element_type = 0
@@ -181,7 +181,7 @@ cdef class Cursor:
         return 0
 
     cdef object value(self, int type, int depth, bint element=False):
-        """A value as Python sees it: int, float, bool, bytes, list, dict of field id -> value."""
+        """Read a value as a Python object: int, float, bool, bytes, list, dict of field id -> value."""
         cdef uint64_t count
         cdef uint64_t i
         cdef int element_type = 0
@@ -221,7 +221,7 @@ cdef class Cursor:
 
 
 def read_struct(const uint8_t[::1] buffer not None, Py_ssize_t start=0):
-    """Read one struct: ({field id: value}, position behind it). The last of duplicate fields stands."""
+    """Read one struct: ({field id: value}, position after it). Of duplicate fields the last one counts."""
     cursor = Cursor(buffer, start)
     return cursor.value(STRUCT, 0), cursor.pos
 
@@ -296,7 +296,7 @@ cdef int _put_struct(bytearray out, fields) except -1:
 def write_struct(fields):
     """Encode a struct given as (field id, type, value) triples; a list's value is (element type, elements).
 
-    A struct inside of it may also be bytes, which are copied.
+    A nested struct may also be given as encoded bytes, which are copied.
     """
     out = bytearray()
     _put_struct(out, fields)
@@ -305,7 +305,7 @@ def write_struct(fields):
 
 # ---------------------------------------------------------------------------------------------------- the footer
 
-# One record a column chunk. Everything is int64, -1 where the file says nothing; spans are byte positions in the
+# One record per column chunk. Everything is int64, -1 for missing values; spans are byte positions in the
 # footer. The order is that of the C struct below.
 CHUNK_DTYPE = np.dtype([(name, np.int64) for name in (
     "row_group", "column", "start", "meta_start", "meta_end", "physical_type", "num_values", "compressed_size",
@@ -331,13 +331,13 @@ cdef struct Chunk:
     int64_t statistics_start    # value of statistics: a struct
     int64_t filter_offset
     int64_t filter_length
-    int64_t filter_fields       # how many times fields 14 and 15 stand there: more than 2 is a doubt
+    int64_t filter_fields       # number of occurrences of fields 14 and 15: more than 2 are ambiguous
     int64_t offset_index_offset
     int64_t offset_index_length
     int64_t column_index_offset
     int64_t column_index_length
     int64_t encrypted           # 1 when crypto_metadata or encrypted_column_metadata is there
-    int64_t external            # 1 when the data stands in another file
+    int64_t external            # 1 when the data is in another file
 
 
 cdef struct RowGroup:
@@ -377,10 +377,10 @@ cdef inline bint _is_int(int type) noexcept nogil:
 
 
 cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1:
-    """Fail where a known list says that its elements are of another type than `type`.
+    """Fail if a known list declares another type of its elements than `type`.
 
-    Readers that are generated from the format's description do not look at what it says, and so find other fields
-    behind it than one that does.
+    Readers that are generated from the format's description ignore the declared type, and so find other fields after
+    the list than readers that use it.
     """
     if field.type == LIST:
         cursor.need(1)
@@ -398,7 +398,7 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
         if field.id == 14 or field.id == 15:
             chunk.filter_fields += 1
             if not _is_int(field.type):
-                chunk.filter_fields += 3  # not what it should be: a doubt like a duplicate
+                chunk.filter_fields += 3  # of the wrong type: ambiguous like a duplicate
         if _is_int(field.type):
             value = cursor.integer()
             if field.id == 1:
@@ -412,7 +412,7 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
             elif field.id == 11:
                 chunk.dictionary_page_offset = value
             elif field.id == 14:
-                # -1 stands for "none": another negative number must not pass for it
+                # -1 means "none": other negative numbers must not be mistaken for it
                 chunk.filter_offset = value if value != -1 else -2
             elif field.id == 15:
                 chunk.filter_length = value if value != -1 else -2
@@ -505,7 +505,7 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
 
 
 cdef bint _is_typed(const Field* field) noexcept:
-    """Whether a field of FileMetaData has the type that its number asks for; those not looked into may have any."""
+    """Return whether a field of FileMetaData has the type for its number; fields that are not used may have any."""
     if field.id == 3:
         return _is_int(field.type)
     if field.id == 6:
@@ -514,7 +514,7 @@ cdef bint _is_typed(const Field* field) noexcept:
 
 
 def index_footer(const uint8_t[::1] footer not None):
-    """Walk a footer once and note where everything stands.
+    """Walk a footer once and record the positions of its parts.
 
     Returns
     -------
@@ -567,15 +567,15 @@ def index_footer(const uint8_t[::1] footer not None):
 
 
 def read_value(const uint8_t[::1] footer not None, Py_ssize_t start, int type):
-    """One value of a type at a position that `index_footer` noted."""
+    """Read a value of a given type at a position that `index_footer` recorded."""
     return Cursor(footer, start).value(type, 1)
 
 
 cdef int _splice_meta(Cursor cursor, bytearray out, int64_t offset, int64_t length) except -1:
     """Copy a ColumnMetaData from the cursor to `out` with fields 14 and 15 replaced (left out when `offset` < 0).
 
-    Every other field keeps its bytes. Only a header that encodes its id as a difference to a field before it that has
-    changed is written anew, with the same id.
+    Every other field keeps its bytes. Only a header that encodes its id as the difference to a preceding field that has
+    changed is rewritten, with the same id.
     """
     cdef Field field
     cdef int64_t last_read = 0      # id before this field, as read
@@ -616,9 +616,9 @@ cdef int _splice_meta(Cursor cursor, bytearray out, int64_t offset, int64_t leng
 def splice_filters(const uint8_t[::1] footer not None, const int64_t[::1] meta_starts not None,
                    const int64_t[::1] meta_ends not None, const int64_t[::1] offsets not None,
                    const int64_t[::1] lengths not None):
-    """A footer with other filter locations in some of its column chunks, all else byte for byte.
+    """Return a footer with other filter locations in some of its column chunks, and all else byte for byte.
 
-    `meta_starts` and `meta_ends` are ascending spans of ColumnMetaData structs; an offset below 0 takes the filter out.
+    `meta_starts` and `meta_ends` are ascending spans of ColumnMetaData structs; a negative offset removes the filter.
     """
     cdef bytearray out = bytearray()
     cdef Cursor cursor = Cursor(footer)
@@ -640,12 +640,12 @@ def splice_filters(const uint8_t[::1] footer not None, const int64_t[::1] meta_s
 # ---------------------------------------------------------------------------------------------------- pages
 
 def read_page_locations(const uint8_t[::1] index not None, uint64_t limit):
-    """The PageLocations of an OffsetIndex, as an (n, 3) int64 array of offset, size, first row.
+    """Read the PageLocations of an OffsetIndex, as an (n, 3) int64 array of offset, size, first row.
 
     Raises
     ------
     MalformedFooterError
-        The bytes are something else, there are more than `limit`, or one lacks a field.
+        The bytes are not an OffsetIndex, there are more than `limit`, or one lacks a field.
     """
     cdef Cursor cursor = Cursor(index)
     cdef Field field, inner
@@ -742,9 +742,9 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
 
 
 def read_page_header_fields(const uint8_t[::1] data not None):
-    """What a page's header says, as a dict of the names in the C struct above.
+    """Read a page header, as a dict by the names in the C struct above.
 
-    -1 stands for what it does not say.
+    Missing fields are -1.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from ..file.advise.survey import (
     FileSurvey,
     Sample,
     Sizing,
-    sample_of,
+    make_sample,
     spread,
 )
 from ..hashing.arrow import hash_values
@@ -189,4 +189,4 @@ def _read_samples(file: OrcFile, leaf: OrcLeaf, read: Sequence[OrcRowGroup]) -> 
         array = values.of(leaf, group.stripe, group.first_row - file.stripes[group.stripe].first_row, group.num_rows)
         distinct = HashSet()
         distinct.add(hash_values(array))
-        yield sample_of(distinct, len(array) - array.null_count)
+        yield make_sample(distinct, len(array) - array.null_count)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError
 from ..file.advise import survey as parquet
-from ..file.advise.report import SAMPLE, AdviceReport, SurveyTask, ask, conclude
+from ..file.advise.report import SAMPLE, AdviceReport, SurveyTask, make_report, make_survey_task
 from ..file.advise.survey import FileSurvey
 from ..file.reader import BloomFile
 from ..storage import list_files, open_source, resolve_filesystem
@@ -28,7 +28,7 @@ def survey(
     with open_source(path, resolve_filesystem(filesystem, storage_options)) as source:
         file = open_any(source, None)
         if isinstance(file, BloomFile):
-            return parquet.survey_of(file, sample, columns)
+            return parquet.survey_file(file, sample, columns)
         from ..orc.survey import survey as survey_orc
 
         return survey_orc(file, sample, columns)
@@ -79,14 +79,14 @@ def advise(
     path_list = as_path_list(paths)
     filesystem = resolve_filesystem(filesystem, storage_options)
     files = list_files(path_list, filesystem)
-    task, options = ask(files, columns, sample, fpp, filesystem=filesystem, look=survey)
+    task, options = make_survey_task(files, columns, sample, fpp, filesystem=filesystem, look=survey)
     surveys: list[tuple[str, FileSurvey | None, str | None]] = []
     with in_order(partial(_survey_file, task), files, threads or 4 * processors()) as results:
         for done, result in enumerate(results, 1):
             surveys.append(result)
             if progress:
                 progress(done, len(files))
-    return conclude(path_list, task, options.fpp, surveys)
+    return make_report(path_list, task, options.fpp, surveys)
 
 
 def _survey_file(task: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:

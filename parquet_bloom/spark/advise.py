@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ..file.advise.report import SAMPLE, AdviceReport, ask, conclude
+from ..file.advise.report import SAMPLE, AdviceReport, make_report, make_survey_task
 from ..scan.advise import survey
 from .jobs.packing import find_sizes
 from .jobs.run import find_files, run
@@ -48,8 +48,8 @@ def advise(
     """
     _, entries = find_files(path, storage_options)
     files = [entry.path for entry in entries]
-    tasks, options = ask(files, columns, sample, fpp, storage_options=storage_options, look=survey)
+    tasks, options = make_survey_task(files, columns, sample, fpp, storage_options=storage_options, look=survey)
     sizes = [size if tasks.per_file.get(file) else 0 for file, size in zip(files, find_sizes(entries), strict=True)]
     outcomes = run(spark, "advise", files, tasks, storage_options, sizes)
     results = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
-    return conclude(path_list(path), tasks, options.fpp, results)
+    return make_report(path_list(path), tasks, options.fpp, results)

@@ -19,12 +19,12 @@ from ..errors import (
     UnreadableColumnError,
     UnsupportedTypeError,
 )
-from ..file.column_hashes import num_values_of
+from ..file.column_hashes import count_values
 from ..file.columns import find_leaves, type_of
 from ..file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from ..file.identity import wait_until_settled
 from ..file.reader import BloomFile
-from ..file.values import ColumnReader, outside_type
+from ..file.values import ColumnReader, find_value_outside_type
 from ..hashing.column_type import ColumnType
 from ..metadata.footer import Leaf
 from ..storage import Entry, open_source
@@ -122,7 +122,7 @@ def _open_source(entry: Entry, column: str, filesystem: object | None) -> ZonedS
         file = BloomFile(source, None)
         leaf = find_column(file, column)
         for row_group in file.row_groups:
-            num_values_of(file.footer, row_group, leaf)
+            count_values(file.footer, row_group, leaf)
         reader = ColumnReader(source, file.footer, leaf)
         return ZonedSource(entry, file, leaf, type_of(leaf), reader, stamp, footer_fingerprint(file.footer))
     except BaseException:
@@ -237,7 +237,7 @@ class ZoneMaker:
             return
         seen = 0
         for array in opened.reader.batches(row_group):
-            problem = outside_type(array, opened.column_type)
+            problem = find_value_outside_type(array, opened.column_type)
             seen += len(array)
             if problem is None and seen > num_rows:
                 problem = "there are more values than rows"

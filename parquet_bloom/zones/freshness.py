@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..file.identity import NO_TOKEN, UNREADABLE, stamps_of, still_same
+from ..file.identity import NO_TOKEN, UNREADABLE, compare_contents, read_version_tokens
 from ..file.reader import BloomFile
 from ..metadata.footer import Leaf
 from ..storage import Entry
@@ -22,7 +22,7 @@ def file_states(index: ZoneIndex, filesystem: object | None = None) -> list[str]
     """
     files = index.files or []
     entries = [Entry(file.path) for file in files]
-    tokens = stamps_of(entries, filesystem)
+    tokens = read_version_tokens(entries, filesystem)
 
     def find_state(number: int) -> str:
         file, token = files[number], tokens[number]
@@ -36,7 +36,7 @@ def file_states(index: ZoneIndex, filesystem: object | None = None) -> list[str]
         def leaves(opened: BloomFile) -> list[Leaf]:
             return [find_column(opened, index.column or "")]
 
-        same, _ = still_same(entries[number], filesystem, file.footer, file.data, leaves)
+        same, _ = compare_contents(entries[number], filesystem, file.footer, file.data, leaves)
         return CURRENT if same else CHANGED
 
     with in_order(find_state, range(len(files)), _CONCURRENT_READS) as results:

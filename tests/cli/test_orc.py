@@ -92,7 +92,7 @@ def test_nothing_is_embedded_and_nothing_dropped(command, how, lake, run):
     before = {path: path.read_bytes() for path in Path("orc").rglob("*.orc")}
     verb, *options = command
     result = run(verb, "orc", "lake/by=pyarrow", *options, how)
-    problem = "an ORC file: only who writes it can make its filters, with it; `advise` tells how"
+    problem = "an ORC file: only its writer can make its filters; `advise` reports how"
     assert result.code == 2
     assert result.errors == [f"error: {path}: {problem}" for path in sorted(map(str, before))]
     assert {path: path.read_bytes() for path in Path("orc").rglob("*.orc")} == before

@@ -153,7 +153,7 @@ def test_nothing_in_the_clear_is_believed_of_an_encrypted_column(plant, columns,
             assert chunk.problem == "the column is encrypted"
             with pytest.raises(ParquetBloomError, match="column 'secret': the column is encrypted"):
                 file.filter(chunk.row_group, "secret")
-        assert file.known.heads == {}  # nothing was read of them
+        assert file.cached.filter_headers == {}  # nothing was read of them
     problems = parquet_bloom.verify(path, data=True).problems
     assert {(problem.column, problem.problem) for problem in problems} >= {("secret", "the column is encrypted")}
 

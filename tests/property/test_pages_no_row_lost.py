@@ -13,7 +13,7 @@ TABLES = 10
 @pytest.mark.parametrize("few", [0, 1 << 40], ids=["rows", "pages"])
 def test_no_row_is_lost_by_pages(tmp_path, monkeypatch, few):
     """By rows taken out of pages wherever that can be, and by whole pages."""
-    monkeypatch.setattr(pages, "FEW", few)
+    monkeypatch.setattr(pages, "SPARSE_FACTOR", few)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     decoded = []

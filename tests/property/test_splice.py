@@ -18,6 +18,7 @@ from support.oracle.oracle import BINARY, BOOL, DOUBLE, I8, I16, I32, I64, LIST,
 
 from parquet_bloom.errors import EncryptedFileError, MalformedFooterError
 from parquet_bloom.metadata.footer import Footer
+from parquet_bloom.metadata.footer_rewrite import make_physical_view, splice_filter_locations
 
 Place = tuple[int, int] | None
 
@@ -200,7 +201,7 @@ def test_only_the_places_change(seed):
         metadata = made.metadata()
         old = made.encode(metadata)
         asked = new_places(rng, metadata)
-        new = Footer(old, 1000).splice(asked)
+        new = splice_filter_locations(Footer(old, 1000), asked)
         for key, place in asked.items():
             metadata[key] = spliced(metadata[key], place)
         assert new == made.encode(metadata), f"{seed} {part}"
@@ -209,7 +210,7 @@ def test_only_the_places_change(seed):
             record = again.chunks[int(again.row_groups["first_chunk"][row_group]) + column]
             assert (record["filter_offset"], record["filter_length"]) == (place or (-1, -1))
             assert record["filter_fields"] == (2 if place else 0)
-        assert again.splice(asked) == new
+        assert splice_filter_locations(again, asked) == new
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -221,7 +222,7 @@ def test_the_oracle_reads_the_same(seed):
         metadata = {key: once(fields) for key, fields in made.metadata().items()}
         old = made.encode(metadata)
         asked = new_places(rng, metadata)
-        new = Footer(old, 1000).splice(asked)
+        new = splice_filter_locations(Footer(old, 1000), asked)
         before, end = oracle.read_struct(old)
         after, new_end = oracle.read_struct(new)
         assert (end, new_end) == (len(old), len(new))
@@ -282,7 +283,9 @@ def exercise(data: bytes, start: int, deep: bool) -> None:
         numbers = [
             (int(chunk["row_group"]), int(chunk["column"])) for chunk in footer.chunks if chunk["meta_start"] >= 0
         ]
-        again = Footer(footer.splice({key: (start, 47) if key[1] % 2 else None for key in numbers}), start)
+        again = Footer(
+            splice_filter_locations(footer, {key: (start, 47) if key[1] % 2 else None for key in numbers}), start
+        )
         assert len(again.chunks) == len(footer.chunks)
         if not deep:
             return
@@ -294,7 +297,7 @@ def exercise(data: bytes, start: int, deep: bool) -> None:
                 record = attempt(footer.chunk, row_group, leaf)
                 if record is not None:
                     attempt(footer.statistics, record)
-            attempt(footer.physical_view, leaf)
+            attempt(make_physical_view, footer, leaf)
     except (EncryptedFileError, MalformedFooterError) as error:
         assert_one_line(error)
 
@@ -314,17 +317,17 @@ def test_the_real_footer_is_fine(real):
     data, start = real
     footer = Footer(data, start)
     assert [leaf.name for leaf in footer.leaves] == ["i", "s", "l.list.element.x", "d", "t"]
-    assert footer.splice({}) == data
+    assert splice_filter_locations(footer, {}) == data
     kept = {
         (int(c["row_group"]), int(c["column"])): (int(c["filter_offset"]), int(c["filter_length"]))
         for c in footer.chunks
         if c["filter_offset"] >= 0
     }
     assert len(kept) == 4
-    assert footer.splice(kept) == data
-    taken_out = footer.splice(dict.fromkeys(kept))
+    assert splice_filter_locations(footer, kept) == data
+    taken_out = splice_filter_locations(footer, dict.fromkeys(kept))
     assert len(taken_out) < len(data)
-    assert Footer(taken_out, start).splice(kept) == data
+    assert splice_filter_locations(Footer(taken_out, start), kept) == data
 
 
 def test_every_truncation_is_noticed(real):

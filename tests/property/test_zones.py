@@ -200,7 +200,7 @@ def by_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tm
     if request.param == "pages":
         monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
         monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-        monkeypatch.setattr(pages, "FEW", 2)
+        monkeypatch.setattr(pages, "SPARSE_FACTOR", 2)
 
 
 def hunt_all(first: int, count: int, folder: Path, request: pytest.FixtureRequest) -> None:

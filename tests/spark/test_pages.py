@@ -69,7 +69,7 @@ def test_pages_hold_what_the_row_group_holds(
 ) -> None:
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-    monkeypatch.setattr(pages, "FEW", few)
+    monkeypatch.setattr(pages, "SPARSE_FACTOR", few)
     by_rows = set()
     original = RowGroupPages._few
 

@@ -142,7 +142,7 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (([],), "no column is named that should get a filter"),
+        (([],), "no columns given that should get a filter"),
         (("id", 0), "fpp must be a number between 0 and 1, not 0"),
         (("id", 2), "fpp must be a number between 0 and 1, not 2"),
         (({"id": 1.5},), "column 'id': fpp must be a number between 0 and 1, not 1.5"),
@@ -162,7 +162,7 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
             "column 'id': the largest filter, of 128 MiB, cannot hold 200,000,000 distinct values at fpp 0.01: write "
             "smaller row groups (parquet.block.size)",
         ),
-        ((7,), "columns are dotted paths, in a list or a mapping, not 7"),
+        ((7,), "columns must be a list or mapping of dotted paths, not 7"),
     ],
 )
 def test_what_cannot_be_asked(arguments: tuple[Any, ...], problem: str) -> None:

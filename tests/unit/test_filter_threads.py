@@ -106,8 +106,8 @@ def test_no_value_is_lost(hashes):
     ],
 )
 def test_changes_wait_for_each_other(change, monkeypatch):
-    monkeypatch.setattr(module, "_FEWEST_KEYS", 1)
-    monkeypatch.setattr(module, "_KEYS_A_BLOCK", 1)
+    monkeypatch.setattr(module, "_MIN_KEYS", 1)
+    monkeypatch.setattr(module, "_KEYS_PER_BLOCK", 1)
     made = SplitBlockBloomFilter(32)
     changing = threading.Thread(target=change, args=(made,))
     with made._lock:
@@ -190,8 +190,8 @@ def used(monkeypatch) -> list[int]:
 
     in_order = module.in_order
     monkeypatch.setattr(module, "in_order", counted)
-    monkeypatch.setattr(module, "_FEWEST_KEYS", 64)
-    monkeypatch.setattr(module, "_KEYS_A_BLOCK", 1)
+    monkeypatch.setattr(module, "_MIN_KEYS", 64)
+    monkeypatch.setattr(module, "_KEYS_PER_BLOCK", 1)
     return seen
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from _common import header, in_turn
 
-from parquet_bloom.metadata.footer import TAIL_BYTES, Footer, footer_span
+from parquet_bloom.metadata.footer import TAIL_BYTES, Footer, find_footer
+from parquet_bloom.metadata.footer_rewrite import splice_filter_locations
 
 SHAPES = ((10_000, 1), (100, 100))
 ASKED = 3  # times what pyarrow takes
@@ -29,20 +30,20 @@ def make_file(num_columns: int, num_row_groups: int) -> bytes:
 
 def measure(num_columns: int, num_row_groups: int) -> None:
     data = make_file(num_columns, num_row_groups)
-    start, length = footer_span(data[-TAIL_BYTES:], len(data))
+    start, length = find_footer(data[-TAIL_BYTES:], len(data))
     footer = data[start : start + length]
     chunks = [(group, column) for group in range(num_row_groups) for column in range(num_columns)]
     places = {key: (start + 1_000_047 * i, 1_000_047) for i, key in enumerate(chunks)}
     indexed = Footer(footer, start)
     leaves = indexed.leaves
-    assert len(Footer(indexed.splice(places), start).chunks) == len(chunks)
+    assert len(Footer(splice_filter_locations(indexed, places), start).chunks) == len(chunks)
 
     seconds = in_turn(
         {
             "pyarrow: read_metadata": lambda: pq.read_metadata(pa.BufferReader(data)),
             "index": lambda: Footer(footer, start),
-            "splice": lambda: indexed.splice(places),
-            "index and splice": lambda: Footer(footer, start).splice(places),
+            "splice": lambda: splice_filter_locations(indexed, places),
+            "index and splice": lambda: splice_filter_locations(Footer(footer, start), places),
             "what prune needs: index, leaves": lambda: Footer(footer, start).leaves,
             "  ... and every chunk's record": lambda: [
                 indexed.chunk(g, leaf) for g, _ in chunks[::num_columns] for leaf in leaves

@@ -8,7 +8,7 @@ import click
 
 from ...errors import printable
 from ...file.advise.engines import ENGINES
-from ...file.advise.report import SAMPLE, AdviceReport, ask, conclude
+from ...file.advise.report import SAMPLE, AdviceReport, make_report, make_survey_task
 from ...file.advise.survey import FileSurvey
 from ...file.advise.verdict import MAYBE, NO, YES, ColumnAdvice
 from ...scan.advise import survey
@@ -114,7 +114,7 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
               column's filters themselves
     """
     files = find_files(paths, output)
-    question, options = ask(
+    question, options = make_survey_task(
         [file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem, look=survey
     )
 
@@ -124,7 +124,7 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
 
     with output.rows("columns", COLUMNS) as rows:
         with working(output, "look at files", files, look, _FILES_AT_ONCE * processors()) as surveys:
-            report = conclude(paths, question, options.fpp, surveys)
+            report = make_report(paths, question, options.fpp, surveys)
         for advice in sorted(report.columns, key=lambda advice: _ORDER.index(advice.verdict)):
             rows.add(_row(advice, report))
         rows.facts |= {"fpp": fpp, "totals": _totals(report)}

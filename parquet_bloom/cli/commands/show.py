@@ -9,8 +9,9 @@ import click
 
 from ...core.bloom.variants import FINAL_NAME
 from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError
+from ...file.chunk_filter import ChunkFilter
 from ...file.columns import find_leaves
-from ...file.reader import BloomFile, ChunkFilter
+from ...file.reader import BloomFile
 from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
 from ..options.common import column_option, command, variant_option
 from ..options.paths import find_files

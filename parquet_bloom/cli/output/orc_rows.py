@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import NotParquetError
 from ...file.columns import find_leaves
-from ...file.reader import BloomFile, variant_asked
+from ...file.reader import BloomFile, parse_variant
 from ...file.verify import VerifyReport, verify
 from ...scan.model.file_format import open_any
 from ...storage import open_source
@@ -38,7 +38,7 @@ def opened(path: str, filesystem: object | None, variant: str | None = None) -> 
         It is neither, or cannot be read.
     """
     with open_source(path, filesystem) as source:
-        yield open_any(source, None, variant_asked(variant))
+        yield open_any(source, None, parse_variant(variant))
 
 
 def verify_any(

@@ -1,4 +1,4 @@
 """Advice on which columns deserve filters.
 
-`survey` reads files, `estimates` and `merge` count values, `verdict` and `engines` judge, and `report` presents it.
+`survey` reads single files, `merge` and `estimates` combine them, `verdict` and `engines` judge, `report` presents it.
 """

@@ -1,4 +1,4 @@
-"""Which query engines ask a column's filters: by its type, as seen of their current releases."""
+"""The query engines that use a column's filters, by column type, as observed in their current releases."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ ENGINES = (DUCKDB, DATAFUSION, CLICKHOUSE, SPARK)
 
 
 def engines_for(column_type: ColumnType, nested: bool = False, repeated: bool = False) -> tuple[str, ...]:
-    """The engines that skip row groups by filters of such a column, for `column = value`.
+    """Return the engines that skip row groups by filters of such a column, for `column = value`.
 
     Parameters
     ----------
     nested : whether it is a field of a struct.
-    repeated : whether it holds elements of lists or maps: no engine asks their filters.
+    repeated : whether it holds elements of lists or maps: no engine uses their filters.
     """
     if repeated:
         return ()
-    found = _of_values(column_type)
-    return tuple(engine for engine in ENGINES if engine in found and not (nested and engine == DATAFUSION))
+    engines = _engines_by_type(column_type)
+    return tuple(engine for engine in ENGINES if engine in engines and not (nested and engine == DATAFUSION))
 
 
-def _of_values(column_type: ColumnType) -> set[str]:
+def _engines_by_type(column_type: ColumnType) -> set[str]:
     kind, physical = column_type.kind, column_type.physical
     if physical in ("BOOLEAN", "INT96") or kind is Kind.UNKNOWN:
         return set()

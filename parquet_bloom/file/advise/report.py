@@ -1,4 +1,4 @@
-"""Which columns of a lake deserve filters, and why."""
+"""`AdviceReport`: the columns of a lake that deserve filters, and why."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ SAMPLE = 8
 """Row groups that are read by default, of all files together."""
 
 DICTIONARIES = 8
-"""Files whose dictionaries' headers are read where no values are."""
+"""Number of files whose dictionary headers are read if no values are."""
 
-_LEAST_STRIDE = 1000  # that ORC's Java library takes
+_LEAST_STRIDE = 1000  # the smallest that ORC's Java library accepts
 
-_SHOWN = 3  # broken files that a report names
+_SHOWN = 3  # unreadable files that a report lists
 
 
 @shown_redacted
 @dataclass(frozen=True)
 class AdviceReport:
-    """What `advise` found; `print` it.
+    """The result of `advise`; `print` it.
 
     Attributes
     ----------
-    paths : what was asked about.
-    files, row_groups, rows, num_bytes : of all files that could be read.
+    paths : the paths given to `advise`.
+    files, row_groups, rows, num_bytes : totals over all files that could be read.
     sampled : number of files of which values were read.
-    fpp : that filters are reckoned with.
-    columns : what is advised of each column.
+    fpp : false-positive probability assumed for filters.
+    columns : the advice on each column.
     failures : (path, error) of files that could not be read.
-    orc_files : number of files that are ORC's: nothing can be embedded into those, their writers make the filters.
-    orc_stride : rows of a row group in most of them.
+    orc_files : number of ORC files: filters cannot be embedded into these, only their writers can make them.
+    orc_stride : rows per row group in most of the ORC files.
     """
 
     paths: tuple[str, ...]
@@ -56,23 +56,23 @@ class AdviceReport:
     orc_stride: int = 0
 
     def __getitem__(self, column: str) -> ColumnAdvice:
-        """What is advised of a column, by its dotted path."""
+        """Return the advice on a column, given its dotted path."""
         for advice in self.columns:
             if advice.column == column:
                 return advice
         raise UnknownColumnError("no such column in any file", column=column)
 
     def worth(self, *verdicts: str) -> list[str]:
-        """The columns whose verdict is one of these, by default those of "yes"."""
+        """Return the columns that have one of these verdicts, by default "yes"."""
         return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
 
     @property
     def command(self) -> str | None:
-        """The command that embeds what is advised, the columns of "yes"; None if there are none, or only ORC files."""
+        """The command that embeds filters of the columns of "yes"; None if there are none, or only ORC files."""
         chosen = self.worth()
         if not chosen or self.orc_files == self.files:
             return None
-        # A name that ends like NAME=FPP needs one of its own behind it.
+        # A name that itself looks like NAME=FPP needs an explicit FPP.
         names = (f"{name}={self.fpp}" if "=" in name else name for name in chosen)
         columns = (f"--column {shlex.quote(name)}" for name in names)
         fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
@@ -80,17 +80,17 @@ class AdviceReport:
 
     @property
     def open_question(self) -> str | None:
-        """The command that samples the columns which metadata alone leave open; None if there are none."""
-        left = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
-        if self.sampled > 1 or not left:
+        """The command that samples the columns which metadata alone cannot decide; None if there are none."""
+        undecided = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
+        if self.sampled > 1 or not undecided:
             return None
-        columns = (f"--column {shlex.quote(name)}" for name in left)
+        columns = (f"--column {shlex.quote(name)}" for name in undecided)
         fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
         return " ".join(["parquet-bloom advise", *map(shlex.quote, self.paths), *columns, *fpp, f"--sample {SAMPLE}"])
 
     @property
     def call(self) -> str | None:
-        """The same as a call in Python, on Spark; None where there is no command."""
+        """The Python call that does the same as `command` on Spark; None where there is no command."""
         chosen = self.worth()
         if not chosen or self.orc_files == self.files:
             return None
@@ -100,22 +100,22 @@ class AdviceReport:
 
     @property
     def orc_options(self) -> dict[str, str] | None:
-        """The options that Spark, and all who use ORC's Java library, write ORC files anew with; None if not worth it.
+        """The options to rewrite ORC files with, for Spark and other users of ORC's Java library; None if not worth it.
 
-        Of columns that have filters already these are kept: to write a file anew loses what is not asked for.
+        They include columns that already have filters: rewriting a file loses all filters that are not requested.
         """
         columns = self._orc_columns()
         if not columns:
             return None
         return {
             "orc.bloom.filter.columns": ",".join(advice.column for advice in columns),
-            "orc.bloom.filter.fpp": _down(min(advice.row_group_fpp for advice in columns)),
+            "orc.bloom.filter.fpp": _round_down(min(advice.row_group_fpp for advice in columns)),
             "orc.row.index.stride": str(max(_LEAST_STRIDE, self.orc_stride)),
         }
 
     @property
     def orc_calls(self) -> tuple[str, ...]:
-        """How to write ORC files anew with what is advised: on Spark, and by pyarrow; empty if that is not worth it."""
+        """Calls that rewrite ORC files with the advised filters, on Spark and by pyarrow; empty if not worth it."""
         options = self.orc_options
         if options is None:
             return ()
@@ -129,14 +129,14 @@ class AdviceReport:
         )
 
     def _orc_columns(self) -> list[ColumnAdvice]:
-        """The columns that ORC files should be written anew with filters of; none if that would bring nothing."""
-        known = [advice for advice in self.columns if advice.number is not None]
-        if not any(advice.verdict == YES or advice.weak for advice in known):
+        """Return the columns that rewritten ORC files should have filters of; none if rewriting is not worth it."""
+        columns = [advice for advice in self.columns if advice.number is not None]
+        if not any(advice.verdict == YES or advice.weak for advice in columns):
             return []
-        return [advice for advice in known if advice.verdict == YES or (advice.filtered and not advice.barred)]
+        return [advice for advice in columns if advice.verdict == YES or (advice.filtered and not advice.barred)]
 
     def __str__(self) -> str:
-        """A table of the columns, then how to embed what is advised."""
+        """Format a table of the columns, followed by the command that embeds the advised filters."""
         lines = [
             f"{self.files:,} files, {self.row_groups:,} row groups, {self.rows:,} rows, {self.num_bytes:,} bytes; "
             f"values of {self.sampled:,} files were read"
@@ -157,8 +157,8 @@ class AdviceReport:
         return "\n".join(lines)
 
 
-def _down(fpp: float) -> str:
-    """A probability by its first two digits, and not more than it is."""
+def _round_down(fpp: float) -> str:
+    """Format a probability, rounded down to two digits."""
     exact = Decimal(repr(fpp))
     return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), 'ROUND_DOWN')):g}"
 
@@ -184,14 +184,14 @@ def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class SurveyTask:
-    """What is asked of each file, apart from which; it can be pickled.
+    """The survey of a file as a function of its path; can be pickled.
 
     Attributes
     ----------
     columns : dotted paths; None for all.
-    per_file : {path: row groups to be read}, with 0 the headers of dictionaries alone; the other files give their
-        footers alone.
-    look : takes a path and what else `survey` takes.
+    per_file : {path: number of row groups to read}; 0 reads only the headers of dictionaries. Only the footers of all
+        other files are read.
+    look : called with a path and the other arguments of `survey`.
     """
 
     columns: frozenset[str] | None
@@ -204,53 +204,53 @@ class SurveyTask:
         return self.look(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
 
 
-def ask(
+def make_survey_task(
     files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
 ) -> tuple[SurveyTask, FilterOptions]:
-    """What is to be asked of files, checked: row groups to be read are spread over them evenly.
+    """Check the parameters and make the task for surveying files; row groups to read are spread evenly over them.
 
     Raises
     ------
     ParquetBloomError
-        A parameter makes no sense.
+        A parameter is invalid.
     """
     if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
         raise ParquetBloomError(f"sample must be a number of row groups from 0 on, not {sample!r}")
-    # Of some files two row groups are read: these may have more in common than those of two files.
+    # Two row groups are read of some files, as these may have more in common than those of two files.
     chosen = spread(list(range(len(files))), sample - sample // 4 or DICTIONARIES)
     each, more = divmod(sample, max(1, len(chosen)))
     if len(chosen) == len(files):
-        more = len(files) if more else 0  # of few files, the same of each
-    per_file = {files[number]: each + (place < more) for place, number in enumerate(chosen)}
+        more = len(files) if more else 0  # if there are few files, the same number of each
+    per_file = {files[number]: each + (i < more) for i, number in enumerate(chosen)}
     if isinstance(columns, str):
         columns = [columns]
     names = None if columns is None else frozenset(columns)
     return SurveyTask(names, per_file, **storage), FilterOptions(fpp)
 
 
-def conclude(
+def make_report(
     paths: Iterable[Any],
-    question: SurveyTask,
+    task: SurveyTask,
     fpp: float,
-    found: Iterable[tuple[str, FileSurvey | None, str | None]],
+    results: Iterable[tuple[str, FileSurvey | None, str | None]],
 ) -> AdviceReport:
-    """The report over (path, survey, error) of each file.
+    """Make the report from (path, survey, error) of each file.
 
     Raises
     ------
     UnknownColumnError
-        No file has one of the columns asked about.
+        No file has one of the requested columns.
     """
     advice, failures = Advice(), []
-    for path, surveyed, error in found:
-        if surveyed is None:
+    for path, file_survey, error in results:
+        if file_survey is None:
             failures.append((path, error or ""))
         else:
-            advice.add(surveyed)
+            advice.add(file_survey)
     columns = tuple(advice.columns(fpp))
-    known = [column.column for column in columns]
-    for name in sorted(question.columns or ()):
-        if advice.files and not any(each == name or each.startswith(f"{name}.") for each in known):
+    names = [column.column for column in columns]
+    for name in sorted(task.columns or ()):
+        if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
             raise UnknownColumnError("no such column in any file", column=name)
     return AdviceReport(
         paths=tuple(map(os.fsdecode, paths)),
@@ -258,7 +258,7 @@ def conclude(
         row_groups=advice.row_groups,
         rows=advice.rows,
         num_bytes=advice.num_bytes,
-        sampled=sum(1 for count in question.per_file.values() if count),
+        sampled=sum(1 for count in task.per_file.values() if count),
         fpp=fpp,
         columns=columns,
         failures=tuple(failures),

@@ -1,4 +1,4 @@
-"""What one file tells about the worth of filters: its footer, and of some row groups the values themselves."""
+"""Survey of one file: data from its footer, and samples of values from some row groups."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from ...metadata.page_index import read_page_header
 from ...metadata.thrift_compact import read_struct
 from ..columns import find_leaves, type_of
 from ..reader import BloomFile, open
-from ..statistics import bounds
+from ..statistics import decode_bounds
 from ..values import ColumnReader
 
 Sizing = Callable[[int, float], int]
-"""Bytes of a row group's filter of so many distinct values at an fpp; can be pickled, hashed and compared."""
+"""Returns a filter's bytes, given the number of distinct values and an fpp; can be pickled, hashed and compared."""
 
 SKETCH = 512
-"""Hashes that are kept of a row group: the smallest, so that those of two row groups can be compared."""
+"""Number of hashes stored of a row group: the smallest ones, so that two row groups can be compared."""
 
 BOUND_BYTES = 64
-"""Bytes that are kept of a text's min and max: writers cut theirs there, too."""
+"""Bytes stored of a text's min and max: writers truncate there, too."""
 
-_HEAD_BYTES = 64  # enough for the header of a dictionary's page
+_HEADER_BYTES = 64  # enough for the header of a dictionary page
 _ENCODINGS, _ENCODING_STATS = 2, 13  # fields of a column chunk's metadata
 _DATA_PAGES = (0, 3)
-_OF_DICTIONARY = (2, 8)
+_DICTIONARY_ENCODINGS = (2, 8)
 _PLAIN = 0
 
 
 class Chunk(NamedTuple):
-    """What is known of one column chunk.
+    """Metadata of one column chunk.
 
     Attributes
     ----------
-    num_values : without nulls, as far as the footer counts them.
-    num_bytes : as it is stored.
-    filter_bytes : of its filter, by the footer; 0 for one whose length it does not tell, None where there is none.
+    num_values : number of values, without nulls as far as the footer counts them.
+    num_bytes : stored size.
+    filter_bytes : size of its filter, by the footer; 0 if the footer does not give it, None if there is no filter.
     dictionary : whether all its values are in a dictionary.
-    low, high : bounds by the statistics, as domain values; None where nothing is known.
-    ndv : distinct values, if all are in a dictionary whose page's header was read.
+    low, high : bounds by the statistics, as domain values; None if unknown.
+    ndv : distinct values, if all are in a dictionary whose page header was read.
     """
 
     num_values: int
@@ -63,12 +63,12 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """All values of one column chunk, read.
+    """A summary of all values of one column chunk.
 
     Attributes
     ----------
-    num_values : without nulls.
-    ndv : distinct ones among them.
+    num_values : number of values, without nulls.
+    ndv : number of distinct values.
     sketch : the smallest hashes, ascending, at most `SKETCH`.
     """
 
@@ -84,16 +84,15 @@ class ColumnSurvey:
     Attributes
     ----------
     name : its dotted path.
-    type, nested, repeated : of its values; whether a struct, and whether a list or map stands around it.
-    chunks : one a row group that has rows.
-    samples : of row groups that were read.
-    problem : why its chunks are not known, or could not be read; None if they are.
-    sizing : how large its writer makes a filter of such a column.
-    engines : those that ask such a filter of a file of this format; None for what `engines.engines_for` says.
-    barred : why such a filter would bring nothing, or is not asked, whatever the values are; None if nothing speaks
-        against it.
-    filter_fpp : the false-positive probability of the filters that are there, of some that were read; None if none was.
-    number : of the column in the file's own numbering, where writers ask for that one; else None.
+    type, nested, repeated : type of its values; whether it is inside a struct, and whether inside a list or map.
+    chunks : one per row group that has rows.
+    samples : samples of the row groups that were read.
+    problem : why its chunks are unknown, or could not be read; None if there is no problem.
+    sizing : the size that its writer gives a filter of such a column.
+    engines : engines that use such a filter in a file of this format; None for those of `engines.engines_for`.
+    barred : why such a filter would be useless, or unused, whatever the values are; None if there is no such reason.
+    filter_fpp : false-positive probability of existing filters, from those that were read; None if none was.
+    number : the column's number in the file, for formats whose writers refer to columns by number; else None.
     """
 
     name: str
@@ -112,15 +111,15 @@ class ColumnSurvey:
 
 @dataclass(frozen=True)
 class FileSurvey:
-    """One file; it can be pickled, and many are merged by `advice.Advice`.
+    """The survey of one file; can be pickled, and many are merged by `verdict.Advice`.
 
     Attributes
     ----------
-    path, num_bytes, num_rows, num_row_groups : of the file.
-    columns : those that were asked about, in schema order.
-    embeddable : whether filters can be embedded into it; else its writer has to write it anew.
-    together : most row groups that some readers take all or none of, as those of a stripe.
-    stride : rows of a row group, where the writer is told them; else 0.
+    path, num_bytes, num_rows, num_row_groups : properties of the file.
+    columns : the requested columns, in schema order.
+    embeddable : whether filters can be embedded into it; otherwise its writer has to rewrite it.
+    together : most row groups of which some readers read all or none, such as those of a stripe.
+    stride : rows per row group, where this is a writer's option; else 0.
     """
 
     path: str
@@ -140,38 +139,37 @@ def survey(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> FileSurvey:
-    """Look at one file.
+    """Survey one file.
 
     Parameters
     ----------
     path : the file.
-    sample : number of row groups to be read, evenly spread; with 0 no values are, but headers of dictionaries, which
-        tell how many they hold; with None nothing but the footer is.
-    columns : dotted paths, a group standing for all columns in it; those that the file lacks are passed over. None for
-        all.
+    sample : number of row groups to read, evenly spread; 0 reads no values, but the headers of dictionaries, which
+        contain their number of values; None reads only the footer.
+    columns : dotted paths; a group means all columns in it, and columns that the file lacks are ignored. None for all.
     filesystem, storage_options : as in `prune`.
 
     Raises
     ------
     ParquetBloomError
-        The file or its footer cannot be read. Of a column that cannot, `problem` says why.
+        The file or its footer cannot be read. If a column cannot be read, its `problem` says why.
     """
     with open(path, filesystem, storage_options=storage_options) as file:
-        return survey_of(file, sample, columns)
+        return survey_file(file, sample, columns)
 
 
-def survey_of(file: BloomFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
-    """The same of a file that is open."""
+def survey_file(file: BloomFile, sample: int | None = None, columns: Collection[str] | None = None) -> FileSurvey:
+    """Survey an open file; see `survey`."""
     empty = file.footer.empty_row_groups
     row_groups = [row_group for row_group in file.row_groups if not empty[row_group]]
     read = spread(row_groups, sample or 0)
-    leaves = _chosen(file.leaves, columns)
-    heads = {} if sample is None else _dictionary_heads(file, {leaf.index for leaf in leaves})
-    found = tuple(_column(file, leaf, row_groups, read, heads) for leaf in leaves)
-    return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), found)
+    leaves = _select_leaves(file.leaves, columns)
+    headers = {} if sample is None else _read_dictionary_headers(file, {leaf.index for leaf in leaves})
+    surveys = tuple(_survey_column(file, leaf, row_groups, read, headers) for leaf in leaves)
+    return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), surveys)
 
 
-def _chosen(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
+def _select_leaves(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
     if columns is None:
         return leaves
     chosen = {leaf.index for name in columns for leaf in find_leaves(leaves, name)}
@@ -179,7 +177,7 @@ def _chosen(leaves: list[Leaf], columns: Collection[str] | None) -> list[Leaf]:
 
 
 def spread(items: list[int], count: int) -> list[int]:
-    """So many of the items, evenly spread over them; all if there are no more."""
+    """Select a number of items, evenly spread; all if there are not more."""
     if not count:
         return []
     if count >= len(items):
@@ -187,41 +185,43 @@ def spread(items: list[int], count: int) -> list[int]:
     return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
 
 
-def _dictionary_heads(file: BloomFile, columns: set[int]) -> dict[int, bytes]:
-    """The first bytes of all dictionary pages of some columns, by their places, fetched at once."""
+def _read_dictionary_headers(file: BloomFile, columns: set[int]) -> dict[int, bytes]:
+    """Read the first bytes of all dictionary pages of some columns at once; return them by offset."""
     chunks, end = file.footer.chunks, file.footer.start
     offsets = chunks["dictionary_page_offset"][np.isin(chunks["column"], [*columns])]
-    places = sorted({int(offset) for offset in offsets if 0 < offset < end})
+    starts = sorted({int(offset) for offset in offsets if 0 < offset < end})
     try:
-        heads = file.source.read_ranges((place, min(_HEAD_BYTES, end - place)) for place in places)
+        headers = file.source.read_ranges((start, min(_HEADER_BYTES, end - start)) for start in starts)
     except ParquetBloomError:
         return {}
-    return dict(zip(places, map(bytes, heads), strict=True))
+    return dict(zip(starts, map(bytes, headers), strict=True))
 
 
-def _column(
+def _survey_column(
     file: BloomFile, leaf: Leaf, row_groups: list[int], read: list[int], heads: Mapping[int, bytes]
 ) -> ColumnSurvey:
     column_type = type_of(leaf)
     chunks, samples, problem = [], [], None
     try:
-        chunks = [_chunk(file, row_group, leaf, column_type, heads) for row_group in row_groups]
+        chunks = [_survey_chunk(file, row_group, leaf, column_type, heads) for row_group in row_groups]
         if read and column_type.hashable:
             reader = ColumnReader(file.source, file.footer, leaf)
-            samples = [_sample(reader, row_group) for row_group in read]
+            samples = [_read_sample(reader, row_group) for row_group in read]
     except ParquetBloomError as error:
         problem = str(error)
     nested = len(leaf.path) > 1
     return ColumnSurvey(leaf.name, column_type, nested, leaf.repeated, tuple(chunks), tuple(samples), problem)
 
 
-def _chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, heads: Mapping[int, bytes]) -> Chunk:
+def _survey_chunk(
+    file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType, heads: Mapping[int, bytes]
+) -> Chunk:
     footer = file.footer
     record = file.record(row_group, leaf)
     if record["encrypted"]:
         raise EncryptedFileError("the column is encrypted", path=file.path, row_group=row_group, column=leaf.name)
     statistics = footer.statistics(record)
-    low, high = bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    low, high = decode_bounds(statistics, column_type, leaf.index in footer.type_ordered)
     nulls = statistics.null_count or 0
     dictionary = _all_in_dictionary(file, record)
     return Chunk(
@@ -236,20 +236,20 @@ def _chunk(file: BloomFile, row_group: int, leaf: Leaf, column_type: ColumnType,
 
 
 def _all_in_dictionary(file: BloomFile, record: np.void) -> bool:
-    """Whether all data pages hold numbers of a dictionary's entries, as far as the footer tells."""
+    """Return whether all data pages are dictionary-encoded, according to the footer."""
     if record["dictionary_page_offset"] <= 0:
         return False
-    found = read_struct(file.footer.data, int(record["meta_start"]))[0]
-    pages = found.get(_ENCODING_STATS)
+    fields = read_struct(file.footer.data, int(record["meta_start"]))[0]
+    pages = fields.get(_ENCODING_STATS)
     if isinstance(pages, list) and pages:
         used = {page.get(2) for page in pages if isinstance(page, dict) and page.get(1) in _DATA_PAGES}
-        return bool(used) and used <= {*_OF_DICTIONARY}
-    encodings = found.get(_ENCODINGS)
+        return bool(used) and used <= {*_DICTIONARY_ENCODINGS}
+    encodings = fields.get(_ENCODINGS)
     return isinstance(encodings, list) and _PLAIN not in encodings
 
 
 def _dictionary_size(head: bytes | None) -> int | None:
-    """How many values a dictionary has, by the header of its page."""
+    """Return the number of values in a dictionary, given the header of its page."""
     try:
         header = None if head is None else read_page_header(head)
     except ParquetBloomError:
@@ -257,16 +257,16 @@ def _dictionary_size(head: bytes | None) -> int | None:
     return header.num_values if header is not None and header.is_dictionary else None
 
 
-def _sample(reader: ColumnReader, row_group: int) -> Sample:
+def _read_sample(reader: ColumnReader, row_group: int) -> Sample:
     distinct, num_values = HashSet(), 0
     for array in reader.batches(row_group):
         distinct.add(hash_keys(arrays.keys_of(array)))
         num_values += len(array) - array.null_count
-    return sample_of(distinct, num_values)
+    return make_sample(distinct, num_values)
 
 
-def sample_of(distinct: HashSet, num_values: int) -> Sample:
-    """What is kept of a row group's values, by their hashes."""
+def make_sample(distinct: HashSet, num_values: int) -> Sample:
+    """Make a row group's sample from the hashes of its values."""
     hashes = distinct.to_array()
     ndv = len(hashes)
     if ndv > SKETCH:

@@ -1,4 +1,4 @@
-"""What is advised about a lake's columns: surveys of its files merged, a verdict a column, and its reason."""
+"""Advice on a lake's columns: a verdict per column, with its reason, from the merged surveys of files."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from dataclasses import dataclass, field, replace
 
 from ...hashing.column_type import Kind
 from .engines import engines_for
-from .estimates import distinct_ratio, fpp_apart, fpp_together, share_in_common, share_in_range, share_of_same
-from .merge import MergedColumn, Sort
+from .estimates import distinct_ratio, fpp_apart, fpp_together, share_in_common, share_in_range, share_of_equal_bounds
+from .merge import ColumnKind, MergedColumn
 from .survey import FileSurvey
 
 FPPS = (0.05, 0.01, 0.001)
-"""False-positive probabilities that sizes are told for, besides the one asked for."""
+"""False-positive probabilities for which sizes are reported, besides the requested one."""
 
 YES, MAYBE, NO = "yes", "maybe", "no"
 
-_SORTED = 0.1  # a share of row groups, that ranges leave, which is small enough
-_EVERYWHERE = 0.5  # a share of the other row groups, that hold a row group's value, which is too large
-_WORTH = 0.2  # a share of row groups, that a filter skips beyond ranges, which is worth having
-_DEAR = 0.1  # a share of the files, that filters take, which wants to be thought about
-_WEAK = 2  # times the fpp asked for, from which on filters are too weak
-_NEARLY_ALL = 0.9  # a share of the row groups, with dictionaries, that may stand for all
-_FEW = 0.1  # a share of values, that are distinct, which is small
-_MANY = 0.5  # one which is large
-_MOSTLY_ALIKE = 0.5  # a share of pairs of row groups, that have the same min or max, which is large
-_SELDOM_ALIKE = 0.05  # one which is small
-_ENOUGH = 8  # row groups whose min and max can tell
+# Thresholds.
+_SORTED = 0.1  # share of row groups that ranges cannot skip: up to this, ranges suffice
+_EVERYWHERE = 0.5  # share of the other row groups that hold a row group's value: from this on, a filter is useless
+_WORTH = 0.2  # share of row groups that a filter skips beyond ranges: from this on, it is worthwhile
+_DEAR = 0.1  # share of the files' size that filters take: above this, they are expensive
+_WEAK = 2  # multiple of the requested fpp above which existing filters are too weak
+_NEARLY_ALL = 0.9  # share of row groups with dictionaries that may represent all
+_FEW = 0.1  # share of distinct values: small
+_MANY = 0.5  # share of distinct values: large
+_MOSTLY_ALIKE = 0.5  # share of pairs of row groups with the same min or max: large
+_SELDOM_ALIKE = 0.05  # share of pairs of row groups with the same min or max: small
+_ENOUGH = 8  # row groups needed for conclusions from min and max
 _BY_BOUNDS = "row groups were compared by min and max alone"
 _SELDOM = {Kind.FLOAT: "floats", Kind.TIMESTAMP: "timestamps", Kind.TIME: "times of day"}
 
 
 @dataclass(frozen=True)
 class ColumnAdvice:
-    """What is known of a column over all files, and what follows.
+    """Measurements of a column over all files, and the resulting verdict.
 
     Attributes
     ----------
     column : its dotted path.
-    type : as files store it; where they differ, as most do.
+    type : its type in the files; if they differ, in most of them.
     verdict, reason : "yes", "maybe" or "no", and why, on one line.
-    engines : those that ask such a column's filters; parquet_bloom asks those of every column.
+    engines : engines that use such a column's filters; parquet_bloom uses those of every column.
     row_groups : number of row groups that have the column and rows.
-    filtered : number of them that have a filter already.
-    num_values, num_bytes : of all row groups: values that are not null, and bytes as they are stored. Of ORC files all
-        rows are counted, and no bytes.
+    filtered : number of these that already have a filter.
+    num_values, num_bytes : non-null values and stored bytes, over all row groups. For ORC files all rows are counted,
+        and no bytes.
     dictionary : share of the row groups whose values are all in a dictionary.
-    distinct : distinct values a value within a row group, 0 to 1; None if neither samples nor dictionaries tell.
-    distinct_at_most : a bound of it by min and max, where whole numbers between them are fewer than values; else 1.
-    same_min, same_max : shares of pairs of row groups that have the same one; None if unknown.
-    in_range : share of the row groups that min and max leave to be read for a value within some row group's range.
+    distinct : ratio of distinct values to values within a row group, 0 to 1; None if neither samples nor dictionaries
+        are available.
+    distinct_at_most : an upper bound of it, where there are fewer integers from min to max than values; else 1.
+    same_min, same_max : shares of pairs of row groups with the same min or max; None if unknown.
+    in_range : share of the row groups that min and max cannot skip for a value within some row group's range.
     holding : share of the row groups that hold a value which occurs; None if unknown.
-    sizes : {fpp: bytes} of filters in all row groups; at most so many where `distinct` is unknown.
+    sizes : {fpp: bytes} of filters in all row groups; an upper bound where `distinct` is unknown.
     skipped_present, skipped_absent : share of the row groups that min, max and a filter skip for a value which occurs
         somewhere, and for one that does not but lies in the range; None if unknown.
-    together : most row groups that some readers take all or none of: those of a stripe of ORC files; else 1.
-    row_group_fpp : what a row group's filter has to be made for, so that what is read together has the fpp asked for.
-    filter_fpp : the mean of the filters that are there, of those that were read; None where none was.
-    number : what writers call it that ask for ORC's column ids; else None.
-    barred : whether no filter of it would be of use, whatever its values are.
-    weak : whether the filters that are there have too high an fpp, and only that speaks against them.
+    together : most row groups of which some readers read all or none: those of a stripe of ORC files; else 1.
+    row_group_fpp : fpp needed for a row group's filter so that row groups read together have the requested fpp.
+    filter_fpp : mean fpp of the existing filters that were read; None if none was.
+    number : its column id in ORC files, where writers need it; else None.
+    barred : whether a filter of it is useless whatever its values are.
+    weak : whether existing filters have too high an fpp, and would be sufficient otherwise.
     """
 
     column: str
@@ -91,47 +93,47 @@ class ColumnAdvice:
     weak: bool = False
 
     def share(self, fpp: float, num_bytes: int) -> float | None:
-        """What filters at an fpp take of so many bytes; None where their size is unknown."""
+        """Return the size of filters at an fpp as a share of `num_bytes`; None if it is unknown."""
         return self.sizes[fpp] / num_bytes if fpp in self.sizes and num_bytes else None
 
 
 class Advice:
-    """Takes the surveys of files, one by one and in any number, and judges at the end."""
+    """Accumulates the surveys of any number of files, and judges the columns at the end."""
 
     def __init__(self) -> None:
         self.files = self.row_groups = self.rows = self.num_bytes = self.written = 0
         self.strides: Counter[int] = Counter()
         self._columns: dict[str, MergedColumn] = {}
 
-    def add(self, found: FileSurvey) -> None:
-        """Count one more file."""
+    def add(self, survey: FileSurvey) -> None:
+        """Add one more file."""
         self.files += 1
-        self.row_groups += found.num_row_groups
-        self.rows += found.num_rows
-        self.num_bytes += found.num_bytes
-        if not found.embeddable:
+        self.row_groups += survey.num_row_groups
+        self.rows += survey.num_rows
+        self.num_bytes += survey.num_bytes
+        if not survey.embeddable:
             self.written += 1
-            self.strides[found.stride] += 1
-        names: Counter[str] = Counter(column.name for column in found.columns)
-        for column in found.columns:
-            known = self._columns.setdefault(column.name, MergedColumn())
-            known.twice |= names[column.name] > 1
-            known.add(column, found)
+            self.strides[survey.stride] += 1
+        names: Counter[str] = Counter(column.name for column in survey.columns)
+        for column in survey.columns:
+            merged = self._columns.setdefault(column.name, MergedColumn())
+            merged.twice |= names[column.name] > 1
+            merged.add(column, survey)
 
     def columns(self, fpp: float) -> list[ColumnAdvice]:
-        """What is advised of each column, in the order in which they were met."""
+        """Return the advice on each column, in the order of their first occurrence."""
         return [self._advice(name, column, fpp) for name, column in self._columns.items()]
 
     def _advice(self, name: str, column: MergedColumn, fpp: float) -> ColumnAdvice:
-        (sort, _), *_ = column.sorts.most_common(1)
-        column_type, engines = sort.type, sort.engines
+        (kind, _), *_ = column.kinds.most_common(1)
+        column_type, engines = kind.type, kind.engines
         unknown = column.without_range * max(len(column.spans), 1) // max(column.seen, 1)
         in_range = share_in_range(column.spans, unknown)
         total = max(column.row_groups, 1)
-        # Dictionaries tell of the row groups that have them alone, which are those where values repeat.
-        told = column.samples or column.in_dictionary >= _NEARLY_ALL * total
-        ratio = distinct_ratio(column.told) if told else None
-        same = share_of_same(column.spans) or (None, None)
+        # Dictionaries are representative only if nearly all row groups have them: they exist where values repeat.
+        is_representative = column.samples or column.in_dictionary >= _NEARLY_ALL * total
+        ratio = distinct_ratio(column.distinct_counts) if is_representative else None
+        same = share_of_equal_bounds(column.spans) or (None, None)
         common = _share_elsewhere(column, ratio, *same)
         holding = present = absent = None
         together = column.together.get(column.sizing, 1)
@@ -143,13 +145,13 @@ class Advice:
         if column_type.hashable and column.num_values:
             absent = 1 - in_range * apart
         limit = distinct_ratio(column.limits) or 1.0
-        sizes = _sizes(column, limit if ratio is None else ratio, fpp) if column_type.hashable else {}
+        sizes = _estimate_sizes(column, limit if ratio is None else ratio, fpp) if column_type.hashable else {}
         advice = ColumnAdvice(
             column=name,
-            type=column_type.name if sort.number is not None else str(column_type),
+            type=column_type.name if kind.number is not None else str(column_type),
             verdict="",
             reason="",
-            engines=engines_for(column_type, sort.nested, sort.repeated) if engines is None else engines,
+            engines=engines_for(column_type, kind.nested, kind.repeated) if engines is None else engines,
             row_groups=column.row_groups,
             filtered=column.filtered,
             num_values=column.num_values,
@@ -167,23 +169,23 @@ class Advice:
             together=together,
             row_group_fpp=apart,
             filter_fpp=sum(column.filter_fpps) / len(column.filter_fpps) if column.filter_fpps else None,
-            number=sort.number,
-            barred=sort.barred is not None or not column_type.hashable,
+            number=kind.number,
+            barred=kind.barred is not None or not column_type.hashable,
         )
-        verdict, reason = self._judge(advice, column, sort, fpp)
+        verdict, reason = self._judge(advice, column, kind, fpp)
         if column.problem and column.row_groups:
-            several = f"{column.unreadable:,} files" if column.unreadable > 1 else "a file"
-            reason += f"; in {several} it cannot be read ({column.problem})"
+            files = f"{column.unreadable:,} files" if column.unreadable > 1 else "a file"
+            reason += f"; in {files} it cannot be read ({column.problem})"
         weak = verdict == MAYBE and advice.filtered == column.row_groups - column.empty
         return replace(advice, verdict=verdict, reason=reason, weak=weak)
 
-    def _judge(self, advice: ColumnAdvice, column: MergedColumn, sort: Sort, fpp: float) -> tuple[str, str]:
-        """The verdict and its reason: first what rules a filter out, then what casts doubt on it."""
+    def _judge(self, advice: ColumnAdvice, column: MergedColumn, kind: ColumnKind, fpp: float) -> tuple[str, str]:
+        """Return the verdict and its reason: first check what rules a filter out, then what casts doubt on it."""
         total = advice.row_groups
-        if not sort.type.hashable:
+        if not kind.type.hashable:
             return NO, "BOOLEAN columns get no filter: there are two values to find"
-        if sort.barred:
-            return NO, sort.barred
+        if kind.barred:
+            return NO, kind.barred
         if column.twice:
             return NO, "the name stands for several columns of a file"
         if not advice.row_groups and column.problem:
@@ -192,13 +194,13 @@ class Advice:
             return NO, "it holds no values"
         weak = None
         if advice.filtered >= total - column.empty:
-            weak = _too_weak(advice, fpp)
+            weak = _describe_weakness(advice, fpp)
             if weak is None:
-                return NO, _already(advice)
+                return NO, _describe_existing(advice)
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
         if advice.holding is None:
-            return _judge_unread(advice) if weak is None else (MAYBE, weak)
+            return _judge_without_values(advice) if weak is None else (MAYBE, weak)
         few = "" if advice.distinct is None else f"; {advice.distinct:.2%} of a row group's values are distinct"
         if total > 1 and (advice.holding * total - 1) / (total - 1) >= _EVERYWHERE:
             return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read{few}"
@@ -213,9 +215,9 @@ class Advice:
         if share > _DEAR:
             upto = "up to " if advice.distinct is None else ""
             doubts.append(f"filters would take {upto}{share:.0%} of the files' size")
-        if sort.type.kind in _SELDOM:
-            doubts.append(f"{_SELDOM[sort.type.kind]} are seldom asked for by equality")
-        if sort.repeated:
+        if kind.type.kind in _SELDOM:
+            doubts.append(f"{_SELDOM[kind.type.kind]} are seldom asked for by equality")
+        if kind.repeated:
             doubts.append("only parquet_bloom asks filters of elements")
         elif not advice.engines:
             doubts.append(f"only parquet_bloom asks filters of {advice.type}")
@@ -226,7 +228,7 @@ class Advice:
         return YES, (
             f"a filter leaves {left:.1%} of the row groups, where min and max leave {advice.in_range:.0%}, "
             f"for {share:.2%} of the files' size{some}"
-            + (f"; {_together(advice, fpp)}" if advice.together > 1 else "")
+            + (f"; {_describe_stripe(advice, fpp)}" if advice.together > 1 else "")
             + ("" if column.samples else f"; {_BY_BOUNDS}")
         )
 
@@ -234,10 +236,10 @@ class Advice:
 def _share_elsewhere(
     column: MergedColumn, ratio: float | None, same_min: float | None, same_max: float | None
 ) -> float | None:
-    """The chance that a value of one row group is in another one, too; None where nothing tells.
+    """Estimate the probability that a value of one row group is also in another; None if it is unknown.
 
-    Without values of two row groups at hand, min and max tell in one case: where values hardly repeat within a row
-    group and hardly any two of many row groups agree on min or max, hardly any value is in several.
+    Without samples of two row groups, min and max decide one case: if values hardly repeat within a row group and
+    hardly any two of many row groups have the same min or max, hardly any value is in more than one.
     """
     total = column.row_groups
     common = share_in_common(column.samples, column.mates / max(1, total * (total - 1)))
@@ -251,15 +253,15 @@ def _share_elsewhere(
     return 2 * alike / (1 + alike)  # of Jaccard's index, which the two estimate
 
 
-def _judge_unread(advice: ColumnAdvice) -> tuple[str, str]:
-    """The verdict where no values tell how many row groups hold the same one."""
-    known = advice.distinct if advice.distinct is not None else advice.distinct_at_most
+def _judge_without_values(advice: ColumnAdvice) -> tuple[str, str]:
+    """Return the verdict if the number of row groups that hold the same value is unknown."""
+    ratio = advice.distinct if advice.distinct is not None else advice.distinct_at_most
     most = "" if advice.distinct is not None else "at most "
-    distinct = f"{most}{known:.2%} of a row group's values are distinct"
+    distinct = f"{most}{ratio:.2%} of a row group's values are distinct"
     alike = None if advice.same_min is None or advice.same_max is None else min(advice.same_min, advice.same_max)
-    if known <= _FEW and alike is not None and alike >= _MOSTLY_ALIKE:
+    if ratio <= _FEW and alike is not None and alike >= _MOSTLY_ALIKE:
         return NO, f"{distinct}, and most row groups have the same min and max: they seem to hold the same few values"
-    if known < 1 or advice.distinct is not None:
+    if ratio < 1 or advice.distinct is not None:
         facts = [distinct]
     elif advice.dictionary > 0.5:
         facts = ["its values are in dictionaries, so few may be distinct"]
@@ -271,39 +273,39 @@ def _judge_unread(advice: ColumnAdvice) -> tuple[str, str]:
     return MAYBE, "; ".join([*facts, "a sample of several row groups would tell"])
 
 
-def _already(advice: ColumnAdvice) -> str:
-    known = "" if advice.filter_fpp is None else f", of fpp {advice.filter_fpp:.2g}"
-    return f"{_all(advice.filtered)} a filter already{known}"
+def _describe_existing(advice: ColumnAdvice) -> str:
+    fpp = "" if advice.filter_fpp is None else f", of fpp {advice.filter_fpp:.2g}"
+    return f"{_describe_row_groups(advice.filtered)} a filter already{fpp}"
 
 
-def _too_weak(advice: ColumnAdvice, fpp: float) -> str | None:
-    """What speaks for better filters where all row groups have some: readers of many row groups at once."""
+def _describe_weakness(advice: ColumnAdvice, fpp: float) -> str | None:
+    """Describe why existing filters are too weak for readers of many row groups at once; None if they are not."""
     if advice.filter_fpp is None or advice.together <= 1:
         return None
     real = fpp_together(advice.filter_fpp, advice.together)
     if real <= _WEAK * fpp:
         return None
     return (
-        f"{_already(advice)}: who reads whole stripes, of up to {advice.together:,} row groups, reads {real:.0%} of "
-        f"them in vain; {_together(advice, fpp)}"
+        f"{_describe_existing(advice)}: readers of whole stripes, of up to {advice.together:,} row groups, "
+        f"read {real:.0%} of them in vain; {_describe_stripe(advice, fpp)}"
     )
 
 
-def _together(advice: ColumnAdvice, fpp: float) -> str:
+def _describe_stripe(advice: ColumnAdvice, fpp: float) -> str:
     return f"made for {advice.row_group_fpp:.2g} a row group, a stripe of {advice.together:,} has {fpp:g}"
 
 
-def _all(total: int) -> str:
+def _describe_row_groups(total: int) -> str:
     return "its row group has" if total == 1 else f"all {total:,} row groups with values have"
 
 
-def _sizes(column: MergedColumn, ratio: float, fpp: float) -> dict[float, int]:
-    """Bytes of filters over all row groups, at several false-positive probabilities of what is read together."""
-    wanted: Sequence[float] = sorted({*FPPS, fpp}, reverse=True)
+def _estimate_sizes(column: MergedColumn, ratio: float, fpp: float) -> dict[float, int]:
+    """Estimate the bytes of filters over all row groups, by false-positive probability of row groups read together."""
+    fpps: Sequence[float] = sorted({*FPPS, fpp}, reverse=True)
     lengths = [(*one, count) for one, count in column.lengths.items() if one[1]]
     return {
         each: sum(
             sizing(math.ceil(n * ratio), fpp_apart(each, column.together[sizing])) * many for sizing, n, many in lengths
         )
-        for each in wanted
+        for each in fpps
     }

@@ -1,4 +1,4 @@
-"""What is known of files that were opened: their footers, and of objects in a store also their filters.
+"""Caches of the footers of opened files and, for objects in a store, of their filters.
 
-`memory` keeps it for a process, and `disk`, behind it, for others.
+`entry` is what is cached of one file, `memory` the cache of a process, and `disk` the cache that processes share.
 """

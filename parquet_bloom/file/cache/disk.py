@@ -1,4 +1,4 @@
-"""Footers and filters kept on disk, so that another process, or this one tomorrow, does not read them again."""
+"""On-disk cache of footers and filters, shared by processes and kept between runs."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from .memory import DEFAULT_BYTES, MetadataCache, distinct
 
 DISK_BYTES = 1 << 30
 
-_NAME = "footers-2.sqlite"  # 2: how records are laid out
+_NAME = "footers-2.sqlite"  # 2: the version of the record layout
 _CHECKSUM = struct.Struct("<Q")
-# Bytes of the identity, of the footer; where it starts; how many filters' headers; how many other ranges.
-_HEAD = struct.Struct("<IIQII")
-_MANY = 512  # footers that are written together
-_UNDER_WAY = 64  # of them the latest, whose filters' headers may still be read
+# Lengths of identity and footer in bytes; the footer's offset; number of filter headers; number of other ranges.
+_HEADER = struct.Struct("<IIQII")
+_BATCH_SIZE = 512  # footers that are written together
+_PENDING = 64  # the latest footers, which wait: the headers of their filters may still be read
 
 
 class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache", None]):
-    """Footers and filter headers in memory, and behind that in a folder that many processes may share.
+    """Cache of footers and filter headers in memory, backed by a folder that many processes may share.
 
-    Of objects in a store it keeps the filters, too, as far as they were read; of pages nothing.
+    For objects in a store it also keeps the filters that were read, but never pages.
 
-    A local file is known again by its real path, inode, size and times (to the nanosecond), not by its device, whose
-    number may be another after a reboot. The time of its last change of any kind decides: no program can set it, so
-    that a file that was replaced or written to is another one whatever its size and modification time are. Files of
-    file systems that keep no such time (FAT, FUSE, SMB) stay in memory only. Objects are known again by path, size and
-    etag; without an etag, or with a weak one, they are not kept at all.
+    A local file is identified by its real path, inode, size and times (to the nanosecond), not by its device, whose
+    number may change at a reboot. The time of its last change of any kind is decisive, as no program can set it: a file
+    that was replaced or written to has another identity whatever its size and modification time are. Files of file
+    systems without such a time (FAT, FUSE, SMB) stay in memory only. Objects are identified by path, size and etag;
+    without an etag, or with a weak one, they are not cached at all.
 
-    Each record has a checksum over the footer and what file it is of. One that does not fit, or cannot be decoded, is
-    not believed, and the footer is read from its file. A folder that cannot be used costs speed, never an error: the
-    logger `parquet_bloom.storage` says so once.
+    Each record has a checksum over the footer and the identity of its file. A record that does not match, or cannot be
+    decoded, is ignored, and the footer is read from its file. A folder that cannot be used costs speed, but is never an
+    error: the logger `parquet_bloom.storage` reports it once.
 
     Parameters
     ----------
-    path : the folder; made if need be, for this user alone, since footers hold smallest and largest values. It must
-        not be writable for others. On a network file system it serves the processes of one host.
-    disk_bytes : what its file may take, about; footers used least recently are dropped first.
-    max_bytes : memory that the footers in front of it may take, by estimate.
+    path : the folder; created if necessary, for this user alone, since footers hold smallest and largest values. It
+        must not be writable for others. On a network file system it serves the processes of one host.
+    disk_bytes : approximate limit of its file; the least recently used footers are dropped first.
+    max_bytes : limit of the in-memory cache, by estimate.
 
     Notes
     -----
-    May be used by many threads and processes, and passed to other processes. `prune` writes when it is done; else
+    May be used by many threads and processes, and passed to other processes. `prune` writes at its end; otherwise
     footers are written some hundred at a time, and by `flush` or `close`.
     """
 
@@ -61,80 +61,80 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         self.path = os.path.abspath(os.fsdecode(path))
         self.disk_bytes = disk_bytes
         self._store = RecordStore(self.path, _NAME, disk_bytes)
-        # Files looked at since the last flush: what is known of each, and of how much the disk knows (-1: it does not
-        # have the footer). Headers and filters are read after the footer was kept.
-        self._seen: dict[Hashable, tuple[_Place, CachedFooter, int]] = {}
+        # Files used since the last flush, each with the extras that are already on disk (-1: not even the footer is).
+        # Headers and filters are read after the footer was cached.
+        self._pending: dict[Hashable, tuple[_RecordKey, CachedFooter, int]] = {}
 
     def __repr__(self) -> str:
         return redacted(f"<DiskMetadataCache {self.path!r}: {len(self):,} footers in memory>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.path, self.disk_bytes, self.max_bytes)
+        return _unpickle, (type(self), self.path, self.disk_bytes, self.max_bytes)
 
     def find(self, source: Source) -> CachedFooter | None:
         identity = source.identity
-        known = self.get(identity)
-        if known is not None and identity in self._seen:
-            return known
-        place = _place_of(source)
-        if place is None:
-            return known
-        if known is None:
-            known = _decoded(self._store.get(place.number), place.identity, source.size)
-            if known is None:
+        cached = self.get(identity)
+        if cached is not None and identity in self._pending:
+            return cached
+        key = _make_key(source)
+        if key is None:
+            return cached
+        if cached is None:
+            cached = _decode(self._store.get(key.number), key.identity, source.size)
+            if cached is None:
                 return None
-            super().keep(source, known)
-        self._see(identity, place, known, _amount(known))
-        return known
+            super().keep(source, cached)
+        self._add_pending(identity, key, cached, _count_extras(cached))
+        return cached
 
-    def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
-        """What is known of the local files that stand at some paths."""
-        found = super().last_at(paths)
-        for number, source in enumerate(stat_files(paths)):
-            known = None if found[number] is not None or source is None else self.find(source)
-            if source is not None and known is not None:
-                found[number] = source.identity, known
-        return found
+    def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+        """Return the entries of the local files at some paths."""
+        entries = super().find_by_paths(paths)
+        for i, source in enumerate(stat_files(paths)):
+            cached = None if entries[i] is not None or source is None else self.find(source)
+            if source is not None and cached is not None:
+                entries[i] = source.identity, cached
+        return entries
 
-    def keep(self, source: Source, known: CachedFooter) -> None:
-        super().keep(source, known)
-        place = _place_of(source)
-        if place is not None and distinct(source.identity):
-            self._see(source.identity, place, known, -1)
+    def keep(self, source: Source, cached: CachedFooter) -> None:
+        super().keep(source, cached)
+        key = _make_key(source)
+        if key is not None and distinct(source.identity):
+            self._add_pending(source.identity, key, cached, -1)
 
-    def _see(self, identity: Hashable, place: _Place, known: CachedFooter, on_disk: int) -> None:
+    def _add_pending(self, identity: Hashable, key: _RecordKey, cached: CachedFooter, on_disk: int) -> None:
         with self._lock:
-            if identity in self._seen:
-                on_disk = self._seen[identity][2]
-            self._seen[identity] = place, known, on_disk
-            many = len(self._seen) >= _MANY
-        if many:
-            self._write(_UNDER_WAY)
+            if identity in self._pending:
+                on_disk = self._pending[identity][2]
+            self._pending[identity] = key, cached, on_disk
+            is_full = len(self._pending) >= _BATCH_SIZE
+        if is_full:
+            self._write(_PENDING)
 
     def flush(self) -> None:
         self._write(0)
 
-    def _write(self, left: int) -> None:
-        """Write what the disk does not know yet, but for the latest files."""
+    def _write(self, num_remaining: int) -> None:
+        """Write what is not on disk yet, except for the latest files."""
         with self._lock:
-            chosen = list(self._seen)[: max(0, len(self._seen) - left)]
-            seen = [self._seen.pop(identity) for identity in chosen]
+            identities = list(self._pending)[: max(0, len(self._pending) - num_remaining)]
+            pending = [self._pending.pop(identity) for identity in identities]
         records = [
-            (place.number, _encoded(place.identity, known))
-            for place, known, on_disk in seen
-            if _amount(known) > on_disk
+            (key.number, _encode(key.identity, cached))
+            for key, cached, on_disk in pending
+            if _count_extras(cached) > on_disk
         ]
         self._store.put([(number, record) for number, record in records if len(record) <= self.disk_bytes // 4])
 
     def clear(self) -> None:
-        """Forget all, on disk too."""
+        """Remove all entries, on disk too."""
         super().clear()
         with self._lock:
-            self._seen.clear()
+            self._pending.clear()
         self._store.clear()
 
     def close(self) -> None:
-        """Write what is not yet written, and let go of the file; a later use opens it again."""
+        """Write pending entries and close the file; a later use opens it again."""
         self.flush()
         self._store.close()
 
@@ -142,16 +142,16 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         self.close()
 
 
-def _again(kind: type[DiskMetadataCache], path: str, disk_bytes: int, max_bytes: int) -> DiskMetadataCache:
+def _unpickle(kind: type[DiskMetadataCache], path: str, disk_bytes: int, max_bytes: int) -> DiskMetadataCache:
     return kind(path, disk_bytes=disk_bytes, max_bytes=max_bytes)
 
 
-class _Place(NamedTuple):
-    """Where a file's record stands, by the file's path, so that a new state of the file takes the place of the old one.
+class _RecordKey(NamedTuple):
+    """The key of a file's record; it depends on the path alone, so that a new state of the file replaces the old one.
 
     Attributes
     ----------
-    number : of the record.
+    number : the record's number.
     identity : the file's path and state.
     """
 
@@ -159,8 +159,8 @@ class _Place(NamedTuple):
     identity: bytes
 
 
-def _place_of(source: Source) -> _Place | None:
-    """None for a file that is not kept on disk."""
+def _make_key(source: Source) -> _RecordKey | None:
+    """Return the key of a file's record; None for a file that is not cached on disk."""
     identity = source.identity
     if isinstance(identity, FileIdentity) and source.path is not None:
         if not keeps_change_times(source.path, identity.device):
@@ -171,66 +171,66 @@ def _place_of(source: Source) -> _Place | None:
         name, state = os.fsencode(identity.path), f"{identity.filesystem} {identity.size} {version!r}"
     else:
         return None
-    return _Place(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
+    return _RecordKey(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
 
 
-def _amount(known: CachedFooter) -> int:
-    """How much is known besides the footer, in headers and bytes of filters."""
-    return len(known.heads) + known.extents.num_bytes
+def _count_extras(cached: CachedFooter) -> int:
+    """Return the amount of data besides the footer: headers, and bytes of filters."""
+    return len(cached.filter_headers) + cached.extents.num_bytes
 
 
-def _encoded(identity: bytes, known: CachedFooter) -> bytes:
-    heads = dict(known.heads)  # other threads may add to them
-    extents = _without_data(known)
-    footer = known.footer
-    head = _HEAD.pack(len(identity), len(footer.data), footer.start, len(heads), len(extents))
-    tables = [_positions(len(heads), "H").pack(*heads, *map(len, heads.values()))]
-    tables.append(_positions(len(extents), "I").pack(*extents, *map(len, extents.values())))
-    body = b"".join([head, identity, footer.data, *tables, *heads.values(), *extents.values()])
+def _encode(identity: bytes, cached: CachedFooter) -> bytes:
+    headers = dict(cached.filter_headers)  # other threads may add to them
+    extents = _filter_extents(cached)
+    footer = cached.footer
+    header = _HEADER.pack(len(identity), len(footer.data), footer.start, len(headers), len(extents))
+    tables = [_positions_struct(len(headers), "H").pack(*headers, *map(len, headers.values()))]
+    tables.append(_positions_struct(len(extents), "I").pack(*extents, *map(len, extents.values())))
+    body = b"".join([header, identity, footer.data, *tables, *headers.values(), *extents.values()])
     return _CHECKSUM.pack(hash_one(body)) + body
 
 
-def _without_data(known: CachedFooter) -> dict[int, bytes]:
-    """The ranges, by their positions, that hold filters, and nothing of pages: no more of a table than its footer."""
-    pages = known.footer.data_ranges()
-    kept: dict[int, bytes] = {}
-    for offset, data in known.extents.items():
+def _filter_extents(cached: CachedFooter) -> dict[int, bytes]:
+    """Return the ranges, by offset, without any that holds pages: of a table's data, only the footer is stored."""
+    pages = cached.footer.data_ranges()
+    extents: dict[int, bytes] = {}
+    for offset, data in cached.extents.items():
         if not ((pages[:, 0] < offset + len(data)) & (pages[:, 1] > offset)).any():
-            kept[offset] = data.tobytes()
-    return kept
+            extents[offset] = data.tobytes()
+    return extents
 
 
-def _positions(count: int, length_format: str) -> struct.Struct:
-    """Positions of ranges in their file, and their lengths."""
+def _positions_struct(count: int, length_format: str) -> struct.Struct:
+    """Return the layout of a table of ranges: their offsets in the file, then their lengths."""
     return struct.Struct(f"<{count}Q{count}{length_format}")
 
 
-def _decoded(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
-    """What a record holds of a file of some size; None where it is of another one, or not what was written."""
-    if record is None or len(record) < _CHECKSUM.size + _HEAD.size:
+def _decode(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
+    """Decode the record of a file of a given size; None if it belongs to another file or is damaged."""
+    if record is None or len(record) < _CHECKSUM.size + _HEADER.size:
         return None
     body = memoryview(record)[_CHECKSUM.size :]
     if hash_one(body) != _CHECKSUM.unpack_from(record)[0]:
         return None
-    identity_bytes, footer_bytes, start, num_heads, num_extents = _HEAD.unpack_from(body)
-    at_footer = _HEAD.size + identity_bytes
-    end = at_footer + footer_bytes
-    if body[_HEAD.size : at_footer] != identity or start + footer_bytes + TAIL_BYTES != size:
+    identity_bytes, footer_bytes, start, num_headers, num_extents = _HEADER.unpack_from(body)
+    footer_start = _HEADER.size + identity_bytes
+    end = footer_start + footer_bytes
+    if body[_HEADER.size : footer_start] != identity or start + footer_bytes + TAIL_BYTES != size:
         return None
     try:
-        known = CachedFooter(Footer(bytes(body[at_footer:end]), start))
+        cached = CachedFooter(Footer(bytes(body[footer_start:end]), start))
         tables = []
-        for count, length_format in ((num_heads, "H"), (num_extents, "I")):
-            positions = _positions(count, length_format)
+        for count, length_format in ((num_headers, "H"), (num_extents, "I")):
+            positions = _positions_struct(count, length_format)
             numbers = positions.unpack_from(body, end)
             tables.append(zip(numbers[:count], numbers[count:], strict=True))
             end += positions.size
         for offset, length in tables[0]:
-            known.heads[offset] = bytes(body[end : end + length])
+            cached.filter_headers[offset] = bytes(body[end : end + length])
             end += length
         for offset, length in tables[1]:
-            known.extents.add(offset, bytes(body[end : end + length]))
+            cached.extents.add(offset, bytes(body[end : end + length]))
             end += length
     except (ParquetBloomError, struct.error):
         return None
-    return known
+    return cached

@@ -1,4 +1,4 @@
-"""Footers kept in memory, and filters of objects, so that a file that is asked again is not read for them again."""
+"""In-memory cache of footers and of objects' filters."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from .entry import CachedFooter
 DEFAULT_BYTES = 256 * 1024 * 1024
 
 SETTLED_NS = 2_000_000_000
-"""A file changed more recently is not cached: file systems' clocks tick every few milliseconds (some every second or
-two), and a change within the same tick would not show in its times."""
+"""Files changed more recently are not cached: clocks of file systems tick every few milliseconds (some every second or
+two), and another change within the same tick would not show in the file's times."""
 
 FAR_SETTLED_NS = 600_000_000_000
-"""The same by another computer's clock, which may be wrong: Kerberos refuses those that differ by five minutes."""
+"""The same for times by another computer's clock, which may be wrong: Kerberos tolerates five minutes."""
 
-_MAX_TOGETHER = 32
+_MAX_SHARED = 32
 
 
 @dataclass(slots=True)
 class _Entry:
-    known: CachedFooter
+    cached: CachedFooter
     num_bytes: int
     extent_bytes: int
     path: str | None
 
 
 class MetadataCache:
-    """Footers and filter headers of files that were opened, the least recently used forgotten first.
+    """Least-recently-used cache of the footers and filter headers of files that were opened.
 
-    Of objects in a store it also keeps what was read besides the footer: filters, page indexes, pages. Where memory
-    runs out, that is forgotten before any footer is.
+    For objects in a store it also keeps what was read besides the footer: filters, page indexes, pages. When memory
+    runs out, these are evicted before any footer is.
 
-    A file is known again by what it was when it was opened: device, inode, size and times (to the nanosecond, that of
-    its last change of any kind among them); on other file systems path, size and etag, on HDFS path, size and
-    modification time. A file that was replaced or written to is another one, on the local file system even if it has
-    the same size and modification time. Not cached are files changed within the last two seconds, or on HDFS ten
-    minutes, whose times cannot tell a further change yet, and files of other file systems that give no etag (fsspec's
-    among them).
+    A file is identified by its state when it was opened: device, inode, size and times (to the nanosecond, including
+    the time of its last change of any kind); on other file systems by path, size and etag, on HDFS by path, size and
+    modification time. A file that was replaced or written to has another identity, on the local file system even if it
+    has the same size and modification time. Files changed within the last two seconds (on HDFS ten minutes) are not
+    cached, as their times cannot show another change yet, nor are files of other file systems that give no etag
+    (fsspec's among them).
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class MetadataCache:
 
     Notes
     -----
-    May be used by many threads. A run over more files than fit leaves none of them that the next run over the same
-    files finds: give such a lake a cache as large as its footers.
+    Thread-safe. A scan over more files than fit evicts all that the next scan over the same files would need: give such
+    a lake a cache as large as its footers.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_BYTES):
         self.max_bytes = max_bytes
         self._num_bytes = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._with_extents: OrderedDict[Hashable, None] = OrderedDict()  # in the order of use, as the entries
-        self._at: dict[str, Hashable] = {}
-        self._together: OrderedDict[Hashable, Any] = OrderedDict()
+        self._with_extents: OrderedDict[Hashable, None] = OrderedDict()  # least recently used first, as the entries
+        self._identity_by_path: dict[str, Hashable] = {}
+        self._shared: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -76,35 +76,35 @@ class MetadataCache:
         return self._num_bytes
 
     def get(self, identity: Hashable) -> CachedFooter | None:
-        """What is known of a file, given by its `Source.identity`."""
+        """Return the entry of a file, given its `Source.identity`; None if it is not cached."""
         with self._lock:
             if identity not in self._entries:
                 return None
-            return self._used(identity).known
+            return self._touch(identity).cached
 
-    def last_at(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
-        """What is known of the local files that stood at some paths when they were opened last.
+    def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+        """Return the entries of the local files that were last opened at some paths.
 
-        Whether they still do is for the caller to find out.
+        The caller has to check that these files are still there.
         """
-        found: list[tuple[FileIdentity, CachedFooter] | None] = []
+        entries: list[tuple[FileIdentity, CachedFooter] | None] = []
         with self._lock:
             for path in paths:
-                identity = self._at.get(path)
+                identity = self._identity_by_path.get(path)
                 if isinstance(identity, FileIdentity):
-                    found.append((identity, self._used(identity).known))
+                    entries.append((identity, self._touch(identity).cached))
                 else:
-                    found.append(None)
-        return found
+                    entries.append(None)
+        return entries
 
     def last_identity(self, path: str) -> Hashable:
-        """Which file stood at a path when it was opened last; None if it is not known."""
+        """Return the identity of the file last opened at a path; None if it is not cached."""
         with self._lock:
-            return self._at.get(path)
+            return self._identity_by_path.get(path)
 
-    def put(self, identity: Hashable, known: CachedFooter, path: str | None = None) -> None:
-        """Remember a file, if its identity tells it from each other one, and the path that led to it."""
-        num_bytes = known.num_bytes
+    def put(self, identity: Hashable, cached: CachedFooter, path: str | None = None) -> None:
+        """Cache a file, if its identity is distinct, and the path under which it was opened."""
+        num_bytes = cached.num_bytes
         if not distinct(identity):
             return
         with self._lock:
@@ -112,27 +112,27 @@ class MetadataCache:
                 self._forget(identity)
             if num_bytes > self.max_bytes:
                 return
-            entry = self._entries[identity] = _Entry(known, num_bytes, known.extents.num_bytes, path)
+            entry = self._entries[identity] = _Entry(cached, num_bytes, cached.extents.num_bytes, path)
             self._num_bytes += entry.num_bytes + entry.extent_bytes
             if entry.extent_bytes:
                 self._with_extents[identity] = None
             if path is not None:
-                self._at[path] = identity
+                self._identity_by_path[path] = identity
             while self._num_bytes > self.max_bytes:
                 self._make_room()
 
     def _make_room(self) -> None:
-        """Forget extents, of whose files the footers stay, and where there are none, a footer."""
+        """Evict the extents of one file, whose footer stays; if no file has any, evict a footer."""
         if not self._with_extents:
             self._forget(next(iter(self._entries)))
             return
         identity, _ = self._with_extents.popitem(last=False)
         entry = self._entries[identity]
-        entry.known.extents.clear()
+        entry.cached.extents.clear()
         self._num_bytes -= entry.extent_bytes
         entry.extent_bytes = 0
 
-    def _used(self, identity: Hashable) -> _Entry:
+    def _touch(self, identity: Hashable) -> _Entry:
         self._entries.move_to_end(identity)
         if identity in self._with_extents:
             self._with_extents.move_to_end(identity)
@@ -142,56 +142,56 @@ class MetadataCache:
         entry = self._entries.pop(identity)
         self._with_extents.pop(identity, None)
         self._num_bytes -= entry.num_bytes + entry.extent_bytes
-        if entry.path is not None and self._at.get(entry.path) == identity:
-            del self._at[entry.path]
+        if entry.path is not None and self._identity_by_path.get(entry.path) == identity:
+            del self._identity_by_path[entry.path]
 
     def find(self, source: Source) -> CachedFooter | None:
-        """What is known of an opened file."""
+        """Return the entry of an opened file; None if it is not cached."""
         return self.get(source.identity)
 
-    def keep(self, source: Source, known: CachedFooter) -> None:
-        """Remember an opened file."""
-        self.put(source.identity, known, source.name)
+    def keep(self, source: Source, cached: CachedFooter) -> None:
+        """Cache an opened file."""
+        self.put(source.identity, cached, source.name)
 
     def flush(self) -> None:
-        """Write down what is kept elsewhere than in memory, where a cache does that; called when a query is done."""
+        """Write pending entries to disk, in caches that have one; called at the end of each query."""
 
-    def together(self, key: Hashable) -> Any:
-        """What `keep_together` has of a key; None if nothing."""
+    def get_shared(self, key: Hashable) -> Any:
+        """Return the value that `put_shared` stored under a key; None if there is none."""
         with self._lock:
-            if key not in self._together:
+            if key not in self._shared:
                 return None
-            self._together.move_to_end(key)
-            return self._together[key]
+            self._shared.move_to_end(key)
+            return self._shared[key]
 
-    def keep_together(self, key: Hashable, made: Any) -> None:
-        """Remember what was made of many files together, of a few keys."""
+    def put_shared(self, key: Hashable, value: Any) -> None:
+        """Cache a value derived from many files together; only the values of a few keys are kept."""
         with self._lock:
-            self._together[key] = made
-            self._together.move_to_end(key)
-            while len(self._together) > _MAX_TOGETHER:
-                self._together.popitem(last=False)
+            self._shared[key] = value
+            self._shared.move_to_end(key)
+            while len(self._shared) > _MAX_SHARED:
+                self._shared.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all entries."""
         with self._lock:
-            self._together.clear()
+            self._shared.clear()
             self._entries.clear()
             self._with_extents.clear()
-            self._at.clear()
+            self._identity_by_path.clear()
             self._num_bytes = 0
 
 
 def distinct(identity: Hashable) -> bool:
-    """Whether an identity tells a file from each other one, and from what it will be after a change."""
+    """Return whether an identity tells a file from every other file, and from its own state after any change."""
     if isinstance(identity, FileIdentity):
         return identity.changed_ns < time.time_ns() - SETTLED_NS
     if not isinstance(identity, RemoteIdentity):
         return False
-    if identity.etag is not None:  # a weak one stands for all objects that mean the same, not for the same bytes
+    if identity.etag is not None:  # a weak etag is shared by objects of equal meaning, not of equal bytes
         return identity.etag[:2] != b"W/"
     return identity.filesystem == DATED and 0 < (identity.modified_ns or 0) < time.time_ns() - FAR_SETTLED_NS
 
 
 SHARED_CACHE = MetadataCache()
-"""The cache that calls of one process share unless they are given another."""
+"""The default cache, shared by all calls of the process."""

@@ -1,1 +1,1 @@
-"""Filters of the format's drafts: which variant a file holds (`trial`), and where its filters lie (`pages`)."""
+"""Filters of the format's drafts: `trial` determines their variant, and `pages` locates them among the pages."""

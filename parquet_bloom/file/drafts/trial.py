@@ -1,7 +1,7 @@
-"""Which variant a filter is of, found out by values that its column chunk holds.
+"""Determine the variant of a filter from values of its column chunk.
 
-Each variant that the header allows is tried: under the right one no value is denied, under the others most are. One is
-believed only if it is the only one left, and if so many values passed that chance does not explain it.
+Each variant that the header allows is tried: under the right one no value is denied, under the others most are. A
+variant is accepted only if it is the only one that fits, and so many values passed that chance does not explain it.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from ...metadata.filter_header import FilterHeader
 from ..values import ColumnReader
 
 ENOUGH_VALUES = 1024
-"""Distinct values that are tried of a column chunk: what they cannot tell, more would hardly."""
+"""Distinct values of a column chunk that are tried; more would hardly help where these do not decide."""
 
 CHANCE = 1e-9
-"""What is left counts if a filter of quite another kind would pass with a smaller chance than this."""
+"""A variant is accepted if an unrelated filter would pass with a smaller probability than this."""
 
 Hashes = dict[str, NDArray[np.uint64]]
 """Some distinct values of a column chunk as keys: {hash: uint64 array}, in one order."""
 
 
-def some_values(reader: ColumnReader, row_group: int) -> Hashes:
-    """Up to ENOUGH_VALUES distinct values of a column chunk, the first ones.
+def read_some_hashes(reader: ColumnReader, row_group: int) -> Hashes:
+    """Read the first ENOUGH_VALUES distinct values, or fewer, of a column chunk, as hashes.
 
     Raises
     ------
     UnreadableColumnError
     """
-    found = {name: np.empty(0, np.uint64) for name in (XXH64, MURMUR3)}
+    hashes = {name: np.empty(0, np.uint64) for name in (XXH64, MURMUR3)}
     for array in reader.batches(row_group):
         keys = arrays.keys_of(array)
         both = {XXH64: xxh64.hash_keys(keys), MURMUR3: murmur3.hash_keys(keys, SEED)}
-        _, first = np.unique(np.concatenate([found[XXH64], both[XXH64]]), return_index=True)
+        _, first = np.unique(np.concatenate([hashes[XXH64], both[XXH64]]), return_index=True)
         first = np.sort(first)[:ENOUGH_VALUES]
-        found = {name: np.concatenate([found[name], both[name]])[first] for name in found}
+        hashes = {name: np.concatenate([hashes[name], both[name]])[first] for name in hashes}
         if len(first) == ENOUGH_VALUES:
             break
-    return found
+    return hashes
 
 
 def candidates(header: FilterHeader) -> list[Variant]:
-    """The variants that a header, as `read_any` reads it, allows."""
+    """Return the variants that a header, as read by `read_any`, allows."""
     power_of_two = not header.num_bytes & (header.num_bytes - 1)
     return [one for one in VARIANTS if one.header == header.form and (power_of_two or one.block != MASK)]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What some values told of a filter, or of several.
+    """The result of trying some values on one filter or more.
 
     Attributes
     ----------
     fitting : the variants under which no value was denied.
-    chance : that one which has nothing to do with the filters would be among them.
-    num_values : how many distinct values were tried, filter by filter.
+    chance : probability that an unrelated variant would be among them.
+    num_values : number of distinct values tried, summed over filters.
     """
 
     fitting: tuple[Variant, ...]
@@ -78,20 +78,20 @@ class Trial:
             for one in candidates(header)
             if sbbf.check_hashes(bitset, one.placed(values[one.hash], num_blocks)).all()
         )
-        # Two choices of a block agree on one key in num_blocks; where there is one block, always.
+        # Two ways to choose a block agree for one key in num_blocks; with a single block, always.
         passes = sbbf.measure(bitset)[1] + (1 / num_blocks if num_blocks > 1 else 0)
         return cls(fitting, min(1.0, passes) ** num_values, num_values)
 
     @classmethod
     def together(cls, trials: Sequence[Trial]) -> Trial:
-        """What the trials of several filters of one variant tell, one at least."""
+        """Combine the trials (at least one) of filters of the same variant."""
         fitting = tuple(one for one in trials[0].fitting if all(one in trial.fitting for trial in trials))
         chance = float(np.prod([trial.chance for trial in trials]))
         return cls(fitting, chance, sum(trial.num_values for trial in trials))
 
     @property
     def problem(self) -> str | None:
-        """Why the variant cannot be said, or None."""
+        """The reason why the variant cannot be determined, or None."""
         if not self.fitting:
             return "no variant fits: under each, the filter denies values of its column"
         if not self.num_values:
@@ -103,6 +103,6 @@ class Trial:
         return None
 
     def of_single_blocks(self) -> Trial:
-        """The same, for filters of one block, where every choice of a block is the same one."""
+        """Return the trial for filters of one block, where all ways to choose a block are equivalent."""
         hashes = {one.hash: one for one in reversed(self.fitting)}
         return Trial(tuple(reversed(hashes.values())), self.chance, self.num_values)

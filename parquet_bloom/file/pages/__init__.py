@@ -1,4 +1,4 @@
-"""Single pages of a column chunk.
+"""Reads of single pages of a column chunk.
 
-`plan` says which pages to read, `reader`, `plain` and `rows` decode them, `lookup` finds values by page indexes.
+`lookup` reads and confirms page indexes, `plan` selects pages, `rows` and `plain` decode them, `reader` does it all.
 """

@@ -1,7 +1,7 @@
-"""Arrow arrays of plain-encoded values, for the types whose values are the same bytes in both.
+"""Arrow arrays made from plain-encoded values, for types whose values have the same bytes in Arrow and Parquet.
 
-For a row or a few thousand that takes a tenth of the time that pyarrow needs for a file in memory. Whatever is not in
-the table is left to it: types that Arrow holds in another width or unit, decimals, dictionaries, views.
+For up to a few thousand rows this takes a tenth of the time that pyarrow needs for a file in memory. pyarrow reads all
+other types: those that Arrow stores in another width or unit, decimals, dictionaries, views.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SAME = {
 }
 
 
-def is_same(leaf: Leaf, arrow: pa.DataType) -> bool:
-    """Whether a column's values are those of an Arrow type, byte for byte."""
+def has_arrow_layout(leaf: Leaf, arrow: pa.DataType) -> bool:
+    """Return whether a column's stored values are, byte for byte, those of an Arrow type."""
     if arrow in _SAME.get(leaf.physical, ()):
         return True
     if pa.types.is_timestamp(arrow) or pa.types.is_time64(arrow):
@@ -37,17 +37,17 @@ def is_same(leaf: Leaf, arrow: pa.DataType) -> bool:
 
 
 def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> pa.Array:
-    """The array of a type for which `is_same` is true.
+    """Make an array of a type for which `has_arrow_layout` is true.
 
     Parameters
     ----------
-    values : plain-encoded, one for each that `valid` is true of.
+    values : plain-encoded values, one for each True in `valid`.
     valid : whether a row has a value.
 
     Raises
     ------
     MalformedFooterError, ValueError
-        There are not as many values.
+        The number of values is wrong.
     """
     count, is_full = len(valid), bool(valid.all())
     bits = None if is_full else pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -65,8 +65,8 @@ def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> 
     return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(values)], nulls)
 
 
-def array_of(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
-    """The array of some values as they are stored, without length; of a type as in `arrow_array`."""
+def make_array(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
+    """Make an array of stored values, given without length prefixes; for types as in `arrow_array`."""
     values = b"".join([len(one).to_bytes(4, "little") + one for one in stored] if _is_variable(arrow) else stored)
     return arrow_array(arrow, values, np.ones(len(stored), bool))
 

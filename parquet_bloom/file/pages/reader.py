@@ -1,8 +1,8 @@
-"""Some pages of a column chunk instead of all: found by its page index, decoded by pyarrow.
+"""`RowGroupPages`: reads only some pages of a column chunk, located by its page index.
 
-pyarrow reads whole column chunks. So the dictionary page and the data pages that hold the rows wanted are fetched, and
-put into a Parquet file in memory that has nothing else; where few rows of them are wanted, these alone are taken out
-of the pages. Whatever is odd about a column is no error here: it is left to be read whole.
+pyarrow reads whole column chunks. So the dictionary page and the data pages that hold the requested rows are fetched
+and put into a small Parquet file in memory; where only a few of their rows are requested, these alone are extracted
+from the pages. Anything unusual about a column is not an error here: the caller then reads the column whole.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import MalformedFooterError
-from ...metadata.footer import ColumnPages, Leaf
-from ...metadata.page_index import KnownPages
+from ...metadata.footer import Leaf
+from ...metadata.footer_rewrite import ColumnPages, make_columns_file
+from ...metadata.page_index import CachedPageIndex
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
-from .plain import array_of, arrow_array, is_same
-from .plan import Fetched, FlatColumn, Plan, RowPositions
-from .rows import Page, Unsupported, equal_rows, plain_rows
+from .plain import arrow_array, has_arrow_layout, make_array
+from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
+from .rows import Page, Unsupported, extract_rows, find_equal_rows
 
-FEW = 16
-"""If no more than one in so many of the pages' rows is wanted, these rows are taken out before anything is decoded."""
+SPARSE_FACTOR = 16
+"""If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""
 
 SHORT = 1 << 15
-"""Rows of pages that may be taken out even if all of them are wanted: of types that Arrow has as the file has them."""
+"""Pages with up to so many rows may be extracted row by row even if all rows are requested, for types that Arrow stores
+as Parquet does."""
 
 SMALL_DICTIONARY = 64 * 1024
-"""Dictionary pages of no more bytes are fetched with the data pages, larger ones only if these make use of them."""
+"""Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
 
-_RUN = 8  # so many times as many may be wanted of rows that follow one another, as those of a zone do
-_FEW_SCHEMAS = 8  # of column choices that are kept with a footer
+_RUN_FACTOR = 8  # so many times more rows may be extracted if they are adjacent, as those of a zone are
+_MAX_SCHEMAS = 8  # selections of columns that are cached with a footer
 
 
 class RowGroupPages:
@@ -47,7 +49,7 @@ class RowGroupPages:
     ----------
     file : the file.
     schema : its Arrow schema, as pyarrow reads it.
-    row_group : which.
+    row_group : number of the row group.
     """
 
     def __init__(self, file: BloomFile, schema: pa.Schema, row_group: int):
@@ -56,47 +58,47 @@ class RowGroupPages:
         self._row_group = row_group
         self._lookup = PageLookup(file, row_group)
 
-    def bounds(self, leaves: Iterable[Leaf]) -> dict[int, KnownPages]:
-        """The pages of those leaves of which both indexes are usable, by the leaf's number; `bounds` are there."""
-        found = self._lookup.find(leaves, bounds=True)
-        return self._lookup.confirm({leaf: known for leaf, known in found.items() if known.bounds is not None})
+    def bounds(self, leaves: Iterable[Leaf]) -> dict[int, CachedPageIndex]:
+        """Return the page indexes with `bounds` of those leaves of which both indexes are usable, by leaf index."""
+        indexes = self._lookup.find(leaves, bounds=True)
+        return self._lookup.confirm({leaf: index for leaf, index in indexes.items() if index.bounds is not None})
 
     def give_up(self, leaf: Leaf, problem: str) -> None:
-        """Use the page index of a column no more, for a reason that the log tells."""
+        """Stop using the page index of a column, and log the problem."""
         self._lookup.give_up(leaf.index, problem)
 
     @property
     def _flat(self) -> dict[str, FlatColumn]:
-        """The flat columns by their names; worked out once for a file and a schema."""
-        kept: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.known.derived.get("flat_columns")
-        if kept is None or kept[0] is not self._schema:
+        """The flat columns by name; computed once per file and schema."""
+        entry: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.cached.derived.get("flat_columns")
+        if entry is None or entry[0] is not self._schema:
             names = Counter(self._schema.names)
             tops = Counter(leaf.path[0] for leaf in self._file.leaves)
-            found = {}
+            columns = {}
             for leaf in self._file.leaves:
                 name = leaf.path[0]
                 if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
                     arrow = self._schema.field(name).type
-                    found[name] = FlatColumn(leaf, arrow, is_same(leaf, arrow))
-            kept = self._file.known.derived["flat_columns"] = self._schema, found
-        return kept[1]
+                    columns[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
+            entry = self._file.cached.derived["flat_columns"] = self._schema, columns
+        return entry[1]
 
     def is_flat(self, name: str) -> bool:
-        """Whether a column may be read by pages, as far as the schema tells."""
+        """Return whether the schema allows reading a column by pages."""
         return name in self._flat
 
     def read(self, names: Iterable[str], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
-        """The values of some columns in some rows.
+        """Read the values of some columns in some rows.
 
         Parameters
         ----------
-        names : top-level columns; others are passed over.
+        names : top-level columns; others are ignored.
         rows : rows of the row group, ascending, at least one.
 
         Returns
         -------
-        A value a row for each column that can be read by pages, and where that is worthwhile. The others must be read
-        whole.
+        One value per row for each column that can be read by pages and where that is worthwhile. The caller has to read
+        the others whole.
 
         Raises
         ------
@@ -107,25 +109,25 @@ class RowGroupPages:
         if not len(rows):
             return {}
         fetched = self._fetch(self._plans(columns, rows))
-        found = self._few([one for one in fetched if _by_rows(one.plan, rows)], rows)
-        for one in fetched:
-            plan = one.plan
-            if plan.leaf.path[0] not in found:
-                column = self._decode([one.whole()], plan.num_rows)
+        result = self._extract([pages for pages in fetched if _prefers_rows(pages.plan, rows)], rows)
+        for pages in fetched:
+            plan = pages.plan
+            if plan.leaf.path[0] not in result:
+                column = self._decode([pages.to_column_pages()], plan.num_rows)
                 if len(rows) < plan.num_rows:
                     column = {name: take_rows(values, plan.positions(rows)) for name, values in column.items()}
-                found |= column
-        return found
+                result |= column
+        return result
 
     def read_equal(
         self, name: str, rows: RowPositions, wanted: list[bytes]
     ) -> tuple[RowPositions, pa.ChunkedArray] | None:
-        """The rows whose value is one of some others, and these values; None where that cannot be seen from the bytes.
+        """Read the rows whose value is one of some others, and these values; None where bytes cannot be compared.
 
         Parameters
         ----------
         name, rows : as in `read`.
-        wanted : values as they are stored; of columns whose equal values are stored alike.
+        wanted : stored values; for columns whose equal values have equal bytes.
 
         Raises
         ------
@@ -134,120 +136,124 @@ class RowGroupPages:
         column = self._flat.get(name)
         if column is None or not len(rows) or not column.same:
             return None
-        plans = [plan for plan in self._plans([column], rows) if _by_rows(plan, rows)]
-        for one in self._fetch(plans):
+        plans = [plan for plan in self._plans([column], rows) if _prefers_rows(plan, rows)]
+        for pages in self._fetch(plans):
             try:
-                places, values = equal_rows(*one.rows_of(rows), wanted)
+                positions, values = find_equal_rows(*pages.row_arguments(rows), wanted)
             except Unsupported:
                 return None
-            return rows[places], pa.chunked_array([array_of(column.arrow, values)])
+            return rows[positions], pa.chunked_array([make_array(column.arrow, values)])
         return None
 
-    def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[Plan]:
-        """What is to be read of those columns that have a page index, where that is worthwhile."""
-        known = self._lookup.find([column.leaf for column in columns])
+    def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
+        """Plan the pages to read of those columns that have a page index, where that is worthwhile."""
+        indexes = self._lookup.find([column.leaf for column in columns])
         plans = []
         for column in columns:
-            if column.leaf.index in known:
-                plan = Plan.of(column, known[column.leaf.index], rows)
-                total = plan.dictionary[1] + plan.known.index.num_bytes
-                # Requests count where the file is not local; of a local one the heads take next to nothing.
-                heads = plan.known.heads(plan.unread()) if self._file.source.path is None else ()
-                if self._lookup.price([plan.dictionary, *plan.spans(), *heads]) <= page_lookup.WORTHWHILE * total:
+            if column.leaf.index in indexes:
+                plan = PagePlan.of(column, indexes[column.leaf.index], rows)
+                total = plan.dictionary[1] + plan.cached.index.num_bytes
+                # Requests cost if the file is remote; in a local file the headers take next to nothing.
+                headers = plan.cached.header_spans(plan.unread()) if self._file.source.path is None else ()
+                if self._lookup.price([plan.dictionary, *plan.spans(), *headers]) <= page_lookup.WORTHWHILE * total:
                     plans.append(plan)
         return plans
 
-    def _fetch(self, plans: list[Plan]) -> list[Fetched]:
-        """What is read for each plan; plans whose index lies are left out.
+    def _fetch(self, plans: list[PagePlan]) -> list[FetchedPages]:
+        """Fetch the pages of each plan; plans whose page index is wrong are left out.
 
-        Dictionaries that the pages make no use of are not fetched if they are large: writers give one up then.
+        Large dictionaries that the pages do not use are not fetched: writers abandon dictionaries that become large.
 
-        The headers of the pages in front are looked at as well, unless they were before: an index that gives them too
-        many rows and others too few would give the pages wanted the wrong ones.
+        The headers of all preceding pages are checked as well, unless they were before: an index that gives these too
+        many or too few rows would assign wrong rows to the required pages.
         """
         parts, unread = [], []
         for plan in plans:
             has_early = plan.dictionary[1] <= SMALL_DICTIONARY
             parts.append([*plan.spans(), plan.dictionary] if has_early else plan.spans())
             unread.append(plan.unread())
-        heads = [plan.known.heads(pages) for plan, pages in zip(plans, unread, strict=True)]
-        data = self._lookup.gather(parts + heads)
+        headers = [plan.cached.header_spans(pages) for plan, pages in zip(plans, unread, strict=True)]
+        data = self._lookup.gather(parts + headers)
         fetched, late = [], []
-        for plan, pages, came, read in zip(plans, unread, data, data[len(plans) :], strict=False):
-            known, num_bytes = plan.known, sum(plan.sizes)
+        for plan, unread_pages, page_bytes, header_bytes in zip(plans, unread, data, data[len(plans) :], strict=False):
+            cached, num_bytes = plan.cached, sum(plan.sizes)
             try:
-                found = plan.split(came[:num_bytes])
-                agrees = all(known.says(number, page.header) for number, page in zip(plan.pages, found, strict=True))
+                pages = plan.split(page_bytes[:num_bytes])
+                agrees = all(
+                    cached.matches_header(number, page.header) for number, page in zip(plan.pages, pages, strict=True)
+                )
             except MalformedFooterError:
                 agrees = False
-            if not agrees or (len(pages) and not known.agree(pages, read)):
+            if not agrees or (len(unread_pages) and not cached.headers_agree(unread_pages, header_bytes)):
                 self._lookup.give_up(plan.leaf.index)
                 continue
-            known.confirmed = max(known.confirmed, plan.pages[-1] + 1)
-            is_used = any(page.header.needs_dictionary for page in found)
-            dictionary = came[num_bytes:] if is_used else came[:0]
+            cached.confirmed = max(cached.confirmed, plan.pages[-1] + 1)
+            is_used = any(page.header.needs_dictionary for page in pages)
+            dictionary = page_bytes[num_bytes:] if is_used else page_bytes[:0]
             late.append([plan.dictionary] if is_used and not len(dictionary) else [])
-            fetched.append((plan, dictionary, found))
+            fetched.append((plan, dictionary, pages))
         complete = []
-        for (plan, dictionary, found), later in zip(fetched, self._lookup.gather(late), strict=True):
+        for (plan, dictionary, pages), later in zip(fetched, self._lookup.gather(late), strict=True):
             with suppress(MalformedFooterError):
-                complete.append(Fetched(plan, _dictionary(dictionary or later), found))
+                complete.append(FetchedPages(plan, _parse_dictionary(dictionary or later), pages))
         return complete
 
-    def _few(self, fetched: list[Fetched], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
-        """The rows wanted alone, taken out of their pages, as far as that can be had."""
-        found, others = {}, []
-        for one in fetched:
-            column = one.plan.column
+    def _extract(self, fetched: list[FetchedPages], rows: RowPositions) -> dict[str, pa.ChunkedArray]:
+        """Extract only the requested rows from their pages, for columns where that is supported."""
+        result, others = {}, []
+        for pages in fetched:
+            column = pages.plan.column
             try:
-                taken = plain_rows(*one.rows_of(rows))
+                extracted = extract_rows(*pages.row_arguments(rows))
                 if column.same:
-                    found[column.leaf.path[0]] = pa.chunked_array([arrow_array(column.arrow, *taken)])
+                    result[column.leaf.path[0]] = pa.chunked_array([arrow_array(column.arrow, *extracted)])
                 else:
-                    others.append(ColumnPages(column.leaf, b"", taken.page(column.leaf), plain=True))
-            except (Unsupported, MalformedFooterError, ValueError):  # pyarrow tells what is wrong, if anything is
+                    others.append(ColumnPages(column.leaf, b"", extracted.page(column.leaf), plain=True))
+            except (Unsupported, MalformedFooterError, ValueError):  # pyarrow reports what is wrong, if anything is
                 continue
-        return found | self._decode(others, len(rows)) if others else found
+        return result | self._decode(others, len(rows)) if others else result
 
     def _decode(self, columns: Sequence[ColumnPages], num_rows: int) -> dict[str, pa.ChunkedArray]:
-        """The values of the pages, of the whole columns' types; nothing if pyarrow makes something else of them."""
+        """Decode pages to the types that the whole columns have; return nothing if pyarrow reads other types."""
         names = [column.leaf.path[0] for column in columns]
         expected = [self._schema.field(name) for name in names]
         try:
-            encoded = self._file.footer.columns_file(self._row_group, columns, num_rows, self._arrow_schema(names))
+            encoded = make_columns_file(
+                self._file.footer, self._row_group, columns, num_rows, self._arrow_schema(names)
+            )
             table = pq.ParquetFile(pa.BufferReader(encoded), pre_buffer=False).read(use_threads=False)
-        except (pa.ArrowException, OSError, ValueError):  # reading it whole tells what is wrong, if anything is
+        except (pa.ArrowException, OSError, ValueError):  # reading it whole reports what is wrong, if anything is
             return {}
         same = table.schema.names == names and table.num_rows == num_rows
         same = same and all(map(partial(pa.Field.equals, check_metadata=True), table.schema, expected))
         return dict(zip(names, table.columns, strict=True)) if same else {}
 
     def _arrow_schema(self, names: Sequence[str]) -> bytes | None:
-        """What the file keeps of the Arrow types of some columns, as key "ARROW:schema" has it."""
+        """Return the file's metadata "ARROW:schema", reduced to some columns; None if it has none."""
         stored = self._file.footer.key_value_metadata.get(b"ARROW:schema")
         if stored is None:
             return None
-        known: dict[tuple[str, ...], bytes] = self._file.known.derived.setdefault("stored_schemas", {})
-        found = known.get(tuple(names))
-        if found is None:
-            whole = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
-            fields = [whole.field(self._schema.get_field_index(name)) for name in names]
-            found = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
-            if len(known) >= _FEW_SCHEMAS:
-                known.clear()
-            known[tuple(names)] = found
-        return found
+        cached: dict[tuple[str, ...], bytes] = self._file.cached.derived.setdefault("stored_schemas", {})
+        encoded = cached.get(tuple(names))
+        if encoded is None:
+            schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
+            fields = [schema.field(self._schema.get_field_index(name)) for name in names]
+            encoded = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
+            if len(cached) >= _MAX_SCHEMAS:
+                cached.clear()
+            cached[tuple(names)] = encoded
+        return encoded
 
 
-def _by_rows(plan: Plan, rows: RowPositions) -> bool:
-    """Whether rows are had sooner by taking them out of their pages than by decoding these."""
+def _prefers_rows(plan: PagePlan, rows: RowPositions) -> bool:
+    """Return whether extracting rows from their pages is faster than decoding the pages."""
     is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
-    share = len(rows) * (FEW // _RUN if is_run else FEW)
+    share = len(rows) * (SPARSE_FACTOR // _RUN_FACTOR if is_run else SPARSE_FACTOR)
     return share <= plan.num_rows or (plan.num_rows <= SHORT and plan.column.same)
 
 
-def _dictionary(data: memoryview) -> Page | None:
-    """The dictionary page that some bytes are, None if there are none; MalformedFooterError if they are another."""
+def _parse_dictionary(data: memoryview) -> Page | None:
+    """Parse a dictionary page; None if there are no bytes. MalformedFooterError if they are another page."""
     if not len(data):
         return None
     page = Page.of(data)
@@ -257,32 +263,32 @@ def _dictionary(data: memoryview) -> Page | None:
 
 
 def take_rows(data: pa.Table | pa.ChunkedArray, rows: RowPositions) -> pa.Table | pa.ChunkedArray:
-    """Rows of a table or column by their positions, ascending; of every type."""
+    """Take rows of a table or column by ascending positions; works for every type."""
     if isinstance(data, pa.Table):
         columns = [take_rows(column, rows) for column in data.columns]
         return pa.Table.from_arrays(columns, schema=data.schema) if columns else data.slice(0, len(rows))
     if len(rows) == len(data):
         return data
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and len(rows) * FEW > len(data):
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and len(rows) * SPARSE_FACTOR > len(data):
         return data.slice(int(rows[0]), len(rows))
     ends = np.cumsum([len(chunk) for chunk in data.chunks])
     parts = np.split(rows, np.searchsorted(rows, ends[:-1])) if data.num_chunks else []
-    # Chunk by chunk: `take` would join them first.
-    taken = [
-        _take_of_chunk(chunk, part - (end - len(chunk)))
+    # Chunk by chunk: `take` would concatenate them first.
+    chunks = [
+        _take_from_chunk(chunk, part - (end - len(chunk)))
         for chunk, part, end in zip(data.chunks, parts, ends, strict=True)
         if len(part)
     ]
-    return pa.chunked_array(taken, data.type)
+    return pa.chunked_array(chunks, data.type)
 
 
-def _take_of_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
+def _take_from_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
     try:
-        if len(rows) * FEW <= len(chunk):
+        if len(rows) * SPARSE_FACTOR <= len(chunk):
             return chunk.take(pa.array(rows))
         mask = np.zeros(len(chunk), bool)
         mask[rows] = True
         return chunk.filter(pa.array(mask))
-    except pa.ArrowNotImplementedError:  # pyarrow takes no rows out of some types, views of strings among them
+    except pa.ArrowNotImplementedError:  # pyarrow does not support some types here, such as string views
         runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
         return pa.concat_arrays([chunk.slice(int(run[0]), len(run)) for run in runs])

@@ -1,4 +1,4 @@
-"""Everything that writes filters.
+"""Writing, replacing and dropping filters.
 
-`build` makes them, `tail_layout` and `rewrite` arrange them in a file; `embed`, `drop` and `write_table` are public.
+`build` makes filters, `tail_layout` and `rewrite` arrange them in a file; `embed`, `drop` and `write_table` are public.
 """

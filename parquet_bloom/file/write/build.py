@@ -1,4 +1,4 @@
-"""A filter built from the hashes of one column chunk: counted, sized, filled."""
+"""Building the filter of one column chunk: count distinct values, choose the size, insert the hashes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ...hashing import coerce as literals
 from ...hashing.column_type import ColumnType, Kind
 from .options import FilterOptions
 
-PIECE_ROWS = 1 << 15  # inserted at once: few enough that their hashes are still in a near cache when they are counted
-FEW_KEYS = 1 << 16  # that a set counts in near caches
-MOST_EXPECTED = 1 << 22  # keys that room is made for in advance: 32 MiB, and a filter of 8 MiB
+PIECE_ROWS = 1 << 15  # inserted at once: few enough that their hashes are still in a fast cache when they are counted
+FEW_KEYS = 1 << 16  # up to which a set in fast caches counts
+MOST_EXPECTED = 1 << 22  # keys for which memory is allocated in advance: 32 MiB, and a filter of 8 MiB
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class BuiltFilter:
 
     @property
     def empty(self) -> bool:
-        """Whether it was built from no value."""
+        """True when it was built from no values."""
         return not (self.filter.fill if self.ndv is None else self.ndv)
 
 
 class FilterBuilder:
-    """Builds filters, one after the other: the memory it counts values in serves for all of them.
+    """Builds filters, one after the other, reusing the memory in which it counts values.
 
-    How large a filter shall be is known when its keys are counted. A few distinct keys are counted in a set. When they
-    get more, a filter counts them that is large enough for all that may come: a key that sets a bit in it never came
-    before. Those that set none, repetitions and a few that collide, are the only ones that the set still has to look
-    up. At last that filter is folded to its size.
+    The size of a filter is known only after counting its keys. A few distinct keys are counted in a set. When there are
+    more, they are inserted into a filter large enough for all expected keys: a key that sets a bit there is new. Only
+    keys that set none, repetitions and a few collisions, have to be looked up in the set. Finally that filter is folded
+    to the required size.
     """
 
     def __init__(self) -> None:
@@ -67,42 +67,43 @@ class FilterBuilder:
 
         Parameters
         ----------
-        batches : its stored values, as storage arrays (see `hashing.arrays`).
-        column_type, options : its type, and how large the filter shall be.
-        num_values : about how many values will come, if that is known.
+        batches : its stored values, as storage arrays (see `hashing.arrow`).
+        column_type, options : its type, and the options for the filter's size.
+        num_values : the approximate number of values, if known.
 
         Notes
         -----
-        The bits are those of every other writer for the same values and size, but for additions to columns of floats
-        that keep other readers from losing rows; see `_twins`.
+        The bits are those that any writer sets for the same values and size, plus additions for columns of floats that
+        keep other readers from losing rows; see `_alternative_hashes`.
         """
         expected = min(max(num_values, 0), MOST_EXPECTED)
-        counted = options.ndv is None
-        twins = HashSet()
+        count_keys = options.ndv is None
+        alternatives = HashSet()
         self._set.clear(expected)
         self._num_fresh = 0
-        self._bitset = None if counted else memory.zeros(options.num_bytes(0))
-        for array in _pieces(batches):
+        self._bitset = None if count_keys else memory.zeros(options.num_bytes(0))
+        for array in _split_batches(batches):
             keys = arrays.keys_of(array)
             if column_type.kind is Kind.FLOAT:
-                twins.add(_twins(array, column_type))
-            if not counted:
+                alternatives.add(_alternative_hashes(array, column_type))
+            if not count_keys:
                 sbbf.insert_keys(self._bitset, keys)
             elif self._bitset is not None:
                 self._insert(self._bitset, keys)
             else:
                 self._set.add(hash_keys(keys))
                 if self._set.at_most > FEW_KEYS and len(self._set) > FEW_KEYS:
-                    self._go_on(max(expected, 4 * FEW_KEYS), options)
-        ndv = self._set.count_with(self._fresh[: self._num_fresh]) if counted else None
+                    self._switch_to_filter(max(expected, 4 * FEW_KEYS), options)
+        ndv = self._set.count_with(self._fresh[: self._num_fresh]) if count_keys else None
         if ndv is not None:
-            self._resize(options.num_bytes(ndv + len(twins) if column_type.length == 2 else ndv))
-        twins.fill(self._bitset)
-        made, self._bitset = SplitBlockBloomFilter.from_bitset(self._bitset), None
-        return BuiltFilter(made, ndv, made.fpp if ndv is None else sizing.fpp_for(ndv + len(twins), made.num_bytes))
+            self._resize(options.num_bytes(ndv + len(alternatives) if column_type.length == 2 else ndv))
+        alternatives.fill(self._bitset)
+        result, self._bitset = SplitBlockBloomFilter.from_bitset(self._bitset), None
+        fpp = result.fpp if ndv is None else sizing.fpp_for(ndv + len(alternatives), result.num_bytes)
+        return BuiltFilter(result, ndv, fpp)
 
-    def _go_on(self, expected: int, options: FilterOptions) -> None:
-        """From here on a filter counts."""
+    def _switch_to_filter(self, expected: int, options: FilterOptions) -> None:
+        """Count with a filter from now on."""
         hashes = self._set.to_array()
         self._num_fresh = len(hashes)
         self._make_room(max(expected, len(hashes)))
@@ -125,10 +126,10 @@ class FilterBuilder:
         self._set.add(self._seen[:num_seen])
 
     def _resize(self, size: int) -> None:
-        """Make it a filter of `size` bytes with the same keys."""
+        """Turn the bitset into one of `size` bytes with the same keys."""
         bitset = self._bitset
-        # Two blocks that are folded into one are those between which a larger filter chooses: the bits are the same as
-        # if it had been filled at the smaller size.
+        # Folding merges the two blocks that a key of one block of the smaller filter can fall into, so the bits are the
+        # same as if the filter had been filled at the smaller size.
         while bitset is not None and len(bitset) > size and len(bitset) % (2 * size) == 0:
             bitset = sbbf.fold(bitset)
         if bitset is None or len(bitset) != size:
@@ -138,8 +139,8 @@ class FilterBuilder:
         self._bitset = bitset
 
 
-def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """The same values, at most PIECE_ROWS at once."""
+def _split_batches(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """Yield the same values, at most PIECE_ROWS at once."""
     for array in batches:
         if len(array) <= PIECE_ROWS:
             yield array
@@ -147,23 +148,23 @@ def _pieces(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
             yield from (array.slice(start, PIECE_ROWS) for start in range(0, len(array), PIECE_ROWS))
 
 
-def _twins(array: pa.Array, column_type: ColumnType) -> np.ndarray:
-    """Hashes under which other readers look for the floats of an array, beyond those of the stored values.
+def _alternative_hashes(array: pa.Array, column_type: ColumnType) -> np.ndarray:
+    """Return the hashes that other readers probe for the floats of an array, besides those of the stored values.
 
-    Zero equals zero, but DataFusion and Spark probe for the literal's sign alone: both are added when one occurs. NaN
-    has many encodings, and Spark probes for the canonical one. DuckDB looks for a float16 as a float32.
+    Both zeros are equal, but DataFusion and Spark probe only for the literal's sign: both are added when one occurs.
+    NaN has many encodings, and Spark probes for the canonical one. DuckDB probes for a float16 as a float32.
     """
     floats = arrays.floats_of(array.drop_null())
     if column_type.length == 2:
-        # By their bits: a sort of floats rewrites NaNs, on each processor in its own way.
+        # By their bits: sorting floats rewrites NaNs, differently on each processor.
         wide = np.unique(floats.astype(np.float32).view(np.uint32)).view(np.float32)
-        found = [arrays.hash_array(pa.array(wide)), _special(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
+        hashes = [arrays.hash_array(pa.array(wide)), _special_hashes(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
     else:
-        found = []
-    return np.concatenate([*found, _special(floats, column_type)])
+        hashes = []
+    return np.concatenate([*hashes, _special_hashes(floats, column_type)])
 
 
-def _special(floats: np.ndarray, column_type: ColumnType) -> np.ndarray:
-    """Hashes of both zeros if there is one among the floats, and of the canonical NaN if there is a NaN."""
+def _special_hashes(floats: np.ndarray, column_type: ColumnType) -> np.ndarray:
+    """Return the hashes of both zeros if the floats contain a zero, and of the canonical NaN if they contain a NaN."""
     values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
     return literals.hashes(values, column_type)

@@ -1,4 +1,4 @@
-"""Filters embedded into a Parquet file that exists: its data copied, filters and the new footer put behind it."""
+"""`embed`: add filters to an existing Parquet file, by copying its data and appending filters and a new footer."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from ...metadata.footer import Footer, Leaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
 from ...util.threads import in_order, processors
-from ..column_hashes import num_values_of
-from ..reader import BloomFile, ChunkFilter
+from ..chunk_filter import ChunkFilter
+from ..column_hashes import count_values
+from ..reader import BloomFile
 from ..values import ColumnReader
 from .build import BuiltFilter, FilterBuilder
 from .options import ColumnPlan, Columns, FilterOptions, parse_columns, plan_columns
 from .rewrite import (
     RewriteReport,
-    editing,
+    open_for_edit,
     refuse_filters_beyond,
     refuse_pages_beyond,
     refuse_uneditable,
-    rewritten,
+    rewrite_file,
     write_footer,
 )
-from .tail_layout import Sink, Tail, cut_tail, whole_tail
+from .tail_layout import Sink, Tail, cut_tail, keep_tail
 
 Progress = Callable[[int, int], None]
-"""Called with (column chunks done, column chunks in all)."""
+"""Called with (column chunks done, column chunks in total)."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,16 @@ class EmbeddedFilter:
 @shown_redacted
 @dataclass
 class EmbedReport(RewriteReport):
-    """What `embed` did.
+    """The result of `embed`.
 
     Attributes
     ----------
     path, output : the file read and the file written; equal when it was replaced.
     changed : whether a file was written: False when there was nothing to add, and in a dry run.
     old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
-    filters : those that were written; in a dry run, those that would be.
-    kept : number of filters of the chosen columns that were there and stayed.
-    dead_bytes : bytes of replaced filters, and of a footer that was kept, that stay in the file unused.
+    filters : filters that were written; in a dry run, those that would be.
+    kept : number of existing filters of the chosen columns that stayed.
+    dead_bytes : unused bytes in the file, of replaced filters and of a footer that was kept.
     seconds : time taken.
     """
 
@@ -74,11 +75,11 @@ class EmbedReport(RewriteReport):
 
     @property
     def bytes_added(self) -> int:
-        """How much larger the file became."""
+        """Number of bytes by which the file became larger."""
         return self.new_size - self.old_size
 
     def __str__(self) -> str:
-        return self.told(f"nothing to add, {self.kept} filters are there", "would get ")
+        return self.summarize(f"nothing to add, {self.kept} filters are there", "would get ")
 
 
 def embed(
@@ -103,18 +104,18 @@ def embed(
     path : the file.
     columns : dotted paths of leaf columns: a list, `{"user.id": 0.001}` for a column's own fpp, or
         `{"trace": {"fpp": 0.01, "ndv": 1_000_000}}` to give the number of distinct values instead of counting them.
-    fpp : false-positive probability wanted of each filter.
+    fpp : target false-positive probability of each filter.
     power_of_two : False takes the smallest sufficient multiple of 32 bytes; not every reader accepts that.
     output : file to write; None replaces the file itself, atomically: on the local file system, and on S3 by URL. There
-        (with boto3) the store copies the data, and only the chosen columns are downloaded, filters and footer uploaded.
-    replace : build filters anew where there are some; by default those that exist are kept.
-    keep_footer : leave all bytes of the file where they are, its footer too, which costs as many as that has: who has
-        the file's length from a list made before, as Spark has, then reads the file as it was and does not fail.
-    dry_run : build the filters, so that the report can tell their sizes, and write nothing.
-    filesystem, storage_options : as in `prune`, for both paths; elsewhere than on the local file system and on S3 an
-        `output` is needed.
-    progress : called after each column chunk with (done, in all).
-    threads : column chunks that are worked on at once; None for one a processor.
+        (with boto3) the store copies the data; only the chosen columns are downloaded, filters and footer uploaded.
+    replace : rebuild existing filters; by default they are kept.
+    keep_footer : leave all bytes of the file in place, including its footer, at the cost of the footer's size: a reader
+        that has the file's old length from an earlier listing, as Spark does, then reads the file as it was.
+    dry_run : build the filters, so that the report has their sizes, but write nothing.
+    filesystem, storage_options : as in `prune`, for both paths; `output` is required unless the file is on the local
+        file system or on S3.
+    progress : called after each column chunk with (done, total).
+    threads : column chunks processed at a time; None for one per processor.
 
     Returns
     -------
@@ -124,9 +125,9 @@ def embed(
     ------
     ParquetBloomError
         One of its subclasses, with nothing changed: unknown or BOOLEAN column, encrypted or signed footer, not a
-        Parquet file, truncated file, a table's file, a broken filter in a chosen column (without `replace`) or one
-        that is said to reach beyond the footer's beginning, pages that cannot be decoded, a file changed meanwhile, no
-        permission, no space.
+        Parquet file, truncated file, a file that belongs to a table, a broken filter in a chosen column (without
+        `replace`) or one that extends beyond the beginning of the footer, pages that cannot be decoded, a file changed
+        meanwhile, no permission, no space.
 
     Notes
     -----
@@ -135,33 +136,33 @@ def embed(
     decode the chunk.
     """
     started = time.perf_counter()
-    asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ParquetBloomError(f"threads must be a number from 1 on, not {threads!r}")
+        raise ParquetBloomError(f"threads must be an integer of at least 1, got {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
-    with editing(path, output, filesystem) as (file, target):
-        job = _Embedding(file, plan_columns(file.leaves, asked, file.path), replace, keep_footer)
+    with open_for_edit(path, output, filesystem) as (file, target):
+        job = _EmbedJob(file, plan_columns(file.leaves, requested, file.path), replace, keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.kept, report.dead_bytes = job.kept, job.tail.dead_bytes
         report.new_size = file.source.size
         if job.todo or target is not None:
             workers = threads or processors()
-            report.changed = rewritten(
+            report.changed = rewrite_file(
                 file, target, filesystem, dry_run, lambda new: job.write(new, report, progress, workers)
             )
     report.seconds = time.perf_counter() - started
     return report
 
 
-class _Embedding:
-    """Which filters are built, which stay, and where they come to stand.
+class _EmbedJob:
+    """The filters to build and to keep, and the resulting layout of the file's tail.
 
     Attributes
     ----------
-    todo : (row group, plan) of each filter to be built, in file order.
-    kept : number of filters of the chosen columns that stay as they are.
-    tail : how much of the file is copied, and which filters behind that move.
-    dropped : number of filters taken out for which there is no new one.
+    todo : (row group, plan) of each filter to build, in file order.
+    kept : number of filters of the chosen columns that stay unchanged.
+    tail : how much of the file is copied, and which filters after that move.
+    dropped : number of filters removed without a replacement.
     """
 
     def __init__(self, file: BloomFile, plans: list[ColumnPlan], replace: bool, keep_footer: bool):
@@ -175,7 +176,7 @@ class _Embedding:
         refuse_pages_beyond(file)
         for row_group in range(self.footer.num_row_groups):
             for plan in plans:
-                if self._wanted(row_group, plan):
+                if self._needs_filter(row_group, plan):
                     self.todo.append((row_group, plan))
         self.tail = Tail(self.footer.start)
         self.dropped = 0
@@ -183,12 +184,12 @@ class _Embedding:
         if self.todo:
             refuse_filters_beyond(file, replaced)
         if self.todo and (replace or keep_footer):
-            tail = whole_tail if keep_footer else cut_tail
+            tail = keep_tail if keep_footer else cut_tail
             self.tail = tail(file, file.chunks(), replaced)
 
-    def _wanted(self, row_group: int, plan: ColumnPlan) -> bool:
-        if num_values_of(self.footer, row_group, plan.leaf) == 0:
-            return False  # no rows, nothing to find
+    def _needs_filter(self, row_group: int, plan: ColumnPlan) -> bool:
+        if count_values(self.footer, row_group, plan.leaf) == 0:
+            return False  # without rows there is nothing to find
         chunk = self.file.chunk(row_group, plan.leaf)
         if chunk is None or self.replace:
             return True
@@ -200,47 +201,47 @@ class _Embedding:
         return False
 
     def _rightly_empty(self, row_group: int, plan: ColumnPlan, chunk: ChunkFilter) -> bool:
-        """Whether a filter has no bit set because there are no values, where the footer does not count the nulls."""
+        """Return whether a filter has no bit set because there are no values, even if the footer has no null count."""
         if self.file.has_values(row_group, plan.leaf) is False:
             return True
-        return chunk.only_values_tell and self._reader(plan.leaf).all_null(row_group)
+        return chunk.is_empty_without_null_count and self._reader(plan.leaf).all_null(row_group)
 
     def _reader(self, leaf: Leaf) -> ColumnReader:
-        """One a column, not one a chunk: it describes all row groups."""
+        """Return the reader of a column, which is shared by all its chunks."""
         if leaf.index not in self._readers:
             self._readers[leaf.index] = ColumnReader(self.file.source, self.footer, leaf)
         return self._readers[leaf.index]
 
     def write(self, new: Sink, report: EmbedReport, progress: Progress | None, threads: int) -> bool:
-        """Write the whole new file, filters being built while its data is copied; whether it is another one."""
+        """Write the new file, building filters while its data is copied; return whether it differs from the old one."""
         readers = {plan.leaf.index: self._reader(plan.leaf) for _, plan in self.todo}
-        own = threading.local()
+        thread_state = threading.local()
 
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
-            values = readers[plan.leaf.index].occurring(row_group)
+            values = readers[plan.leaf.index].read_occurring(row_group)
             num_values = int(self.footer.chunk(row_group, plan.leaf)["num_values"])
-            if not hasattr(own, "builder"):
-                own.builder = FilterBuilder()
-            built: BuiltFilter = own.builder.build(values, plan.column_type, plan.options, num_values)
+            if not hasattr(thread_state, "builder"):
+                thread_state.builder = FilterBuilder()
+            built: BuiltFilter = thread_state.builder.build(values, plan.column_type, plan.options, num_values)
             return built
 
-        places: dict[tuple[int, int], tuple[int, int] | None] = {}
+        locations: dict[tuple[int, int], tuple[int, int] | None] = {}
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
         done = 0
         with in_order(build, self.todo, threads) as built:
             new.copy_prefix(self.tail.cut)
             for owner in sorted(jobs.keys() | self.tail.moved.keys()):
                 if owner in self.tail.moved:
-                    places[owner] = self.tail.move(owner, self.file, new)
+                    locations[owner] = self.tail.move(owner, self.file, new)
                     continue
-                places[owner] = write_filter(new, next(built), self.footer, owner[0], jobs[owner].leaf, report)
-                if places[owner] is None and self.file.chunk(owner[0], jobs[owner].leaf) is not None:
+                locations[owner] = write_filter(new, next(built), self.footer, owner[0], jobs[owner].leaf, report)
+                if locations[owner] is None and self.file.chunk(owner[0], jobs[owner].leaf) is not None:
                     self.dropped += 1
                 done += 1
                 if progress:
                     progress(done, len(self.todo))
-        write_footer(new, self.footer, places)
+        write_footer(new, self.footer, locations)
         report.new_size = new.tell()
         return bool(report.filters or self.dropped)
 
@@ -248,10 +249,10 @@ class _Embedding:
 def write_filter(
     new: Sink, built: BuiltFilter, footer: Footer, row_group: int, leaf: Leaf, report: EmbedReport
 ) -> tuple[int, int] | None:
-    """Append header and bitset, note them in the report, and say where they stand: (offset, length).
+    """Append header and bitset, add them to the report, and return their (offset, length).
 
-    Nothing is written where no value was found and the footer does not tell so: an empty filter on values that may be
-    there is one that no reader should trust.
+    Returns None and writes nothing if there were no values but the footer does not confirm this: no reader should trust
+    an empty filter of a column chunk that may have values.
     """
     if built.empty and footer.has_values(row_group, leaf) is not False:
         return None

@@ -1,4 +1,4 @@
-"""What a caller asks for: which columns get filters, and how good ones."""
+"""Options of filters to write: the columns, and the target quality of their filters."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Columns = str | Iterable[str] | Mapping[str, float | Mapping[str, Any] | None]
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """How a column's filters are sized.
+    """Options for the size of a column's filters.
 
     Attributes
     ----------
-    fpp : wanted false-positive probability.
+    fpp : target false-positive probability.
     ndv : distinct values to size for; None counts them in each row group.
     power_of_two : whether sizes are powers of two, which every reader accepts.
     """
@@ -32,7 +32,7 @@ class FilterOptions:
     power_of_two: bool = True
 
     def __post_init__(self) -> None:
-        # Real and Integral: NumPy's numbers are meant as well.
+        # Real and Integral include NumPy's numbers.
         if isinstance(self.fpp, bool) or not isinstance(self.fpp, Real) or not 0 < self.fpp < 1:
             raise ParquetBloomError(f"fpp must be a number between 0 and 1, not {self.fpp!r}")
         if self.ndv is not None and (isinstance(self.ndv, bool) or not isinstance(self.ndv, Integral) or self.ndv < 0):
@@ -41,7 +41,7 @@ class FilterOptions:
             raise ParquetBloomError(f"power_of_two must be True or False, not {self.power_of_two!r}")
 
     def num_bytes(self, distinct: int) -> int:
-        """Size in bytes of a filter for a column chunk with `distinct` distinct values."""
+        """Return the size in bytes of a filter for a column chunk with `distinct` distinct values."""
         return sizing.size_for(distinct if self.ndv is None else self.ndv, self.fpp, self.power_of_two)
 
 
@@ -55,33 +55,33 @@ class ColumnPlan:
 
 
 def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterOptions]:
-    """`["a", "b.c"]`, `{"a": 0.001}` or `{"a": {"fpp": 0.01, "ndv": 1000}}` as {name: options}.
+    """Parse `["a", "b.c"]`, `{"a": 0.001}` or `{"a": {"fpp": 0.01, "ndv": 1000}}` into {name: options}.
 
     Raises
     ------
     ParquetBloomError
-        A setting is unknown or out of range, or no column is named.
+        A setting is unknown or out of range, or no column is given.
     """
     if isinstance(columns, str):
         columns = [columns]
     try:
-        named = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
-    except TypeError:  # no collection, or one of things that are no names
-        raise ParquetBloomError(f"columns are dotted paths, in a list or a mapping, not {columns!r}") from None
-    if not named:
-        raise ParquetBloomError("no column is named that should get a filter")
+        settings = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    except TypeError:  # not a collection, or one of unhashable objects
+        raise ParquetBloomError(f"columns must be a list or mapping of dotted paths, not {columns!r}") from None
+    if not settings:
+        raise ParquetBloomError("no columns given that should get a filter")
     parsed = {}
-    for name, setting in named.items():
+    for name, setting in settings.items():
         if not isinstance(name, str):
-            raise ParquetBloomError(f"a column is named by its dotted path, not by {name!r}")
+            raise ParquetBloomError(f"a column must be given as a dotted path, not {name!r}")
         try:
-            parsed[name] = _options(setting, default)
+            parsed[name] = _parse_options(setting, default)
         except ParquetBloomError as error:
             raise ParquetBloomError(error.problem, column=name) from None
     return parsed
 
 
-def _options(setting: Any, default: FilterOptions) -> FilterOptions:
+def _parse_options(setting: Any, default: FilterOptions) -> FilterOptions:
     if setting is None:
         return default
     if not isinstance(setting, Mapping):
@@ -89,24 +89,24 @@ def _options(setting: Any, default: FilterOptions) -> FilterOptions:
     unknown = set(setting) - {"fpp", "ndv", "power_of_two"}
     if unknown:
         raise ParquetBloomError(f"unknown setting {sorted(map(str, unknown))[0]!r}; there are: fpp, ndv, power_of_two")
-    given = {"fpp": default.fpp, "ndv": default.ndv, "power_of_two": default.power_of_two, **setting}
-    return FilterOptions(**given)
+    settings = {"fpp": default.fpp, "ndv": default.ndv, "power_of_two": default.power_of_two, **setting}
+    return FilterOptions(**settings)
 
 
-def plan_columns(leaves: Sequence[Leaf], asked: Mapping[str, FilterOptions], path: str) -> list[ColumnPlan]:
-    """The columns in schema order, each checked to be one that can have a filter.
+def plan_columns(leaves: Sequence[Leaf], requested: Mapping[str, FilterOptions], path: str) -> list[ColumnPlan]:
+    """Resolve the columns, check that they can have filters, and return them in schema order.
 
     Raises
     ------
     UnknownColumnError, UnsupportedTypeError
     """
     plans: dict[int, ColumnPlan] = {}
-    exact: dict[str, list[Leaf]] = {}  # a search a name would take long where thousands are asked for
+    exact: dict[str, list[Leaf]] = {}  # a search per name would be slow for thousands of names
     for leaf in leaves:
         exact.setdefault(leaf.name, []).append(leaf)
-    for name, options in asked.items():
-        found = exact.get(name, [])
-        leaf = found[0] if len(found) == 1 else find_leaf(leaves, name, path)
+    for name, options in requested.items():
+        matches = exact.get(name, [])
+        leaf = matches[0] if len(matches) == 1 else find_leaf(leaves, name, path)
         column_type = type_of(leaf)
         if not column_type.hashable:
             problem = "BOOLEAN columns get no filter: there are two values to find"

@@ -1,4 +1,4 @@
-"""Changing the filters of a file that exists: what is refused, the exchange, and the new footer."""
+"""Shared parts of `embed` and `drop`: opening the file, refusing unsupported files, replacing it, the new footer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from ...errors import (
     UnreadableColumnError,
 )
 from ...metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
+from ...metadata.footer_rewrite import splice_filter_locations
 from ...redaction import shown_redacted
 from ...storage import Source, managed_table, open_source, rewrite, same_place
 from ..reader import BloomFile
 from .tail_layout import Owner, Sink, Span
 
 
-class _Tally:
-    """Keeps nothing of a new file but its length."""
+class _ByteCounter:
+    """A sink that only counts the bytes of a new file."""
 
     def __init__(self) -> None:
         self._position = 0
@@ -44,22 +45,22 @@ class _Tally:
         return self._position
 
 
-# ---------------------------------------------------------------------------------------------------- the whole
+# ---------------------------------------------------------------------------------------------------- the file
 
 
 @shown_redacted
 @dataclass
 class RewriteReport:
-    """What became of a file whose filters were changed.
+    """The result of changing the filters of a file.
 
     Attributes
     ----------
     path, output : the file read and the file written; equal when it was replaced.
     changed : whether a file was written: False when there was nothing to do, and in a dry run.
     old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
-    kept, dead_bytes : as the report says that is made of it.
+    kept, dead_bytes : see the subclasses.
     seconds : time taken.
-    filters : those that were changed.
+    filters : filters that were changed.
     """
 
     path: str
@@ -74,11 +75,11 @@ class RewriteReport:
 
     @property
     def num_filters(self) -> int:
-        """Number of filters that were changed: written, or taken out."""
+        """Number of filters that were changed: written or dropped."""
         return len(self.filters)
 
-    def told(self, nothing: str, planned: str) -> str:
-        """One line; `nothing` says that nothing was to be done, `planned` leads what would be."""
+    def summarize(self, nothing: str, planned: str) -> str:
+        """Format one line; `nothing` says that there was nothing to do, `planned` introduces what would be done."""
         if not self.changed and not self.filters:
             return f"{self.path}: {nothing}"
         text = f"{self.output}: {'' if self.changed else planned}{self.num_filters} filters"
@@ -87,18 +88,19 @@ class RewriteReport:
 
 
 @contextmanager
-def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile, Any]]:
-    """Open a file whose filters are to be changed, and tell where the result goes: None for its own place.
+def open_for_edit(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile, Any]]:
+    """Open a file in order to change its filters; also return the output, None for replacing the file itself.
 
     Raises
     ------
     ParquetBloomError
-        A table keeps books on it, or it is no Parquet file. Errors inside the `with` statement get its path.
+        A table tracks the file in its metadata, or it is not a Parquet file. Errors inside the `with` statement get its
+        path.
     """
-    for place in (path, output):
-        refuse_managed(place, filesystem)
+    for one in (path, output):
+        refuse_managed(one, filesystem)
     with open_source(path, filesystem) as source:
-        file = _parquet(source)
+        file = _open_parquet(source)
         try:
             if source.read_at(0, len(MAGIC)) != MAGIC:
                 raise NotParquetError("not a Parquet file: it does not begin with PAR1")
@@ -108,10 +110,10 @@ def editing(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile
             raise
 
 
-def rewritten(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, write: Callable[[Sink], bool]) -> bool:
-    """Let `write` make the new file, and put it in its place if it is another one; whether that was done."""
+def rewrite_file(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, write: Callable[[Sink], bool]) -> bool:
+    """Let `write` make the new file, and commit it if it differs from the old one; return whether it was committed."""
     if dry_run:
-        write(_Tally())
+        write(_ByteCounter())
         return False
     with rewrite(file.source, target, filesystem) as new:
         if not write(new) and target is None:
@@ -121,7 +123,7 @@ def rewritten(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, writ
 
 
 def refuse_managed(path: Any, filesystem: Any = None) -> None:
-    """Raise ManagedTableError for a file that a table format or a streaming sink keeps books on."""
+    """Raise ManagedTableError for a file that a table format or a streaming sink tracks in its metadata."""
     reason = None if path is None else managed_table(path, filesystem)
     if reason:
         raise ManagedTableError(
@@ -131,7 +133,7 @@ def refuse_managed(path: Any, filesystem: Any = None) -> None:
 
 
 def refuse_uneditable(footer: Footer, leaves: Iterable[Leaf]) -> None:
-    """Raise for files whose footer cannot be changed, or in which the data of chosen columns is not."""
+    """Raise for files whose footer cannot be changed, or that do not contain the data of chosen columns."""
     if footer.encrypted:
         raise EncryptedFileError(
             "the footer is signed, or columns are encrypted: it cannot be changed without the keys"
@@ -139,36 +141,36 @@ def refuse_uneditable(footer: Footer, leaves: Iterable[Leaf]) -> None:
     for leaf in leaves:
         for row_group in range(footer.num_row_groups):
             record = footer.chunk(row_group, leaf)
-            place: ErrorContext = {"row_group": row_group, "column": leaf.name}
+            context: ErrorContext = {"row_group": row_group, "column": leaf.name}
             if record["encrypted"]:
-                raise EncryptedFileError("the column is encrypted", **place)
+                raise EncryptedFileError("the column is encrypted", **context)
             if record["external"]:
-                raise UnreadableColumnError("the column chunk's data is in another file", **place)
+                raise UnreadableColumnError("the column chunk's data is in another file", **context)
 
 
 def refuse_pages_beyond(file: BloomFile) -> None:
-    """Raise for files whose footer takes pages to reach beyond its own beginning, where new filters are to stand."""
+    """Raise for files whose footer claims that pages extend beyond its own beginning, where new filters are written."""
     footer, chunks = file.footer, file.footer.chunks
     beyond = np.flatnonzero((footer.first_pages + chunks["compressed_size"] > footer.start) & (chunks["external"] == 0))
     if len(beyond):
-        row_group, column = file._owner(int(beyond[0]))
+        row_group, column = file._find_owner(int(beyond[0]))
         problem = "metadata: the column chunk's pages are said to reach beyond the footer's beginning"
         raise MalformedFooterError(problem, row_group=row_group, column=column)
 
 
 def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
-    """Raise for a filter that stays and is said to reach beyond the footer's beginning.
+    """Raise for a filter that is not replaced and claims to extend beyond the footer's beginning.
 
-    It is told as broken by that alone: other bytes in the place of those that it lacks would make it a filter that
-    denies values.
+    Only this shows that it is broken: if other bytes were written there, readers would take it for a valid filter, and
+    it would deny values.
     """
     start = file.footer.start
     if file.footer.filters_apart:
         return
-    staying = [chunk for chunk in file.chunks() if (chunk.row_group, chunk.leaf.index) not in replaced]
-    beyond = [chunk for chunk in staying if chunk.offset + (chunk.length or 1) > start]
-    # Of those whose length only their headers tell, all but the last one have another filter's beginning in them.
-    for chunk in sorted((chunk for chunk in staying if chunk.length is None), key=lambda chunk: chunk.offset)[-1:]:
+    unchanged = [chunk for chunk in file.chunks() if (chunk.row_group, chunk.leaf.index) not in replaced]
+    beyond = [chunk for chunk in unchanged if chunk.offset + (chunk.length or 1) > start]
+    # Of those whose length only their headers tell, any but the last would contain the beginning of another filter.
+    for chunk in sorted((chunk for chunk in unchanged if chunk.length is None), key=lambda chunk: chunk.offset)[-1:]:
         with suppress(BrokenFilterError):
             if chunk.offset + chunk.header.total_bytes > start:
                 beyond.append(chunk)
@@ -180,29 +182,29 @@ def refuse_filters_beyond(file: BloomFile, replaced: Collection[Owner]) -> None:
 # ---------------------------------------------------------------------------------------------------- the footer
 
 
-def write_footer(new: Sink, footer: Footer, places: Mapping[Owner, Span | None]) -> None:
-    """Append the footer with the filters' new places; it is read back first, as nothing may be wrong with it."""
-    data = footer.splice(places)
-    check_splice(footer, Footer(data, new.tell()), places)
+def write_footer(new: Sink, footer: Footer, locations: Mapping[Owner, Span | None]) -> None:
+    """Append the footer with the filters' new locations, after decoding and checking it."""
+    data = splice_filter_locations(footer, locations)
+    check_splice(footer, Footer(data, new.tell()), locations)
     new.write(data)
     new.write(len(data).to_bytes(4, "little"))
     new.write(MAGIC)
 
 
-def check_splice(old: Footer, new: Footer, places: Mapping[Owner, Span | None]) -> None:
-    """Raise MalformedFooterError unless `new` says what `old` says, but for the places of filters."""
+def check_splice(old: Footer, new: Footer, locations: Mapping[Owner, Span | None]) -> None:
+    """Raise MalformedFooterError unless `new` equals `old` except for the filters' locations."""
     same = ("row_group", "column", "physical_type", "num_values", "compressed_size", "data_page_offset")
     if len(old.chunks) != len(new.chunks) or any((old.chunks[name] != new.chunks[name]).any() for name in same):
         raise MalformedFooterError("metadata: the new footer does not say what the old one does; nothing was written")
     expected = old.chunks[["filter_offset", "filter_length"]].tolist()
-    for (row_group, column), place in places.items():
-        expected[int(new.row_groups["first_chunk"][row_group]) + column] = place or (-1, -1)
+    for (row_group, column), span in locations.items():
+        expected[int(new.row_groups["first_chunk"][row_group]) + column] = span or (-1, -1)
     if new.chunks[["filter_offset", "filter_length"]].tolist() != expected:
-        raise MalformedFooterError("metadata: the new footer does not hold the filters' places; nothing was written")
+        raise MalformedFooterError("metadata: the new footer lacks the filters' locations; nothing was written")
 
 
-def _parquet(source: Source) -> BloomFile:
-    """An opened file, if it is Parquet's; ORC's is told as what it is."""
+def _open_parquet(source: Source) -> BloomFile:
+    """Open a Parquet file; the error for an ORC file says that it is one."""
     try:
         return BloomFile(source)
     except NotParquetError as error:
@@ -210,6 +212,6 @@ def _parquet(source: Source) -> BloomFile:
             source.size > len(ORC_MAGIC)
             and source.read_at(source.size - len(ORC_MAGIC) - 1, len(ORC_MAGIC)) == ORC_MAGIC
         ):
-            problem = "an ORC file: only who writes it can make its filters, with it; `advise` tells how"
+            problem = "an ORC file: only its writer can make its filters; `advise` reports how"
             raise NotParquetError(problem, path=source.name) from error
         raise

@@ -1,4 +1,4 @@
-"""What writers that were killed have left behind: told, and deleted where nothing can be lost with it."""
+"""`sweep`: find files left behind by killed writers, and delete those that hold no unique data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..reader import BloomFile
 @shown_redacted
 @dataclass(frozen=True)
 class Leftover:
-    """A file of a writer that was killed.
+    """A file left behind by a killed writer.
 
     Attributes
     ----------
     path, num_bytes : the file.
     deleted : whether it was deleted, or in a dry run would be.
-    reason : why it is kept, or is not there any more; None if it was deleted.
+    reason : why it is kept, or was already gone; None if it was deleted.
     """
 
     path: str
@@ -32,56 +32,56 @@ class Leftover:
 
 
 def sweep(folder: str | os.PathLike[str], *, dry_run: bool = False) -> Iterator[Leftover]:
-    """Delete what killed writers left behind in a local folder and below it.
+    """Delete files left behind by killed writers in a local folder and below it.
 
-    Files whose writer is still at work are passed over. New files that were never finished are deleted. A file that
-    stands beside the one it was exchanged with is deleted if both hold the same rows; it may be another writer's, who
-    put it there in the moment of the exchange, and is kept where they differ.
+    Files whose writer is still running are skipped. New files that were never finished are deleted. A file that was
+    exchanged with its replacement is deleted if both hold the same rows; if they differ it is kept, as another writer
+    may have put it there in the moment of the exchange.
 
     Parameters
     ----------
-    folder : to look through; links to folders in it are not followed.
+    folder : the folder to search; links to folders in it are not followed.
     dry_run : delete nothing.
 
     Raises
     ------
     StorageError
-        A folder cannot be listed, or a file in it not deleted.
+        A folder cannot be listed, or a file in it cannot be deleted.
     """
     for path in leftovers_below(folder):
         try:
             num_bytes = os.lstat(path).st_size
         except OSError:
-            continue  # its writer has just finished, or somebody else sweeps
-        reason = _reason_to_keep(path)
+            continue  # its writer has just finished, or another process sweeps
+        reason = _find_reason_to_keep(path)
         if reason is None and not dry_run and not delete_leftover(path):
-            reason = "somebody has taken it by now"
+            reason = "another process has removed it"
         yield Leftover(path, num_bytes, reason is None, reason)
 
 
-def _reason_to_keep(path: str) -> str | None:
+def _find_reason_to_keep(path: str) -> str | None:
     folder, name = os.path.split(path)
-    beside = displaced_from(name)
-    if beside is None:
+    target = displaced_from(name)
+    if target is None:
         return None
     try:
         with open_source(path) as source:
-            ours = _data_of(source)
+            ours = _fingerprint_rows(source)
     except ParquetBloomError as error:
         return f"it may be another writer's, and cannot be read: {error.problem}"
     try:
-        with open_source(os.path.join(folder, beside)) as source:
-            theirs = _data_of(source)
+        with open_source(os.path.join(folder, target)) as source:
+            theirs = _fingerprint_rows(source)
     except StorageError:
-        return f"there is no {beside} beside it"
+        return f"there is no {target} beside it"
     except ParquetBloomError as error:
-        return f"{beside} cannot be read: {error.problem}"
-    return None if ours == theirs else f"it holds other rows than {beside}"
+        return f"{target} cannot be read: {error.problem}"
+    return None if ours == theirs else f"it holds other rows than {target}"
 
 
-def _data_of(source: Source) -> tuple[int, int]:
-    """What two files have in common that differ by their filters alone."""
+def _fingerprint_rows(source: Source) -> tuple[int, int]:
+    """Return fingerprints that are equal for files that differ only in their filters."""
     file = BloomFile(source)
-    found = footer_fingerprint(file.footer), chunk_bytes_fingerprint(source, file.footer, file.leaves)
+    fingerprints = footer_fingerprint(file.footer), chunk_bytes_fingerprint(source, file.footer, file.leaves)
     source.check_unchanged()
-    return found
+    return fingerprints

@@ -1,4 +1,4 @@
-"""A table written with filters in the first place: pyarrow writes, our filters go in before its footer."""
+"""`write_table`: write a table with filters. pyarrow writes the data, and filters are inserted before its footer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
 from ...hashing import arrow as arrays
-from ...metadata.footer import TAIL_BYTES, Footer, footer_span
+from ...metadata.footer import TAIL_BYTES, Footer, find_footer
 from ...storage import Rewrite, create, resolve_filesystem
 from .build import FilterBuilder
 from .embed import EmbedReport, embed, write_filter
@@ -34,10 +34,10 @@ def write_table(
 
     Parameters
     ----------
-    table : what to write.
-    path : the file; it comes to be, or replaces what stands there, whole.
+    table : the table to write.
+    path : the file; it is created, or replaced, atomically.
     columns, fpp, power_of_two : as in `embed`.
-    row_group_size : rows a row group at most.
+    row_group_size : most rows per row group.
     filesystem, storage_options : as in `prune`.
     **pyarrow_options : options of `pyarrow.parquet.ParquetWriter`.
 
@@ -46,7 +46,7 @@ def write_table(
     ParquetBloomError
         As in `embed`; no file is written.
     """
-    asked = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
     refuse_managed(path, filesystem)
     report = EmbedReport(str(path), str(path))
@@ -54,15 +54,15 @@ def write_table(
         with create(path, filesystem) as new:
             tail = _write_data(new, table, row_group_size, pyarrow_options)
             file_size = new.tell() + len(tail)
-            start, length = footer_span(tail, file_size)
+            start, length = find_footer(tail, file_size)
             inside = len(tail) - TAIL_BYTES - length
             new.write(tail[:inside])  # page indexes
             footer = Footer(tail[inside:-TAIL_BYTES], start)
-            _write_filters(new, table, footer, asked, report)
+            _write_filters(new, table, footer, requested, report)
             report.old_size, report.new_size, report.changed = file_size, new.tell(), True
             new.commit()
     except FilterTypeError:
-        # The options made pyarrow store other values than the table's (coarser timestamps, say): read them back.
+        # The options made pyarrow store different values (coarser timestamps, for example): read them back.
         _write_plain(table, path, row_group_size, filesystem, pyarrow_options)
         return embed(path, columns, fpp=fpp, power_of_two=power_of_two, filesystem=filesystem)
     except ParquetBloomError as error:
@@ -72,22 +72,22 @@ def write_table(
 
 
 class Sink:
-    """What pyarrow writes into: a file being written, whose end can be held back."""
+    """The file object that pyarrow writes to; the end of the file can be buffered instead of written."""
 
     closed = False
 
     def __init__(self, new: Rewrite):
         self._new = new
-        self._held: bytearray | None = None
+        self._buffer: bytearray | None = None
 
     def write(self, data: Any) -> int:
-        if self._held is None:
+        if self._buffer is None:
             return self._new.write(data)
-        self._held += data
+        self._buffer += data
         return len(data)
 
     def tell(self) -> int:
-        return self._new.tell() + len(self._held or b"")
+        return self._new.tell() + len(self._buffer or b"")
 
     def flush(self) -> None:
         pass
@@ -95,38 +95,38 @@ class Sink:
     def close(self) -> None:
         pass
 
-    def hold(self) -> None:
-        """From now on, keep what is written."""
-        self._held = bytearray()
+    def start_buffering(self) -> None:
+        """Buffer all further writes."""
+        self._buffer = bytearray()
 
     @property
-    def held(self) -> bytes:
-        return bytes(self._held or b"")
+    def buffered(self) -> bytes:
+        return bytes(self._buffer or b"")
 
 
 def _write_data(new: Rewrite, table: pa.Table, row_group_size: int | None, options: dict[str, Any]) -> bytes:
-    """Write row groups; what pyarrow writes when it closes the file (page indexes, footer) is returned instead."""
+    """Write row groups; return what pyarrow writes when it closes the file: page indexes and footer."""
     if options.get("encryption_properties") is not None:
-        raise UnsupportedTypeError("files that are encrypted while written get no filters")
+        raise UnsupportedTypeError("filters cannot be written into encrypted files")
     sink = Sink(new)
     try:
         with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), table.schema, **options) as writer:
             writer.write_table(table, row_group_size)
-            sink.hold()
+            sink.start_buffering()
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, ParquetBloomError):
             raise
         raise ParquetBloomError(f"pyarrow cannot write the table: {error}") from error
-    return sink.held
+    return sink.buffered
 
 
 def _write_filters(
-    new: Rewrite, table: pa.Table, footer: Footer, asked: dict[str, FilterOptions], report: EmbedReport
+    new: Rewrite, table: pa.Table, footer: Footer, requested: dict[str, FilterOptions], report: EmbedReport
 ) -> None:
-    plans = plan_columns(footer.leaves, asked, report.path)
+    plans = plan_columns(footer.leaves, requested, report.path)
     refuse_uneditable(footer, [plan.leaf for plan in plans])
     builder = FilterBuilder()
-    places: dict[tuple[int, int], tuple[int, int] | None] = {}
+    locations: dict[tuple[int, int], tuple[int, int] | None] = {}
     row = 0
     for row_group in range(footer.num_row_groups):
         num_rows = footer.num_rows_of(row_group)
@@ -135,10 +135,10 @@ def _write_filters(
         for plan in plans if num_rows else ():
             values = (arrays.to_storage(array, plan.column_type) for array in _leaf_arrays(rows, plan.leaf.index))
             built = builder.build(values, plan.column_type, plan.options, num_rows)
-            places[row_group, plan.leaf.index] = write_filter(new, built, footer, row_group, plan.leaf, report)
+            locations[row_group, plan.leaf.index] = write_filter(new, built, footer, row_group, plan.leaf, report)
     if row != table.num_rows:
         raise MissingFilterError(f"pyarrow wrote {row} of {table.num_rows} rows")
-    write_footer(new, footer, places)
+    write_footer(new, footer, locations)
 
 
 def _write_plain(
@@ -151,27 +151,27 @@ def _write_plain(
 
 
 def _leaf_arrays(table: pa.Table, index: int) -> Iterator[pa.Array]:
-    """The chunks of a table's leaf: Arrow and Parquet number leaves alike, depth first."""
+    """Yield the chunks of a table's leaf: Arrow and Parquet both number leaves depth first."""
     for column in table.columns:
-        count = _num_leaves(column.type)
+        count = _count_leaves(column.type)
         if index < count:
             for chunk in column.chunks:
-                yield _leaf_of(chunk, index)
+                yield _find_leaf_array(chunk, index)
             return
         index -= count
     raise FilterTypeError("the table has fewer leaves than its file")
 
 
-def _num_leaves(arrow_type: pa.DataType) -> int:
+def _count_leaves(arrow_type: pa.DataType) -> int:
     if isinstance(arrow_type, pa.BaseExtensionType):
-        return _num_leaves(arrow_type.storage_type)
+        return _count_leaves(arrow_type.storage_type)
     if not pa.types.is_nested(arrow_type):
         return 1
-    return sum(_num_leaves(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
+    return sum(_count_leaves(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
 
 
-def _leaf_of(array: pa.Array, index: int) -> pa.Array:
-    """Values of the leaf number `index` below an array; those under null parents are null or left out."""
+def _find_leaf_array(array: pa.Array, index: int) -> pa.Array:
+    """Return the values of leaf number `index` below an array; those under null parents are null or left out."""
     while pa.types.is_nested(array.type) or isinstance(array, pa.ExtensionArray):
         if isinstance(array, pa.ExtensionArray):
             if not pa.types.is_nested(array.type.storage_type):
@@ -180,13 +180,13 @@ def _leaf_of(array: pa.Array, index: int) -> pa.Array:
         elif pa.types.is_struct(array.type):
             children = array.flatten()
         elif pa.types.is_map(array.type):
-            # Null maps hold no entries that a reader would see, yet may span some: their bits do no harm.
+            # Null maps may span entries that no reader sees; inserting these does no harm.
             first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
             children = [array.keys.slice(first, last - first), array.items.slice(first, last - first)]
         else:
             children = [array.flatten()]
         for child in children:
-            count = _num_leaves(child.type)
+            count = _count_leaves(child.type)
             if index < count:
                 array = child
                 break

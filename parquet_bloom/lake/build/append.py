@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ParquetBloomError, UnknownColumnError
-from ...file.column_hashes import hashes_of
+from ...file.column_hashes import hash_distinct
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder
 from .. import manifest as manifests
@@ -291,7 +291,7 @@ class _Appending:
                 self._begun = True
             for column, array in arrays.items():
                 try:
-                    column_type, hashes = hashes_of(array)
+                    column_type, hashes = hash_distinct(array)
                 except ParquetBloomError as error:
                     error.path, error.column = path, column
                     raise

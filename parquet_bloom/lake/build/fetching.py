@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from ...errors import ParquetBloomError
-from ...file.fingerprint import ColumnSums
-from ...file.pages.held_chunk import HeldChunk
+from ...file.fingerprint import ColumnFingerprint
+from ...file.pages.buffered_chunk import BufferedChunk
 from ...file.values import DISTANT_BUFFER_BYTES, Chunk
 from ...metadata.footer import Leaf
 from ...storage import Source
@@ -35,7 +35,7 @@ class FetchedChunks:
     def __init__(self, source: Source, spans: dict[tuple[int, int], tuple[int, int]]):
         self._source, self._spans = source, spans
         self.num_bytes = sum(length for _, length in spans.values())
-        self._data: dict[tuple[int, int], HeldChunk] = {}
+        self._data: dict[tuple[int, int], BufferedChunk] = {}
 
     def fetch(self) -> None:
         """Read them, in as few requests as they are worth; what the source keeps of its end is not asked for."""
@@ -44,10 +44,10 @@ class FetchedChunks:
         starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
         came, place = self._source.gather(starts, stops - starts).data, 0
         for key, (offset, length) in self._spans.items():
-            self._data[key] = HeldChunk(offset, came[place : place + length])
+            self._data[key] = BufferedChunk(offset, came[place : place + length])
             place += length
 
-    def held(self, row_group: int, leaf: Leaf) -> HeldChunk | None:
+    def held(self, row_group: int, leaf: Leaf) -> BufferedChunk | None:
         """A chunk; None for one that is not among them."""
         return self._data.get((row_group, leaf.index))
 
@@ -66,7 +66,7 @@ class Fetching:
     source, sums : the file, whose bytes of the indexed columns are summed.
     """
 
-    def __init__(self, source: Source, sums: ColumnSums):
+    def __init__(self, source: Source, sums: ColumnFingerprint):
         self._source, self.sums = source, sums
 
     def together(self, row_groups: Iterable[int]) -> Iterator[tuple[FetchedChunks, list[int]]]:
@@ -93,10 +93,10 @@ class Fetching:
         """A column chunk for who decodes it; when that is done it is part of the sums, whatever was read of it."""
         held = chunks.held(row_group, leaf)
         if held is not None:
-            self.sums.note(row_group, leaf.index, held.data)
+            self.sums.add_chunk(row_group, leaf.index, held.data)
             yield held
             return
-        passing = self.sums.passing(row_group, leaf.index)
+        passing = self.sums.stream_chunk(row_group, leaf.index)
         yield passing
         passing.complete(self._source)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.column_hashes import ColumnHashes
 from ...file.columns import find_leaves, holds_elements
-from ...file.fingerprint import ColumnSums, chunk_bytes_fingerprint, footer_fingerprint
+from ...file.fingerprint import ColumnFingerprint, chunk_bytes_fingerprint, footer_fingerprint
 from ...file.identity import require_unchanged, wait_until_settled
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType
@@ -257,7 +257,7 @@ def _local(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[Row
 
 def _distant(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], FetchedChunks]]:
     leaves = [column.leaf for column in opened.columns.values()]
-    opened.fetching = Fetching(opened.file.source, ColumnSums(opened.file.footer, leaves, opened.file.path))
+    opened.fetching = Fetching(opened.file.source, ColumnFingerprint(opened.file.footer, leaves, opened.file.path))
     for chunks, row_groups in opened.fetching.together(opened.file.row_groups):
         pairs = ((row_group, column) for row_group in row_groups for column in opened.columns)
         yield [replace(found, column=column, row_group=row_group, chunks=chunks) for row_group, column in pairs], chunks

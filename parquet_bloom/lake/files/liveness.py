@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...core.hash.xxh64 import hash_keys
-from ...file.identity import NO_TOKEN, UNREADABLE, stamps_of, still_same
+from ...file.identity import NO_TOKEN, UNREADABLE, compare_contents, read_version_tokens
 from ...hashing.arrow import keys_of
 from ...storage import Entry
 from ...util.threads import in_order
@@ -218,7 +218,7 @@ class LivenessCheck:
             if not len(asked):
                 continue
             self._note_renamed(segment, [entries[at] for at in asked.tolist()], numbers[asked], live, number)
-            looked = stamps_of([entries[at] for at in asked.tolist()], self._filesystem)
+            looked = read_version_tokens([entries[at] for at in asked.tolist()], self._filesystem)
             there = np.array([one is not None for one in looked], np.bool_) | (asked < num_listed)
             live.gone_at[number][numbers[asked[~there]]] = True
             found = [one or UNREADABLE for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
@@ -275,7 +275,7 @@ class LivenessCheck:
         key = (entry.path, size, stamp, footer, data)
         if stamp != NO_TOKEN and key in self._verified:
             return self._verified[key] and stamp
-        same, settled = still_same(
+        same, settled = compare_contents(
             entry, self._filesystem, footer, data, lambda file: [leaf_of(file, column, find) for column in columns]
         )
         if settled != NO_TOKEN and settled == stamp:

@@ -119,7 +119,7 @@ def evaluate_local(
     names = tuple(predicate_columns(predicate))
     cached: list[tuple[FileIdentity, CachedFooter] | None] = [None] * len(paths)
     if cache is not None:
-        cached = cache.last_at(paths)
+        cached = cache.find_by_paths(paths)
     key = StatisticsKey(names, ignore_case, trust)
 
     def make_batches() -> list[Batch]:
@@ -139,11 +139,11 @@ def evaluate_batches(
 ) -> dict[int, FileResult]:
     """Evaluate a predicate on files in batches, which are cached while the files' metadata stays the same."""
     key = (statistics_key, len(paths), paths[0] if paths else "")
-    batches: _CachedBatches | None = cache.together(key) if cache is not None else None
+    batches: _CachedBatches | None = cache.get_shared(key) if cache is not None else None
     if batches is None or batches.footers != cached or batches.paths != paths:
         batches = _CachedBatches(list(paths), cached, make_batches())
         if cache is not None and None not in cached:
-            cache.keep_together(key, batches)
+            cache.put_shared(key, batches)
     results: dict[int, FileResult] = {}
     for batch in batches.batches:
         results.update(_BatchRead(batch, threads).evaluate(predicate))
@@ -179,7 +179,7 @@ def _make_batches(
             identity, footer = entry
             statistics = cached_statistics(footer, key)
             if statistics is None:
-                file = BloomFile(ClosedSource(paths[position], identity), known=footer)
+                file = BloomFile(ClosedSource(paths[position], identity), cached=footer)
                 statistics = try_file_statistics(file, key)
             if statistics is not None:
                 files.append(CachedFile(position, paths[position], identity, footer, statistics))
@@ -226,7 +226,7 @@ def _read_footers(
             except ParquetBloomError:
                 continue  # its footer is longer than its tail that was read, or a closer look tells what is wrong
             cost = 1, len(source.end)
-            yield CachedFile(position, paths[position], source.identity, file.known, statistics, source, *cost)
+            yield CachedFile(position, paths[position], source.identity, file.cached, statistics, source, *cost)
         # Files of a lake are alike: the next footers will hardly be longer.
         length = min(max(_MIN_TAIL_BYTES, -(-longest * 5 // 4 // _PAGE) * _PAGE), _MAX_TAIL_BYTES)
 
@@ -353,10 +353,10 @@ class _BatchRead:
                 column = file.statistics.columns[probe.column]
                 assert column is not None
                 offset = column.filter_offset(row_group)
-                header = file.footer.heads.get(offset)
-                is_read = header is not None and column.take_head(file.footer, row_group, header, offset)
+                header = file.footer.filter_headers.get(offset)
+                is_read = header is not None and column.decode_header(file.footer, row_group, header, offset)
                 if not is_read and file.tail is not None:
-                    is_read = column.take_head(file.footer, row_group, *file.tail.kept)
+                    is_read = column.decode_header(file.footer, row_group, *file.tail.kept)
                 # Otherwise no header would be trusted, and the offset may be anything.
                 if not is_read and offset >= 0 and file.footer.footer.filters_apart:
                     unread_headers.append((number, row_group, column))
@@ -368,7 +368,7 @@ class _BatchRead:
         assert self._is_same is not None
         for (number, row_group, column), offset, header in zip(unread_headers, offsets.tolist(), headers, strict=True):
             if self._is_same[number]:  # otherwise they are of another version, and must not be cached with this one
-                column.take_head(self._files[number].footer, row_group, header.tobytes(), offset)
+                column.decode_header(self._files[number].footer, row_group, header.tobytes(), offset)
 
     def _read(self, file_numbers: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
         """Read ranges, given by file and offset, and find out which files are unchanged."""

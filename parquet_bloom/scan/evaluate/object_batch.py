@@ -88,7 +88,7 @@ def evaluate_objects(
             footer = footers.get(position) if entry is None else entry[1]
             if closed is None or footer is None:
                 continue
-            statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, known=footer), key)
+            statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, cached=footer), key)
             if statistics is not None:
                 cost = costs.get(position, (0, 0))
                 files.append(CachedFile(position, closed.name, closed.identity, footer, statistics, None, *cost))
@@ -142,7 +142,7 @@ def read_footers(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFi
                 footers[position] = _parse_footer(closed, cache)
                 closed.take_end(b"")
     return [
-        None if closed is None or footer is None else BloomFile(closed, known=footer)
+        None if closed is None or footer is None else BloomFile(closed, cached=footer)
         for closed, footer in zip(objects, footers, strict=True)
     ]
 
@@ -177,8 +177,8 @@ def _parse_footer(closed: ClosedObject, cache: MetadataCache | None) -> CachedFo
     except ParquetBloomError:
         return None  # its footer is longer, or it is not a Parquet file: a closer look tells
     if cache is None:
-        file.keep_filters()
-    return file.known
+        file.cache_filters()
+    return file.cached
 
 
 class _CachedRanges:

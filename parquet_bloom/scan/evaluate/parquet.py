@@ -8,8 +8,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...file.chunk_filter import ChunkFilter
 from ...file.probe import probe_any, probe_hashes
-from ...file.reader import BloomFile, ChunkFilter
+from ...file.reader import BloomFile
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
@@ -77,7 +78,7 @@ def make_filter_prober(file: BloomFile, statistics: FileStatistics) -> FilterPro
             column = statistics.columns[probe.column]
             assert column is not None
             for chunk in chunks:
-                column.take_header(chunk)
+                column.load_header(chunk)
             end = done + len(chunks)
             results.append(ProbeResult(np.array(maybe[done:end], np.bool_), problems[done:end]))
             done = end

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ...errors import ParquetBloomError, StorageError
-from ...file.identity import NO_TOKEN, stamps_of, still_same, version_token
+from ...file.identity import NO_TOKEN, compare_contents, read_version_tokens, version_token
 from ...file.statistics import FileStatistics
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
@@ -164,11 +164,11 @@ def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, file
         if stamp != NO_TOKEN and key in verified:
             return verified[key]
         entry, column = Entry(plan.path), index.column or ""
-        same, settled = still_same(entry, filesystem, zoned.footer, zoned.data, lambda file: [file.leaf(column)])
+        same, settled = compare_contents(entry, filesystem, zoned.footer, zoned.data, lambda file: [file.leaf(column)])
         if settled != NO_TOKEN and settled == stamp:
             verified[key] = same
     # The version planned before and read afterwards must be the one compared here.
-    return same and stamps_of([entry], filesystem) == [(size, stamp)]
+    return same and read_version_tokens([entry], filesystem) == [(size, stamp)]
 
 
 @contextmanager

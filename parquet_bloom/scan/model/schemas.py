@@ -68,7 +68,7 @@ def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
 
 def arrow_schema(file: BloomFile) -> pa.Schema:
     """Return the schema that pyarrow gives a file's rows; it is made from the footer and cached with it."""
-    derived = file.known.derived
+    derived = file.cached.derived
     if "arrow_schema" not in derived:
         derived["arrow_schema"] = _footer_reader(file).schema_arrow
     schema: pa.Schema = derived["arrow_schema"]

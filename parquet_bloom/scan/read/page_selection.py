@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ...file.columns import type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
-from ...file.statistics import bounds, file_statistics
+from ...file.statistics import decode_bounds, file_statistics
 from ...hashing.column_type import ColumnType, Domain
 from ...metadata.footer import Leaf
-from ...metadata.page_index import ASCENDING, DESCENDING, KnownPages
+from ...metadata.page_index import ASCENDING, DESCENDING, CachedPageIndex
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
@@ -77,28 +77,32 @@ def select_rows_by_pages(
     return borders[find_runs(possible)]
 
 
-def _page_statistics(file: BloomFile, row_group: int, leaf: Leaf, pages: KnownPages) -> PruningStatisticsArray | None:
+def _page_statistics(
+    file: BloomFile, row_group: int, leaf: Leaf, pages: CachedPageIndex
+) -> PruningStatisticsArray | None:
     """Return the statistics of each page; None if they contradict the column chunk's."""
-    if pages.told is None:
+    if pages.statistics is None:
         type_ordered = leaf.index in file.footer.type_ordered
         statistics = _read_page_statistics(pages, type_of(leaf), type_ordered)
         chunk = file.footer.statistics(file.record(row_group, leaf))
-        if not _covers_chunk(statistics, *bounds(chunk, type_of(leaf), type_ordered)) or not _is_ordered(
+        if not _covers_chunk(statistics, *decode_bounds(chunk, type_of(leaf), type_ordered)) or not _is_ordered(
             statistics, pages
         ):
             return None
-        pages.told = PruningStatisticsArray.of(type_of(leaf), statistics)
-    assert isinstance(pages.told, PruningStatisticsArray)
-    return pages.told
+        pages.statistics = PruningStatisticsArray.of(type_of(leaf), statistics)
+    assert isinstance(pages.statistics, PruningStatisticsArray)
+    return pages.statistics
 
 
-def _read_page_statistics(pages: KnownPages, column_type: ColumnType, type_ordered: bool) -> list[PruningStatistics]:
+def _read_page_statistics(
+    pages: CachedPageIndex, column_type: ColumnType, type_ordered: bool
+) -> list[PruningStatistics]:
     index = pages.bounds
     assert index is not None
     statistics = []
     counts = index.null_counts
     for page in range(pages.index.num_pages):
-        low, high = bounds(index.statistics(page), column_type, type_ordered)
+        low, high = decode_bounds(index.statistics(page), column_type, type_ordered)
         # Without a count of nulls, nothing confirms that a page is null.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None else counts[page] > 0
@@ -121,7 +125,7 @@ def _covers_chunk(pages: list[PruningStatistics], low: Domain | None, high: Doma
     return min(lows) <= low and max(highs) >= high
 
 
-def _is_ordered(statistics: list[PruningStatistics], pages: KnownPages) -> bool:
+def _is_ordered(statistics: list[PruningStatistics], pages: CachedPageIndex) -> bool:
     """Return whether the pages' bounds are in the order that the index declares."""
     assert pages.bounds is not None
     order = pages.bounds.order

@@ -12,7 +12,7 @@ from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
-from ...file.values import ColumnReader, in_nanoseconds
+from ...file.values import ColumnReader, fit_nanoseconds
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
 from ...hashing.column_type import Kind
@@ -79,7 +79,7 @@ class ParquetData:
 
     def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
         with reading(self.file):
-            self.file.footer.require_even(row_group)
+            self.file.footer.require_value_per_row(row_group)
             if selection is not None:
                 rows = RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, None, selection)
                 return rows.read(list(columns))
@@ -90,7 +90,7 @@ class ParquetData:
     ) -> Iterator[pa.Table]:
         for row_group, selection in selections:
             with reading(self.file):
-                self.file.footer.require_even(row_group)
+                self.file.footer.require_value_per_row(row_group)
                 if row_filter.predicate is True:
                     table = self._reader.read_row_group(row_group, projection.names)
                 else:
@@ -108,7 +108,7 @@ class ParquetData:
                 yield row_group, self.num_rows_of(row_group) if row_filter.predicate else 0
                 continue
             with reading(self.file):
-                self.file.footer.require_even(row_group)
+                self.file.footer.require_value_per_row(row_group)
                 rows = self._select_rows(row_group, row_filter)
                 count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py() if rows.num_left else 0
             yield row_group, count
@@ -119,7 +119,7 @@ class ParquetData:
         ranges = None
         with reading(self.file):
             if isinstance(predicate, PruningPredicate):
-                self.file.footer.require_even(row_group)
+                self.file.footer.require_value_per_row(row_group)
                 pages = RowGroupPages(self.file, arrow_schema(self.file), row_group)
                 ranges = select_rows(self.file, row_group, pages, predicate, selection)
         all_rows = [(0, self.num_rows_of(row_group))]
@@ -162,7 +162,7 @@ class ParquetData:
                 batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
                 if not leaves[0].repeated:
                     stored[name] = StoredColumn(rows.take_selected(batches), values.column_type)
-                elif not in_nanoseconds(batches):
+                elif not fit_nanoseconds(batches):
                     problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
                     raise UnreadableColumnError(problem, path=self.path, row_group=rows.row_group, column=name)
         table = rows.read([name for name in names if name not in stored])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...errors import UnreadableColumnError
-from ...file.pages.reader import FEW, RowGroupPages, take_rows
+from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, take_rows
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
 from ..model.row_selection import (
@@ -58,7 +58,7 @@ class RowGroupRows:
         self._pages = RowGroupPages(file, schema, row_group)
         self._columns: dict[str, pa.ChunkedArray] = {}  # columns read for the predicate, in the selected rows
         # If zones leave few rows, page statistics would save less than they cost.
-        few = selection is not None and count_rows(selection) * FEW <= self._num_rows
+        few = selection is not None and count_rows(selection) * SPARSE_FACTOR <= self._num_rows
         ranges = select_rows(file, row_group, self._pages, None if few else predicate, selection)
         self._rows: RowPositions | None = None if ranges is None else to_positions(ranges)  # None for all rows
 

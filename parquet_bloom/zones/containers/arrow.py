@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.bloom.sizing import BLOCK_BYTES
 from ...errors import BrokenZonesError, first_line
-from ...file.pages.held_chunk import HeldChunk, HeldFile
+from ...file.pages.buffered_chunk import BufferedChunk, BufferedChunkFile
 from ...storage import Source
 from ..filters import FilterPart, InMemoryFilters, LayoutCheck, LazyFilters, StoredFilters
 from ..manifest import KEY
@@ -56,8 +56,12 @@ def read_arrow(source: Source) -> OpenedContainer:
     try:
         cache_footer(source, _find_footer(source))
         cached, cached_from = source.kept
-        chunk = HeldChunk(cached_from, memoryview(cached))
-        opened = source.arrow_file() if source.path is not None else pa.PythonFile(HeldFile(source, chunk), mode="r")
+        chunk = BufferedChunk(cached_from, memoryview(cached))
+        opened = (
+            source.arrow_file()
+            if source.path is not None
+            else pa.PythonFile(BufferedChunkFile(source, chunk), mode="r")
+        )
         with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
             require_schema(schema, path)

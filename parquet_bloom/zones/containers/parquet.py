@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from ...errors import BrokenZonesError, MalformedFooterError, ParquetBloomError
 from ...file.columns import type_of
-from ...file.fingerprint import require_plain
+from ...file.fingerprint import require_readable_chunk
 from ...file.reader import read_footer
 from ...file.values import ColumnReader
 from ...hashing.column_type import ColumnType, Kind
 from ...metadata.footer import TAIL_BYTES, Footer, Leaf
-from ...metadata.page_index import HEAD_BYTES, PLAIN, read_page_header
+from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, read_page_header
 from ...storage import Source
 from ..filters import FilterPart, InMemoryFilters, LayoutCheck, LazyFilters, StoredFilters
 from ..manifest import KEY
@@ -109,7 +109,7 @@ def _read_column(source: Source, footer: Footer, leaf: Leaf, row_groups: range) 
     arrays: list[pa.Array] = []
     for row_group in row_groups:
         if footer.num_rows_of(row_group):
-            require_plain(footer, row_group, leaf)
+            require_readable_chunk(footer, row_group, leaf)
             arrays += reader.batches(row_group)
     return arrays
 
@@ -137,14 +137,14 @@ def _locate_filters(
 ) -> StoredFilters | None:
     """Locate the filters of a row group, assuming the layout of this package; None where it cannot be."""
     try:
-        record = require_plain(footer, row_group, leaf)
+        record = require_readable_chunk(footer, row_group, leaf)
         rows, stride = footer.num_rows_of(row_group), 4 + filter_bytes
         start, size = int(record["data_page_offset"]), int(record["compressed_size"])
         plain = footer.codec(record) == _UNCOMPRESSED and record["dictionary_page_offset"] <= 0 and leaf.required
     except ParquetBloomError:  # raised when they are read
         return None
     header_bytes = size - rows * stride
-    if not plain or start < len(MAGIC) or not 0 < header_bytes <= HEAD_BYTES or size > footer.start - start:
+    if not plain or start < len(MAGIC) or not 0 < header_bytes <= PAGE_HEADER_BYTES or size > footer.start - start:
         return None
 
     def holds(head: bytes) -> bool:

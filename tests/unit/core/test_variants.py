@@ -120,7 +120,7 @@ def test_types_nulls_and_single_values(name, physical):
 
 @pytest.mark.parametrize("name", drafts.NAMES)
 def test_threads_insert_and_check_alike(name, monkeypatch):
-    monkeypatch.setattr("parquet_bloom.filter._FEWEST_KEYS", 100)
+    monkeypatch.setattr("parquet_bloom.filter._MIN_KEYS", 100)
     values = pa.array(range(1000), pa.int64())
     one, several = (SplitBlockBloomFilter(2048, variant=name) for _ in range(2))
     one.insert(values)

@@ -14,7 +14,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file.advise.engines import engines_for
-from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_same
+from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_equal_bounds
 from parquet_bloom.file.advise.survey import SKETCH, Sample, spread, survey
 from parquet_bloom.file.advise.verdict import Advice
 from parquet_bloom.hashing import column_type as physical
@@ -224,14 +224,14 @@ def test_one_text_unlike_the_others_does_not_blur_them() -> None:
 
 
 def test_share_of_same() -> None:
-    assert share_of_same([]) is share_of_same([(1, 2)]) is None
-    assert share_of_same([(1, 2), (1, 3)]) == (1, 0)
-    assert share_of_same([(1, 5), (1, 5), (2, 5), (3, 6)]) == pytest.approx((1 / 6, 1 / 2))
-    assert share_of_same([(b"a", b"z"), (b"a", b"x" * 64)]) is None
+    assert share_of_equal_bounds([]) is share_of_equal_bounds([(1, 2)]) is None
+    assert share_of_equal_bounds([(1, 2), (1, 3)]) == (1, 0)
+    assert share_of_equal_bounds([(1, 5), (1, 5), (2, 5), (3, 6)]) == pytest.approx((1 / 6, 1 / 2))
+    assert share_of_equal_bounds([(b"a", b"z"), (b"a", b"x" * 64)]) is None
     rng = np.random.default_rng(2)
     users = np.arange(1000)
     spans = [(int(some.min()), int(some.max())) for some in (rng.choice(users, 500, replace=False) for _ in range(400))]
-    assert share_of_same(spans) == pytest.approx((1 / 3, 1 / 3), abs=0.05)  # Jaccard's index of halves
+    assert share_of_equal_bounds(spans) == pytest.approx((1 / 3, 1 / 3), abs=0.05)  # Jaccard's index of halves
 
 
 def test_share_in_common() -> None:

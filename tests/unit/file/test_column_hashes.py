@@ -20,7 +20,7 @@ from support.writers import surgery
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file import column_hashes
-from parquet_bloom.file.column_hashes import distinct_hashes, hashes_of
+from parquet_bloom.file.column_hashes import distinct_hashes, hash_distinct
 from parquet_bloom.hashing.arrow import type_of
 from parquet_bloom.hashing.column_type import ColumnType
 
@@ -44,7 +44,7 @@ def read(path: Path, column: str) -> list[set[int]]:
 
 
 def of_array(values: Any) -> tuple[ColumnType, set[int]]:
-    column_type, hashes = hashes_of(values)
+    column_type, hashes = hash_distinct(values)
     assert hashes.dtype == np.uint64
     assert len(hashes) == len(set(hashes.tolist()))
     return column_type, set(hashes.tolist())
@@ -115,7 +115,7 @@ def test_pieces_slices_and_chunks_of_arrays(name: str, monkeypatch: Any) -> None
     values, arrow_type, expected = CASES[name]
     monkeypatch.setattr(column_hashes, "PIECE_ROWS", 2)
     array = pa.array(values, arrow_type)
-    column_type, _ = hashes_of(array)
+    column_type, _ = hash_distinct(array)
     padded = pa.concat_arrays([array.slice(0, 1), array, array.slice(0, 1)])
     assert of_array(padded.slice(1, len(array))) == (column_type, expected)
     assert of_array(pa.chunked_array([array, padded, array.slice(0, 0)])) == (column_type, expected)
@@ -270,4 +270,4 @@ def test_a_footer_that_lacks_a_chunk_or_lies_about_rows(tmp_path: Path) -> None:
 )
 def test_arrays_that_cannot_be_hashed(values: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        hashes_of(values)
+        hash_distinct(values)

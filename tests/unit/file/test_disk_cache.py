@@ -135,8 +135,8 @@ def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Pa
 
 
 def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.cache.disk._MANY", 5)
-    monkeypatch.setattr("parquet_bloom.file.cache.disk._UNDER_WAY", 2)
+    monkeypatch.setattr("parquet_bloom.file.cache.disk._BATCH_SIZE", 5)
+    monkeypatch.setattr("parquet_bloom.file.cache.disk._PENDING", 2)
     cache = DiskMetadataCache(folder)
     for path in sorted(lake.iterdir()):
         parquet_bloom.open(path, cache=cache).close()

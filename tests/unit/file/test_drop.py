@@ -316,9 +316,9 @@ def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, 
 def test_what_is_refused(plain, tmp_path):
     parquet_bloom.embed(plain, ["id"])
     assert_refused(errors.UnknownColumnError, plain, ["nobody"], "plain.parquet: column 'nobody': no such column")
-    assert_refused(errors.ParquetBloomError, plain, [], "None stands for all")
-    assert_refused(errors.ParquetBloomError, plain, 7, "columns are dotted paths")
-    assert_refused(errors.ParquetBloomError, plain, [7], "named by its dotted path")
+    assert_refused(errors.ParquetBloomError, plain, [], "None means all")
+    assert_refused(errors.ParquetBloomError, plain, 7, "columns must be a list")
+    assert_refused(errors.ParquetBloomError, plain, [7], "given as a dotted path")
     (tmp_path / "no.parquet").write_bytes(b"not Parquet at all")
     assert_refused(errors.NotParquetError, tmp_path / "no.parquet", None, "not a Parquet file")
     surgery.in_another_file(plain, "id")

@@ -256,7 +256,7 @@ def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -
 def test_pieces_and_batches_are_those_of_the_twin(tmp_path: Path, monkeypatch: Any, piece: int) -> None:
     path = write(tmp_path / "a.parquet", make_table().slice(0, 60), row_group_size=25)
     monkeypatch.setattr(fingerprint, "PIECE_BYTES", piece)
-    monkeypatch.setattr(fingerprint, "TOGETHER_BYTES", 4 * piece)
+    monkeypatch.setattr(fingerprint, "READ_BYTES", 4 * piece)
     assert of_chunks(path, "id") == chunks_by_the_oracle(path, ["id"], piece)
     assert of_chunks(path, "key", "name") == chunks_by_the_oracle(path, ["name", "key"], piece)
     assert of_chunks(path, "name", "key", "name") == of_chunks(path, "key", "name") != of_chunks(path, "name")
@@ -266,7 +266,7 @@ def test_little_is_read_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     rng = np.random.default_rng(5)
     path = write(tmp_path / "a.parquet", pa.table({"id": rng.integers(0, 1 << 60, 40_000)}), row_group_size=30_000)
     monkeypatch.setattr(fingerprint, "PIECE_BYTES", 1 << 12)
-    monkeypatch.setattr(fingerprint, "TOGETHER_BYTES", 1 << 14)
+    monkeypatch.setattr(fingerprint, "READ_BYTES", 1 << 14)
     with parquet_bloom.open(path) as file:
         asked = []
         gather = file.source.gather

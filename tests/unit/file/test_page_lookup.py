@@ -60,7 +60,7 @@ def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
     assert first_bytes > 10 * size
     assert small > len(pq.ParquetFile(path).metadata.__reduce__()[1][0]) > 0
     with parquet_bloom.open(path, cache=cache) as file:
-        known = file.known.pages[0, 0]
+        known = file.cached.pages[0, 0]
         assert 0 < known.confirmed < known.index.num_pages
         leaf = file.leaf("a")
         RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0).bounds([leaf])
@@ -71,7 +71,7 @@ def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
 def test_a_cache_that_is_full_forgets(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", make_table())
     with parquet_bloom.open(path) as file:
-        cache = MetadataCache(file.known.num_bytes + 100)
+        cache = MetadataCache(file.cached.num_bytes + 100)
     for _ in range(2):
         assert pages_of(path, "a", [1500], cache)[0]["a"].to_pylist() == [1500]
         assert len(cache) == 0

@@ -83,7 +83,7 @@ def test_beginning_is_looked_at(path):
 
 @pytest.mark.parametrize("columns", [None, 5, object(), [["id"]], [{"id": 1}]])
 def test_columns_that_are_none(path, columns):
-    with pytest.raises(ParquetBloomError, match="columns are dotted paths"):
+    with pytest.raises(ParquetBloomError, match="columns must be a list or mapping"):
         parquet_bloom.embed(path, columns)
 
 

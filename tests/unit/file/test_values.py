@@ -36,7 +36,7 @@ class Opened:
         return self.reader._has_dictionary(row_group)
 
     def occurring(self, row_group: int) -> set[bytes]:
-        found = [value for array in self.reader.occurring(row_group) for value in array.to_pylist()]
+        found = [value for array in self.reader.read_occurring(row_group) for value in array.to_pylist()]
         return set(found) - {None}
 
     def read(self, row_group: int) -> set[bytes]:
@@ -67,7 +67,7 @@ def test_a_dictionary_gives_each_value_a_few_times(tmp_path, opened):
     column = opened(path, "word")
     assert column.from_dictionary(0)
     assert column.occurring(0) == texts(WORDS)
-    assert sum(map(len, column.reader.occurring(0))) == 2 * len(WORDS)
+    assert sum(map(len, column.reader.read_occurring(0))) == 2 * len(WORDS)
 
 
 def test_only_values_that_some_row_has(tmp_path, opened):
@@ -151,7 +151,7 @@ def test_a_number_that_the_dictionary_lacks(tmp_path, opened, monkeypatch, numbe
     pq.write_table(pa.table({"word": WORDS * 50}), path)
     broken = pa.DictionaryArray.from_arrays(pa.array([3, number], pa.int32()), pa.array(WORDS, pa.binary()), safe=False)
     column = opened(path, "word")
-    monkeypatch.setattr(column.reader, "_decoded", lambda *_: iter([broken]))
+    monkeypatch.setattr(column.reader, "_decode", lambda *_: iter([broken]))
     with pytest.raises(UnreadableColumnError, match="not in the dictionary") as raised:
         column.occurring(0)
     assert (raised.value.path, raised.value.row_group, raised.value.column) == (str(path), 0, "word")

@@ -112,7 +112,7 @@ def test_odd_bytes_are_noted(path):
     report = parquet_bloom.verify(path, data=True)
     assert report.ok
     assert len(bitset) % 32 == 0
-    assert [c.note for c in report.chunks if c.note] == ["100 bytes are no multiple of 32; the last 4 are unused"]
+    assert [c.note for c in report.chunks if c.note] == ["100 bytes are not a multiple of 32; the last 4 are unused"]
 
 
 def test_a_denied_value_is_found_wherever_it_stands(tmp_path):

@@ -14,6 +14,7 @@ from support.writers import surgery
 
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.metadata.footer import Footer
+from parquet_bloom.metadata.footer_rewrite import make_physical_view
 
 TABLE = pa.table(
     {
@@ -87,7 +88,7 @@ def test_the_view_of_one_column(path):
     """What pyarrow is shown: one column, without a meaning, its pages where they are."""
     footer, data = footer_of(path), path.read_bytes()
     for leaf in footer.leaves:
-        view = pq.read_metadata(pa.BufferReader(footer.physical_view(leaf)))
+        view = pq.read_metadata(pa.BufferReader(make_physical_view(footer, leaf)))
         assert (view.num_columns, view.num_row_groups, view.num_rows) == (1, 2, 3)
         column = view.schema.column(0)
         assert (column.physical_type, column.logical_type.type) == (leaf.physical, "NONE")
@@ -150,7 +151,7 @@ def test_views_of_incomplete_chunks(path, number):
     for value in ((), (BINARY, b"five")):
         footer = footer_of(change_metadata(path, number, *value))
         with pytest.raises(MalformedFooterError, match=f"lacks field {number}"):
-            footer.physical_view(footer.leaves[0])
+            make_physical_view(footer, footer.leaves[0])
 
 
 @pytest.mark.parametrize(

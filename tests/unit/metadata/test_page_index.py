@@ -28,7 +28,7 @@ def test_an_offset_index() -> None:
     assert index.offsets.tolist() == [4, 14, 34]
     assert index.sizes.tolist() == [10, 20, 5]
     assert index.rows.tolist() == [0, 100, 150, 200]
-    assert index.pages_of(np.array([0, 99, 100, 149, 150, 199])).tolist() == [0, 0, 1, 1, 2, 2]
+    assert index.find_pages(np.array([0, 99, 100, 149, 150, 199])).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_filters_that_are_too_weak_for_stripes(lake: Path, tmp_path: Path) -> No
     assert "it is sorted, or nearly" in report["seq"].reason
     assert (user.verdict, user.weak) == ("maybe", True)
     assert user.filter_fpp == pytest.approx(0.05, rel=0.2)
-    assert "who reads whole stripes, of up to 5 row groups, reads 2" in user.reason
+    assert "readers of whole stripes, of up to 5 row groups, read 2" in user.reason
     assert report.orc_options is not None
     assert report.orc_options["orc.bloom.filter.columns"] == "seq,user,trace,st.a"
     one_each = tmp_path / "one"

@@ -274,14 +274,14 @@ def test_row_groups_of_another_file_are_not_skipped(
     tick()
     from parquet_bloom.lake import select as choice
 
-    stamps_of = choice.stamps_of
+    stamps_of = choice.read_version_tokens
 
     def then_replaced(*asked: Any) -> Any:
         found = stamps_of(*asked)
         write(Path(path), [*range(100, 140), 5])
         return found
 
-    monkeypatch.setattr(choice, "stamps_of", then_replaced)
+    monkeypatch.setattr(choice, "read_version_tokens", then_replaced)
     report = parquet_bloom.prune(path, where, index=index, cache=None)
     assert 2 in report.selected[path]
 

@@ -297,9 +297,9 @@ def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
     for _ in range(2):
         parquet_bloom.prune(lake, "key = 5", cache=cache)
     paths = [str(path) for path in sorted(lake.iterdir())]
-    assert sum(found is not None for found in cache.last_at(paths)) == len(cache) < 13
+    assert sum(found is not None for found in cache.find_by_paths(paths)) == len(cache) < 13
     cache.clear()
-    assert cache.last_at(paths) == [None] * 13
+    assert cache.find_by_paths(paths) == [None] * 13
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -20,7 +20,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.statistics import bounds
+from parquet_bloom.file.statistics import decode_bounds
 from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 from parquet_bloom.metadata.footer import Statistics
 
@@ -404,7 +404,7 @@ DECIMAL = from_arrow(pa.decimal128(9, 2))
     ],
 )
 def test_which_bounds_count(statistics, column_type, ordered, expected):
-    assert bounds(statistics, column_type, ordered) == expected
+    assert decode_bounds(statistics, column_type, ordered) == expected
 
 
 def test_bounds_of_a_foreign_order_are_not_used(path, tmp_path):

@@ -24,7 +24,7 @@ from support.oracle.exact_zones import ExactZones, every
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
-from parquet_bloom.file.identity import NO_TOKEN, still_same
+from parquet_bloom.file.identity import NO_TOKEN, compare_contents
 from parquet_bloom.file.pages import reader as pages
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.evaluate import zones as evaluate_zones
@@ -407,7 +407,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noted(entry: Any, *others: Any) -> Any:
         seen.append(entry.path)
-        return still_same(entry, *others)
+        return compare_contents(entry, *others)
 
     monkeypatch.setattr(evaluate_zones, "still_same", noted)
     return seen
@@ -461,7 +461,7 @@ def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: p
 
     def unsettled(entry: Any, *others: Any) -> tuple[bool, bytes]:
         calls.append(entry.path)
-        return still_same(entry, *others)[0], NO_TOKEN
+        return compare_contents(entry, *others)[0], NO_TOKEN
 
     monkeypatch.setattr(evaluate_zones, "still_same", unsettled)
     with zones.open(build(file)) as given:
@@ -540,7 +540,7 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
     def first_swap(entry: Any, *others: Any) -> Any:
         if spare.exists():
             os.replace(spare, file)
-        return still_same(entry, *others)
+        return compare_contents(entry, *others)
 
     monkeypatch.setattr(evaluate_zones, "still_same", first_swap)
     report = parquet_bloom.prune(file, where, zones=path)

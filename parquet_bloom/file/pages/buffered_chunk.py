@@ -1,4 +1,4 @@
-"""A column chunk whose bytes are read once: they are at hand, or somebody sees them as they come by."""
+"""File objects that read the bytes of one column chunk only once."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from typing import NamedTuple
 
 from ...storage import Source
 from ...storage.source import SeekableFile
-from ..fingerprint import PassingChunk
+from ..fingerprint import StreamedChunk
 
 
-class HeldChunk(NamedTuple):
-    """Bytes of a file that are in memory, and where they begin."""
+class BufferedChunk(NamedTuple):
+    """Bytes of a file that are in memory, and their offset."""
 
     offset: int
     data: memoryview
 
 
-class HeldFile(SeekableFile):
-    """A file object over an opened file that reads nothing twice of one column chunk; all else is read from the file.
+class BufferedChunkFile(SeekableFile):
+    """A file object over an opened file that shares the bytes of one column chunk.
 
     Parameters
     ----------
     source : the file.
-    chunk : bytes that are in memory, or what sees those that are read.
+    chunk : bytes in memory, which are not read again, or an object that is fed all bytes that are read.
     """
 
-    def __init__(self, source: Source, chunk: HeldChunk | PassingChunk) -> None:
+    def __init__(self, source: Source, chunk: BufferedChunk | StreamedChunk) -> None:
         super().__init__(source.size)
         self._source, self._chunk = source, chunk
 
     def read(self, size: int | None = -1) -> bytes | memoryview:
-        left = max(0, self._size - self._position)
-        length = left if size is None or size < 0 else min(size, left)
+        remaining = max(0, self._size - self._position)
+        length = remaining if size is None or size < 0 else min(size, remaining)
         data = self._read(self._position, length)
         self._position += len(data)
         return data
 
     def _read(self, offset: int, length: int) -> bytes | memoryview:
         chunk = self._chunk
-        if isinstance(chunk, HeldChunk):
+        if isinstance(chunk, BufferedChunk):
             start = offset - chunk.offset
             if start >= 0 and start + length <= len(chunk.data):
                 return chunk.data[start : start + length]
             return self._source.read_at(offset, length)
         data = self._source.read_at(offset, length)
-        chunk.see(offset, data)
+        chunk.feed(offset, data)
         return data

@@ -17,7 +17,7 @@ from support.writers.peers import VALUES
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages import reader as pages
-from parquet_bloom.file.pages.plan import Plan
+from parquet_bloom.file.pages.plan import PagePlan
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
 
@@ -29,7 +29,7 @@ ROWS = 1000
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["rows", "pages"])
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; by rows taken out of pages, or whole pages."""
-    monkeypatch.setattr(pages, "FEW", request.param)
+    monkeypatch.setattr(pages, "SPARSE_FACTOR", request.param)
     monkeypatch.setattr(pages, "SHORT", 0 if request.param else pages.SHORT)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
@@ -121,7 +121,7 @@ def test_other_encodings(tmp_path, version, compression) -> None:
 
 
 def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(pages, "FEW", 16)
+    monkeypatch.setattr(pages, "SPARSE_FACTOR", 16)
     count = 10_000
     rng = random.Random(4)
     # Long ones first: a share of a page's rows is no such share of its bytes.
@@ -370,7 +370,7 @@ def test_adjacent_pages_are_one_range(tmp_path) -> None:
         group.read(["a"], np.array([0]))
         known = group._lookup.find([leaf])[leaf.index]
         known.confirmed = 0
-        plan = Plan.of(group._flat["a"], known, np.array([found[1][2], found[2][2], found[5][2]]))
+        plan = PagePlan.of(group._flat["a"], known, np.array([found[1][2], found[2][2], found[5][2]]))
     assert plan.spans() == [(found[1][0], found[1][1] + found[2][1]), found[5][:2]]
     assert plan.unread().tolist() == [0, 3, 4]
 

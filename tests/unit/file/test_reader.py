@@ -19,7 +19,7 @@ import parquet_bloom
 from parquet_bloom import SplitBlockBloomFilter, errors
 from parquet_bloom.errors import BrokenFilterError
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES, read_header, write_header
-from parquet_bloom.metadata.footer import footer_span
+from parquet_bloom.metadata.footer import find_footer
 
 
 @pytest.fixture
@@ -309,9 +309,9 @@ def test_mutated_headers():
 )
 def test_ends_of_files(tail, size, kind):
     with pytest.raises(kind):
-        footer_span(tail, size)
+        find_footer(tail, size)
 
 
 def test_where_a_footer_lies():
-    assert footer_span(b"anything before\x58\x00\x00\x00PAR1", 100) == (4, 88)
-    assert footer_span(b"\x00\x00\x00\x00PAR1", 12) == (4, 0)
+    assert find_footer(b"anything before\x58\x00\x00\x00PAR1", 100) == (4, 88)
+    assert find_footer(b"\x00\x00\x00\x00PAR1", 12) == (4, 0)

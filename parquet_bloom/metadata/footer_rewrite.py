@@ -1,0 +1,185 @@
+"""Parquet footers derived from another footer: with other filter locations, or showing only some columns or pages.
+
+A footer is never re-encoded from a schema of ours: `splice_filter_locations` writes fields 14 and 15 of chosen column
+chunks and copies everything else. The other functions make small files, without data or with a few pages, for pyarrow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import MalformedFooterError
+from .footer import MAGIC, PHYSICAL_TYPES, REQUIRED, Footer, Leaf, as_type, read_repetition
+from .thrift_compact import BINARY, I32, I64, LIST, STRUCT, read_struct, splice_filters, write_struct
+
+_UNCOMPRESSED = 0  # the codec
+_ANY_NAME = b"x"  # pyarrow decodes the names of columns, and those of the file may not be valid text
+_FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
+
+
+class ColumnPages(NamedTuple):
+    """Some pages of a column, as `make_columns_file` takes them.
+
+    Attributes
+    ----------
+    leaf : the column.
+    dictionary, pages : its dictionary page, or nothing, and data pages.
+    plain : whether the pages are uncompressed, whatever the footer says.
+    """
+
+    leaf: Leaf
+    dictionary: bytes | memoryview
+    pages: bytes | memoryview
+    plain: bool = False
+
+
+def splice_filter_locations(footer: Footer, filters: Mapping[tuple[int, int], tuple[int, int] | None]) -> bytes:
+    """Return the bytes of the same footer with other filter locations.
+
+    Parameters
+    ----------
+    filters : {(row group, leaf index): (offset, length with header) or None to take the filter out}.
+
+    Returns
+    -------
+    The new footer's bytes, without length and magic. Outside fields 14 and 15 of the named chunks every byte is
+    unchanged, except for headers of fields that count from a field which was added or removed.
+    """
+    first = footer.row_groups["first_chunk"].tolist()
+    locations = sorted((first[row_group] + column, span or (-1, -1)) for (row_group, column), span in filters.items())
+    chunks = footer.chunks[[number for number, _ in locations]]
+    spans = np.array([span for _, span in locations], dtype=np.int64).reshape(-1, 2)
+    return splice_filters(
+        footer.data,
+        np.ascontiguousarray(chunks["meta_start"]),
+        np.ascontiguousarray(chunks["meta_end"]),
+        np.ascontiguousarray(spans[:, 0]),
+        np.ascontiguousarray(spans[:, 1]),
+    )
+
+
+def make_physical_view(footer: Footer, leaf: Leaf, page_sizes: np.ndarray | None = None) -> bytes:
+    """Make a small Parquet file (no pages, all offsets into the original) that shows one column as its stored values.
+
+    Annotations are left out, so that a reader returns what is stored: INT32 instead of dates, bytes instead of
+    decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
+    plain-encoded alike. `page_sizes` as in `Footer.data_ranges`.
+    """
+    elements = [_make_root()]
+    for node in leaf.nodes[:-1]:
+        elements.append([(3, I32, read_repetition(node)), (4, BINARY, _ANY_NAME), (5, I32, 1)])
+    last = leaf.nodes[-1]
+    stored: list[tuple[int, int, Any]] = [(1, I32, last[1])]
+    if leaf.physical == "INT96":
+        stored = [(1, I32, _FIXED), (2, I32, 12)]
+    elif leaf.length is not None:
+        stored.append((2, I32, leaf.length))
+    elements.append([*stored, (3, I32, read_repetition(last)), (4, BINARY, _ANY_NAME)])
+    groups = [_make_physical_row_group(footer, number, leaf, page_sizes) for number in range(footer.num_row_groups)]
+    return _make_file(footer, [], elements, footer.num_rows, groups, [])
+
+
+def make_columns_file(
+    footer: Footer, row_group: int, columns: Sequence[ColumnPages], num_rows: int, arrow_schema: bytes | None
+) -> bytes:
+    """Make a Parquet file of one row group that holds some pages of columns directly below the root.
+
+    Parameters
+    ----------
+    columns : the pages, of `num_rows` rows each.
+    arrow_schema : the value of key "ARROW:schema" for these columns; None for no such key.
+    """
+    offset, pages, chunks = len(MAGIC), [], []
+    for leaf, dictionary, data, plain in columns:
+        size = len(dictionary) + len(data)
+        changed = {
+            5: num_rows,
+            6: size,
+            7: size,
+            9: offset + len(dictionary),
+            11: offset if len(dictionary) else None,
+        }
+        codec = _UNCOMPRESSED if plain else None
+        meta = _make_column_metadata(footer, row_group, leaf, [leaf.nodes[-1][4]], changed, codec)
+        chunks.append([(2, I64, offset), (3, STRUCT, meta)])
+        pages += [dictionary, data]
+        offset += size
+    group = [(1, LIST, (STRUCT, chunks)), (2, I64, offset - len(MAGIC)), (3, I64, num_rows)]
+    pairs = [] if arrow_schema is None else [[(1, BINARY, b"ARROW:schema"), (2, BINARY, arrow_schema)]]
+    elements = [_make_root(len(columns)), *(footer.encoded_leaves[column.leaf.index] for column in columns)]
+    return _make_file(footer, pages, elements, num_rows, [group], pairs)
+
+
+def _make_file(
+    footer: Footer,
+    pages: list[bytes | memoryview],
+    elements: list[Any],
+    num_rows: int,
+    groups: list[Any],
+    pairs: list[Any],
+) -> bytes:
+    fields: list[tuple[int, int, Any]] = [
+        (1, I32, 2),
+        (2, LIST, (STRUCT, elements)),
+        (3, I64, num_rows),
+        (4, LIST, (STRUCT, groups)),
+    ]
+    if pairs:
+        fields.append((5, LIST, (STRUCT, pairs)))
+    if footer.created_by is not None:
+        fields.append((6, BINARY, footer.created_by.encode()))  # readers recognize the quirks of some writers by it
+    encoded = write_struct(fields)
+    return b"".join((MAGIC, *pages, encoded, struct.pack("<I", len(encoded)), MAGIC))
+
+
+def _make_physical_row_group(
+    footer: Footer, row_group: int, leaf: Leaf, page_sizes: np.ndarray | None
+) -> list[tuple[int, int, Any]]:
+    record = footer.chunk(row_group, leaf)
+    kind = _FIXED if leaf.physical == "INT96" else PHYSICAL_TYPES.index(leaf.physical)
+    size, changed = int(record["compressed_size"]), {1: kind}
+    if page_sizes is not None:
+        size = changed[7] = int(page_sizes[int(footer.row_groups[row_group]["first_chunk"]) + leaf.index])
+    meta = _make_column_metadata(footer, row_group, leaf, [_ANY_NAME] * len(leaf.nodes), changed)
+    chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
+    return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, footer.num_rows_of(row_group))]
+
+
+def _make_column_metadata(
+    footer: Footer,
+    row_group: int,
+    leaf: Leaf,
+    path: list[bytes],
+    changed: Mapping[int, int | None],
+    codec: int | None = None,
+) -> list[tuple[int, int, Any]]:
+    """Make the ColumnMetaData of a chunk, as far as a reader needs it, with another path and some numbers changed."""
+    if codec is None:
+        fields = read_struct(footer.data, int(footer.chunk(row_group, leaf)["meta_start"]))[0]
+    else:  # all other fields are in `changed`
+        fields = {1: PHYSICAL_TYPES.index(leaf.physical), 2: [], 4: codec}
+    numbers = {number: as_type(fields.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
+    encodings = [encoding for encoding in as_type(fields.get(2), list) or [] if isinstance(encoding, int)]
+    types = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
+    meta: list[tuple[int, int, Any]] = []
+    for number, type_ in types.items():
+        if number == 2:
+            meta.append((2, LIST, (I32, encodings)))
+        elif number == 3:
+            meta.append((3, LIST, (BINARY, path)))
+        elif numbers[number] is not None:
+            meta.append((number, type_, numbers[number]))
+        elif number != 11:
+            raise MalformedFooterError(
+                f"metadata: the column chunk lacks field {number}", row_group=row_group, column=leaf.name
+            )
+    return meta
+
+
+def _make_root(num_columns: int = 1) -> list[tuple[int, int, Any]]:
+    """Make the schema's first element, above so many columns."""
+    return [(3, I32, REQUIRED), (4, BINARY, b"schema"), (5, I32, num_columns)]
