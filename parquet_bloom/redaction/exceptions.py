@@ -44,7 +44,7 @@ def _without_secrets(error: BaseException, done: dict[int, BaseException]) -> Ba
     if id(error) in done:
         return done[id(error)]
     done[id(error)] = error
-    instead = done[id(error)] = error if _changed(error) else _instead_of(error)
+    instead = done[id(error)] = error if _changed(error) else _make_library_error(error)
     cause, context, suppressed = error.__cause__, error.__context__, error.__suppress_context__
     if cause is not None:
         instead.__cause__ = _without_secrets(cause, done)
@@ -86,6 +86,6 @@ def _without_secrets_in(value: Any) -> Any:
     return without_secrets(value) if isinstance(value, BaseException) else redacted_in(value)
 
 
-def _instead_of(error: BaseException) -> LibraryError:
+def _make_library_error(error: BaseException) -> LibraryError:
     instead = LibraryError(redacted(_shown(error)), type(error).__name__)
     return instead.with_traceback(error.__traceback__)

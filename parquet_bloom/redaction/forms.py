@@ -44,7 +44,7 @@ _ELEMENT = re.compile(
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*-----|$)", re.DOTALL)
 
 
-def without_forms(text: str) -> str:
+def redact_patterns(text: str) -> str:
     """Return a text without what looks like a secret."""
     if "://" in text:
         text = _WORD.sub(_without_url_secrets, text)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from .forms import HIDDEN, without_forms
+from .forms import HIDDEN, redact_patterns
 from .values import VALUES
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ def redacted(text: str) -> str:
     for value in VALUES.found:
         if value in text:
             text = text.replace(value, HIDDEN)
-    return without_forms(text)
+    return redact_patterns(text)
 
 
 def redacted_in(value: Any) -> Any:

@@ -76,12 +76,12 @@ def remember(options: Mapping[str, Any] | None) -> None:
     options : of a store, of its client, of a file system; mappings in it are looked at, too.
     """
     if options:
-        VALUES.add(_secrets_of(options))
+        VALUES.add(_iter_secrets(options))
 
 
 def remember_environment() -> None:
     """Keep in mind which values of the environment that stores' clients look at are secret."""
-    VALUES.add(_secrets_of({name: value for name, value in os.environ.items() if _ENVIRONMENT.match(name)}))
+    VALUES.add(_iter_secrets({name: value for name, value in os.environ.items() if _ENVIRONMENT.match(name)}))
 
 
 def remember_url(url: str) -> None:
@@ -131,14 +131,14 @@ def _signs(name: str) -> bool:
     )
 
 
-def _secrets_of(options: Mapping[Any, Any], headers: bool = False) -> Iterator[str]:
+def _iter_secrets(options: Mapping[Any, Any], headers: bool = False) -> Iterator[str]:
     for given, value in options.items():
         name = _text(given).lower().replace("-", "_")
         if isinstance(value, Mapping):
-            yield from _secrets_of(value, headers or "headers" in name)
+            yield from _iter_secrets(value, headers or "headers" in name)
         elif isinstance(value, (list, tuple)):
             for item in value:
-                yield from _secrets_of({name: item}, headers)
+                yield from _iter_secrets({name: item}, headers)
         elif isinstance(value, (str, bytes)):
             text = _text(value)
             yield from _passwords(text)

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from .errors import ApiError, answer, problem, validation_problem
+from .errors import ApiError, describe_validation_errors, error_response, json_response
 from .limits.request_body import read_body
 from .models import (
     AppendAnswer,
@@ -78,7 +78,7 @@ class _Route(APIRoute):
         return handle
 
 
-def build(service: Service) -> FastAPI:
+def build_app(service: Service) -> FastAPI:
     """The application, of one service."""
     app = FastAPI(
         title="parquet-bloom index",
@@ -104,23 +104,23 @@ def _add_lookups(app: FastAPI, service: Service) -> None:
     @app.post("/lookup", response_model=LookupAnswer, responses=_refusals(*_WITH_BODY, 404))
     async def lookup(asked: LookupRequest) -> Response:
         """Name the files that may hold each of some values."""
-        return answer(await service.lookup(asked.column, asked.values, asked.timezone))
+        return json_response(await service.lookup(asked.column, asked.values, asked.timezone))
 
     @app.get("/lookup", response_model=LookupAnswer, responses=_refusals(*_ALWAYS, 400, 404, 422))
     async def lookup_one(request: Request, asked: Annotated[LookupQuery, Query()]) -> Response:
         """Name the files that may hold one value."""
         _check_query(request)
-        return answer(await service.lookup_text(asked.column, asked.value, asked.type, asked.timezone))
+        return json_response(await service.lookup_text(asked.column, asked.value, asked.type, asked.timezone))
 
     @app.get("/stats", response_model=StatsAnswer, responses=_refusals(*_ALWAYS))
     async def stats() -> Response:
         """Say how large the index is, and how good."""
-        return answer(await service.stats())
+        return json_response(await service.stats())
 
     @app.get("/health", response_model=HealthAnswer, responses=_refusals(421))
     async def health() -> Response:
         """Say how the service is, however much it has to do."""
-        return answer(service.health())
+        return json_response(service.health())
 
 
 def _add_changes(app: FastAPI, service: Service) -> None:
@@ -129,17 +129,17 @@ def _add_changes(app: FastAPI, service: Service) -> None:
     @app.post("/append", response_model=AppendAnswer, responses=changing)
     async def append(asked: AppendRequest) -> Response:
         """Index files. It is answered when that is done; lookups go on meanwhile."""
-        return answer(await service.append(asked.files, asked.skip_unreadable))
+        return json_response(await service.append(asked.files, asked.skip_unreadable))
 
     @app.post("/remove", response_model=RemoveAnswer, responses=changing)
     async def remove(asked: RemoveRequest) -> Response:
         """Take files out of the index; those that are still in the lake are named for every value from then on."""
-        return answer(await service.remove(asked.files))
+        return json_response(await service.remove(asked.files))
 
     @app.post("/refresh", response_model=RefreshAnswer, responses=_refusals(*_ALWAYS, 403, 404, 409, 422))
     async def refresh() -> Response:
         """See the index and the lake as they are now: what others have appended, which files came and went."""
-        return answer(await service.refresh())
+        return json_response(await service.refresh())
 
 
 def _describe_bounds(app: FastAPI, service: Service) -> None:
@@ -179,14 +179,14 @@ async def _on_refusal(request: Request, error: Exception) -> Response:
         path = request.scope["path"]
         found = [route.methods or () for route in request.app.routes if isinstance(route, Route) and route.path == path]
         methods = ", ".join(sorted({method for some in found for method in some}))
-        return problem(405, f"{request.method} is not for {path}, but {methods}", {"allow": methods})
-    return problem(error.status_code, text, error.headers)
+        return error_response(405, f"{request.method} is not for {path}, but {methods}", {"allow": methods})
+    return error_response(error.status_code, text, error.headers)
 
 
 async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(422, validation_problem(error.errors()))
+    return error_response(422, describe_validation_errors(error.errors()))
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    return problem(500, f"a bug, please report it: {type(error).__name__}")
+    return error_response(500, f"a bug, please report it: {type(error).__name__}")

@@ -35,11 +35,13 @@ class ApiError(HTTPException):
     close : whether to close the connection, as not all of the request was read.
     """
 
-    def __init__(self, status: int, problem: str, *, close: bool = False, headers: Mapping[str, str] | None = None):
+    def __init__(
+        self, status: int, error_response: str, *, close: bool = False, headers: Mapping[str, str] | None = None
+    ):
         named = dict(headers or {})
         if close:
             named["connection"] = "close"
-        super().__init__(status, shortened(problem), named or None)
+        super().__init__(status, shortened(error_response), named or None)
 
 
 def shortened(text: str) -> str:
@@ -47,23 +49,23 @@ def shortened(text: str) -> str:
     return cut(printable(" ".join(text.split())), _MOST_CHARACTERS)
 
 
-def encoded(document: Any) -> bytes:
+def encode_json(document: Any) -> bytes:
     """JSON in ASCII: names of files that are no Unicode are escaped, and come back as Python has them."""
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response; `document` may be encoded already."""
-    body = document if isinstance(document, bytes) else encoded(document)
+    body = document if isinstance(document, bytes) else encode_json(document)
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-def problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
     """The one form that every error has."""
-    return answer({"error": shortened(text)}, status, headers)
+    return json_response({"error": shortened(text)}, status, headers)
 
 
-def from_index(text: str, index: str) -> str:
+def hide_index_path(text: str, index: str) -> str:
     """What is said of a file, or of the index's own without the folder that it is in: that is no client's business.
 
     Parameters
@@ -74,9 +76,9 @@ def from_index(text: str, index: str) -> str:
     return "index" + text[len(folder) :] if folder and text.startswith((f"{folder}/", f"{folder}:")) else text
 
 
-def refused_lookup(error: ParquetBloomError, index: str) -> ApiError:
+def lookup_error(error: ParquetBloomError, index: str) -> ApiError:
     """What a lookup failed with, in the index of a path."""
-    text = from_index(str(error), index)
+    text = hide_index_path(str(error), index)
     if isinstance(error, UnknownColumnError):
         return ApiError(404, text)
     if isinstance(error, (StorageError, BrokenIndexError)):
@@ -84,14 +86,14 @@ def refused_lookup(error: ParquetBloomError, index: str) -> ApiError:
     return ApiError(422, text)
 
 
-def refused_change(error: ParquetBloomError, index: str) -> ApiError:
+def change_error(error: ParquetBloomError, index: str) -> ApiError:
     """What a change failed with: by the client's files, by another writer, or by the index itself.
 
     Parameters
     ----------
     index : path of the index; what is wrong in there is no client's fault.
     """
-    text = from_index(str(error), index)
+    text = hide_index_path(str(error), index)
     if isinstance(error, IndexInUseError):
         return ApiError(409, text, headers={"retry-after": "1"})
     index = redacted(index)  # as paths of errors are
@@ -103,7 +105,7 @@ def refused_change(error: ParquetBloomError, index: str) -> ApiError:
     return ApiError(422, text)
 
 
-def validation_problem(errors: Sequence[Any]) -> str:
+def describe_validation_errors(errors: Sequence[Any]) -> str:
     """What a request does not have, or has and should not, for its first places."""
     told = []
     for error in errors[:3]:

@@ -13,9 +13,9 @@ from types import FrameType
 import uvicorn
 
 from ..errors import StorageError
-from .app import build
-from .limits.host_guard import Guard
-from .limits.http_protocol import bounded
+from .app import build_app
+from .limits.host_guard import HostGuard
+from .limits.http_protocol import make_protocol
 from .service import Service
 
 _GRACE_SECONDS = 20
@@ -63,7 +63,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise StorageError(f"cannot listen at {host} port {port}: {reason}", errno=number) from error
 
 
-def url_of(listening: socket.socket) -> str:
+def format_url(listening: socket.socket) -> str:
     """Where a socket listens, as clients write it."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -86,8 +86,8 @@ def run(
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what clients send is no news
     config = uvicorn.Config(
-        Guard(build(service), host, report),
-        http=bounded(service.settings),
+        HostGuard(build_app(service), host, report),
+        http=make_protocol(service.settings),
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -98,6 +98,6 @@ def run(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    url = url_of(listening)
+    url = format_url(listening)
     with listening:
         asyncio.run(_Server(config, service, lambda: ready(url)).serve([listening]))

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
-from .errors import ApiError, encoded, from_index, refused_change, refused_lookup
-from .limits.allowed_paths import AllowedPaths, roots_of
-from .limits.request_body import Budget, parsed
+from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
+from .limits.allowed_paths import AllowedPaths, lake_roots
+from .limits.request_body import Budget, parse_body
 from .limits.workers import BoundedExecutor
 from .settings import Settings
-from .values import check_zone, literal_of_text, literals_of
+from .values import check_timezone, parse_literals, parse_text_literal
 
 R = TypeVar("R")
 
@@ -63,15 +63,17 @@ class Service:
     async def parse(self, data: bytes) -> Any:
         """What a body says; large ones are parsed one at a time, and nobody else waits for it."""
         if len(data) <= _IN_THE_LOOP:
-            return parsed(data, self.settings.max_values)
+            return parse_body(data, self.settings.max_values)
         seconds = self.settings.body_seconds
-        return await self._bodies.run(lambda: parsed(data, self.settings.max_values), seconds, lambda: _late(seconds))
+        return await self._bodies.run(
+            lambda: parse_body(data, self.settings.max_values), seconds, lambda: _late(seconds)
+        )
 
     # ------------------------------------------------------------------------------------------------------- asking
 
     async def lookup(self, column: str, values: list[Any], timezone: str) -> bytes:
         """The answer to `POST /lookup`, encoded."""
-        return await self._ask(lambda: self._found(column, literals_of(values), timezone))
+        return await self._ask(lambda: self._found(column, parse_literals(values), timezone))
 
     async def lookup_text(self, column: str, text: str, type_name: str | None, timezone: str) -> bytes:
         """The answer to `GET /lookup`, encoded."""
@@ -79,12 +81,12 @@ class Service:
         def found() -> bytes:
             parts = [part.info for segment in self.index.state.segments for part in segment.parts]
             kinds = {info.column_type.kind for info in parts if info.column == column}
-            return self._found(column, [literal_of_text(text, type_name, kinds)], timezone)
+            return self._found(column, [parse_text_literal(text, type_name, kinds)], timezone)
 
         return await self._ask(found)
 
     def _found(self, column: str, literals: list[Any], timezone: str) -> bytes:
-        check_zone(timezone)
+        check_timezone(timezone)
         state, most = self.index.state, self.settings.max_candidates
         if len(state.live.unindexed) * len(literals) > most:
             raise _too_many(most)
@@ -105,8 +107,8 @@ class Service:
         if sum(len(one["candidates"]) for one in results) > most:
             raise _too_many(most)
         number = state.manifest.number
-        told = [from_index(doubt, self.index.path) for doubt in doubts]
-        return encoded({"version": number, "column": column, "results": results, "doubts": told})
+        told = [hide_index_path(doubt, self.index.path) for doubt in doubts]
+        return encode_json({"version": number, "column": column, "results": results, "doubts": told})
 
     async def stats(self) -> dict[str, Any]:
         found = await self._ask(self.index.stats)
@@ -131,7 +133,7 @@ class Service:
             try:
                 return function()
             except ParquetBloomError as error:
-                raise refused_lookup(error, self.index.path) from error
+                raise lookup_error(error, self.index.path) from error
 
         seconds = self.settings.lookup_seconds
         return await self._lookups.run(asked, seconds, lambda: _late(seconds))
@@ -145,7 +147,7 @@ class Service:
                 raise ApiError(422, "files: the index knows of no lake of its own, so that files have to be named")
             chosen = None
             if files is not None:
-                chosen = AllowedPaths([*roots_of(lake), *self.settings.roots]).check(files, self._filesystem)
+                chosen = AllowedPaths([*lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
             report = self.index.append(
                 chosen,
                 progress=self._progress(),
@@ -170,7 +172,7 @@ class Service:
             try:
                 self.index.refresh(self._progress())
             except ParquetBloomError as error:
-                self._problem = from_index(str(error), self.index.path)
+                self._problem = hide_index_path(str(error), self.index.path)
                 raise
             self._is_fresh()
             state = self.index.state
@@ -196,7 +198,7 @@ class Service:
             try:
                 return function()
             except ParquetBloomError as error:
-                raise refused_change(error, self.index.path) from error
+                raise change_error(error, self.index.path) from error
 
         return await self._changes.run(changed, self.settings.change_seconds, _changing, ends=False)
 

@@ -157,7 +157,7 @@ _TYPE_OF_KIND = {
 }
 
 
-def literals_of(values: Sequence[Any]) -> list[Any]:
+def parse_literals(values: Sequence[Any]) -> list[Any]:
     """The literals that a request's values mean.
 
     Raises
@@ -186,7 +186,7 @@ def _typed(name: Any, value: Any, where: str) -> Any:
         raise ApiError(422, f"{where}: of type {name}, but {error}") from None
 
 
-def literal_of_text(text: str, name: str | None, kinds: Iterable[Kind]) -> Any:
+def parse_text_literal(text: str, name: str | None, kinds: Iterable[Kind]) -> Any:
     """The literal that a text in a URL means.
 
     Parameters
@@ -217,7 +217,7 @@ def _is_zone(timezone: str) -> bool:
     return coerce(dt.datetime(2000, 1, 1), instants, timezone).unknown is None
 
 
-def check_zone(timezone: str) -> None:
+def check_timezone(timezone: str) -> None:
     """Refuse a mistyped zone, which would only make every file a candidate."""
     if len(timezone) > 100 or not _is_zone(timezone):
         raise ApiError(422, f"timezone: {timezone[:100]!r} is no time zone that is known here")

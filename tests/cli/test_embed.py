@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.cli.commands.embed import columns_of
+from parquet_bloom.cli.commands.embed import parse_column_arguments
 from parquet_bloom.errors import ParquetBloomError
 
 
@@ -43,12 +43,12 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_number_behind_the_last_equals_sign_is_the_fpp(arguments, expected):
-    assert columns_of(tuple(arguments)) == (expected or dict.fromkeys(arguments))
+    assert parse_column_arguments(tuple(arguments)) == (expected or dict.fromkeys(arguments))
 
 
 def test_a_column_is_named_once():
     with pytest.raises(ParquetBloomError, match="column 'a': the column is named twice"):
-        columns_of(("a", "a=0.1"))
+        parse_column_arguments(("a", "a=0.1"))
 
 
 def test_options_reach_the_filters(plain, run):

@@ -106,7 +106,7 @@ class AllowedPaths:
             raise _outside(path)
 
 
-def roots_of(lake: Mapping[str, Any]) -> list[str]:
+def lake_roots(lake: Mapping[str, Any]) -> list[str]:
     """The folders and patterns that an index's manifest says its lake is in."""
     found: list[str] = []
     for value in lake.values():

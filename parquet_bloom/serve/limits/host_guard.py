@@ -8,10 +8,10 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import problem
+from ..errors import error_response
 
 
-class Guard:
+class HostGuard:
     """An application with a guard before it.
 
     A service on the loopback interface is still within reach of every web page that a user of the machine looks at. So
@@ -36,7 +36,7 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await problem(*refusal, {"connection": "close"})(scope, receive, send)
+            await error_response(*refusal, {"connection": "close"})(scope, receive, send)
             return
         begun = False
 
@@ -50,7 +50,7 @@ class Guard:
         except Exception as error:
             self._report(error)
             if not begun:
-                await problem(500, f"a bug, please report it: {type(error).__name__}")(scope, receive, send)
+                await error_response(500, f"a bug, please report it: {type(error).__name__}")(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, Any] = dict(scope["headers"])

@@ -9,14 +9,14 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..errors import encoded, shortened
+from ..errors import encode_json, shortened
 from ..settings import Settings
 
 _LEAST_TAKEN = 1 << 16  # bytes of an answer
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}
 
 
-def bounded(settings: Settings) -> type[asyncio.Protocol]:
+def make_protocol(settings: Settings) -> type[asyncio.Protocol]:
     """A protocol with the bounds of `settings`."""
 
     class Bounded(H11Protocol):
@@ -89,7 +89,7 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
             """Answer a request that was none, if no answer is on its way, and close."""
             self._head_is_there()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self.transport.is_closing():
-                body = encoded({"error": shortened(text)})
+                body = encode_json({"error": shortened(text)})
                 head = (
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
                     f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"

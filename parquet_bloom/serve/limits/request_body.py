@@ -90,7 +90,7 @@ async def _drain(request: Request, settings: Settings) -> None:
         pass
 
 
-def parsed(data: bytes, most: int) -> Any:
+def parse_body(data: bytes, most: int) -> Any:
     """What a body says.
 
     Parameters

@@ -59,7 +59,7 @@ def watched(spark: SparkSession, what: str, files: int, tasks: int, job: Callabl
     thread = threading.Thread(target=work, name="parquet_bloom job", daemon=True)
     with Bar(what, files, visible, not plain) as bar, ExitStack() as stack:
         if visible:
-            stack.enter_context(watch.followed(tag, tasks, lambda done: bar.of(files * done // tasks, files)))
+            stack.enter_context(watch.followed(tag, tasks, lambda done: bar.update(files * done // tasks, files)))
         try:
             thread.start()
             done.wait()
