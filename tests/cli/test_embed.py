@@ -141,11 +141,11 @@ def test_a_list_keeps_the_place_of_its_files(plain, run):
         (["in/b.parquet"], "link.parquet", "the output is the file itself"),
         (["in/b.parquet"], "in", "the output is the file itself"),
         (["in"], "in", "the output is the file itself"),
-        (["in"], "in/out", "it lies in in, whose readers would find rows twice"),
+        (["in"], "in/out", "the output lies in in, whose readers would find rows twice"),
         (["in/x", "in/y"], "out", "would also be that of in/x/a.parquet"),
-        (["in/x", "other/a.parquet"], "other", "would replace other/a.parquet, which is also to be read"),
-        (["in/x", "in/b.parquet"], "link.parquet", "it is a file, and the output of several is a folder"),
-        (["in/x"], "link.parquet", "it is a file, and the output of several is a folder"),
+        (["in/x", "other/a.parquet"], "other", "would replace other/a.parquet, which is also an input"),
+        (["in/x", "in/b.parquet"], "link.parquet", "the output of several files must be a folder, but this is a file"),
+        (["in/x"], "link.parquet", "the output of several files must be a folder, but this is a file"),
     ],
 )
 def test_outputs_that_would_do_harm_are_refused(paths, output, problem, plain, run):

@@ -235,8 +235,8 @@ def test_exit_codes_and_what_is_wrong(drifting, run):
     assert run("find", "lake", "nowhere", "--where", "id = 1").code == 2
     for options, said in (
         (["-o", "found.xls"], "must end in one of .parquet, "),
-        (["-o", "lake/day=1/a.parquet"], "it is also to be read"),
-        (["-o", "lake/found.parquet"], "it lies in lake, whose readers would find rows twice"),
+        (["-o", "lake/day=1/a.parquet"], "the output is also an input"),
+        (["-o", "lake/found.parquet"], "the output lies in lake, whose readers would find rows twice"),
         (["-o", "no/found.parquet"], "there is no folder"),
         (["--columns", "id,,day"], "a column has no name"),
     ):
@@ -252,12 +252,12 @@ INTERRUPTED = """
 import os, signal, sys
 from parquet_bloom import cli
 from parquet_bloom.cli.commands import find
-taken = find._first
+taken = find._limit
 def stop(batches, limit):  # between the first rows and the others
     for number, batch in enumerate(taken(batches, limit)):
         yield batch
         os.kill(os.getpid(), signal.SIGINT)
-find._first = stop
+find._limit = stop
 sys.exit(cli.main(sys.argv[1:]))
 """
 

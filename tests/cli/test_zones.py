@@ -34,7 +34,7 @@ def test_the_index_is_the_one_that_the_library_builds(lake, run):
         (["lake", "--column", "id", "-o", "lake/z.arrow"], "lake/z.arrow: it lies in lake"),
         (["lake", "--column", "id", "-o", "no/z.arrow"], "no/z.arrow: there is no folder"),
         (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "0"], "items are a whole number from 1 on"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "1.5"], "'1.5' is no whole number"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "1.5"], "'1.5' is not an integer"),
         (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "1"], "the probability must lie between 0 and 1"),
         (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "nan"], "the probability must lie between 0 and 1"),
         (["lake", "--column", "id", "-o", "z.arrow", "--container", "orc"], "'orc' is not one of"),

@@ -146,9 +146,7 @@ def _refuse_among(files: Sequence[MatchedPaths], target: str) -> None:
     inside = os.path.join(os.path.realpath(target), "")
     for root in {file.root for file in files if file.root is not None and file.of_folder}:
         if inside.startswith(os.path.join(os.path.realpath(root), "")):
-            raise ParquetBloomError(
-                f"the output lies in the input folder {root}, whose readers would read rows twice", path=target
-            )
+            raise ParquetBloomError(f"the output lies in {root}, whose readers would find rows twice", path=target)
 
 
 def create_parent_folder(path: str) -> None:

@@ -113,7 +113,7 @@ def prune_files(
             zones=list(zones) or None,
         )
     for doubt in report.index_doubts:
-        output.note(f"the index may be incomplete, so more may be read: {doubt}")
+        output.note(f"the index was not fully used, so more may be read: {doubt}")
     for doubt in truncate_list(report.zone_doubts):
         output.note(f"zones are not used, so more may be read: {doubt}")
     return report

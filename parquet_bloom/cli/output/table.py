@@ -119,10 +119,8 @@ def lay_out(
         while table.width > width and (sinking := [i for i, column in enumerate(table.columns) if column.sinks]):
             column = table.columns[sinking[-1]]
             values = (texts[sinking[-1]] for texts in table.rows)
-            prefixes = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
-            below = [
-                [*texts, head and head + value] for texts, head, value in zip(below, prefixes, values, strict=True)
-            ]
+            titles = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
+            below = [[*texts, head and head + value] for texts, head, value in zip(below, titles, values, strict=True)]
             table = table.without({column.key})
             table.fold(width)
     return list(table.lines(color, firsts, _lines_below(below, width))) if rows else []
