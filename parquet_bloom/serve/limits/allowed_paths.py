@@ -126,7 +126,7 @@ def check_roots(roots: Iterable[str]) -> None:
     for root in roots:
         local = _local_path(root)
         if local is not None and not os.path.isdir(local):
-            raise ParquetBloomError("the folder to append files from does not exist", path=root)
+            raise ParquetBloomError("there is no such folder to append files from", path=root)
 
 
 def _outside(path: str) -> ApiError:
