@@ -1,4 +1,4 @@
-"""The tables of the kernel benchmark, and what is asked of the kernels."""
+"""The tables of the kernel benchmark, and its performance targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 SIZES = {"32K": 32 << 10, "1M": 1 << 20, "16M": 16 << 20, "128M": 128 << 20}
-HUGE = 2 << 20  # bytes: what is smaller lies in the near caches, and has no page of 2 MiB
+HUGE = 2 << 20  # bytes: smaller filters fit into the L2 cache, and have no huge page
 ARROWS = ("Arrow batch", "Arrow single")
 LIMITS = ("limit read", "limit mask")
 PEERS = (*ARROWS, "parquet-java", *LIMITS)
@@ -22,7 +22,7 @@ class Case:
     threads: int
 
 
-Times = dict[str, float]  # peer -> nanoseconds a key
+Times = dict[str, float]  # peer -> nanoseconds per key
 
 
 COLUMNS = "{:>5} {:>10} {:>10} {:>7} |{:>7} {:>8} {:>8} {:>8} {:>6} {:>6} |{:>7} {:>7} {:>6} {:>6}"
@@ -33,7 +33,7 @@ def best_arrow(times: Times) -> float:
 
 
 def ratios(times: Times, path: str) -> dict[str, float]:
-    """How many times as long Arrow's best and parquet-java take as we, and we as the limits; what is measured."""
+    """Return the times of Arrow's best and parquet-java relative to ours, and ours relative to the limits."""
     ours = times[path]
     compared = {"arrow": best_arrow(times) / ours} if any(name in times for name in ARROWS) else {}
     if "parquet-java" in times:
@@ -69,10 +69,10 @@ def _figure(value: float | None, form: str) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """A bound that the kernels are held to, by path: at least for the ratios of peers, at most for the limit's."""
+    """A target of the kernels, by path: a minimum for the ratios of peers, a maximum for the ratio to the limit."""
 
     what: str
-    ratio: str  # which of `ratios`
+    ratio: str  # key of `ratios`
     bounds: dict[str, float]
     holds: Callable[[Case], bool]
 
@@ -100,7 +100,7 @@ def _is_near(case: Case, kind: str) -> bool:
 
 
 def verdicts(results: dict[Case, Times], path: str) -> Iterator[tuple[str, float, float, str, bool]]:
-    """What is asked, the bound, the worst figure, where that was, and whether it is kept; nothing for other paths."""
+    """Format the target, its bound, the worst figure, its case, and whether it is met; nothing for other paths."""
     for asked in ASKED:
         if path not in asked.bounds:
             continue
@@ -128,7 +128,7 @@ def print_verdicts(results: dict[Case, Times], path: str) -> None:
 
 
 def print_boundary(measured: dict[str, dict], path: str) -> None:
-    """What the way from Python costs, in a filter of 1 MiB."""
+    """Print the overhead of calls from Python, in a filter of 1 MiB."""
     columns = [(kind, length) for kind, found in measured.items() for length in found["entrances"]]
     if not columns:
         return

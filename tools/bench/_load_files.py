@@ -1,4 +1,4 @@
-"""Steps of `load.py` over many files: pruned, embedded, indexed, advised on, shown, verified; one of them broken."""
+"""Steps of `load.py` over many files, one of them broken: prune, embed, index, advise, show, verify."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from parquet_bloom.storage import leftovers
 ROWS = 100
 A_FOLDER = 1_000  # files
 MANY_FILES, FEW_FILES = 100_000, 300
-EMBEDDED = 10  # folders that get filters: more of them tell no more
+EMBEDDED = 10  # folders that get filters: more would give no more information
 BROKEN = 77
 PROGRAM = "import sys; from parquet_bloom import cli; sys.exit(cli.main(sys.argv[1:]))"
 
 
 def command(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command line, in a process of its own."""
+    """Run the command line in a separate process."""
     line = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     return subprocess.run(line, env=_environment(), capture_output=True, text=True, check=False, **options)
 
@@ -47,7 +47,7 @@ def _id(number: int, row: int = 7) -> int:
 
 
 def _make(folder: Path, size: Size) -> str:
-    """Files whose ids are all different; ranges tell nothing, as each file holds a number at either end."""
+    """Make files with distinct ids; their ranges are useless, as each file holds a number at either end."""
     count = _count(size)
     for number in range(count):
         place = folder / "lake" / f"day={number // A_FOLDER:03}"
@@ -165,7 +165,7 @@ def _embed_200(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str
 
 
 def _filtered(folder: Path) -> int:
-    """How many files have all their filters; all others but the broken one have none."""
+    """Return the number of files with all their filters; all others except the broken one have none."""
     count = 0
     for path in sorted((folder / "lake").glob("*.parquet")):
         if int(path.stem) == BROKEN:

@@ -1,4 +1,4 @@
-"""Steps of `load.py` on an index of a thousand million values."""
+"""Steps of `load.py` on an index of a billion values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _batches(numbers: range) -> Iterator[tuple[str, dict[str, pa.Array]]]:
 
 
 def _create(folder: Path, size: Size) -> str:
-    """In several segments, so that there is something to compact."""
+    """Build several segments, to be compacted later."""
     count = _files(size)
     with LakeIndex.create(folder / "index", "id", expected_values=count * IN_A_FILE) as index:
         for part in range(SEGMENTS):

@@ -1,4 +1,4 @@
-"""Steps of `load.py` on one file: of many columns, of many bytes, and of column chunks beyond measure."""
+"""Steps of `load.py` on one file: with many columns, with many bytes, and with extremely large column chunks."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _make_distinct(folder: Path, size: Size) -> str:
     schema = pa.schema([("id", pa.int64())])
     with pq.ParquetWriter(folder / "distinct.parquet", schema, compression="none", use_dictionary=False) as writer:
         writer.write_table(pa.table([pa.array(np.arange(count))], schema=schema), row_group_size=count)
-    largest = pq.read_metadata(folder / "distinct.parquet").row_group(0).num_rows  # pyarrow's most is 64 Mi
+    largest = pq.read_metadata(folder / "distinct.parquet").row_group(0).num_rows  # pyarrow's maximum is 64 Mi
     return f"{count:,} distinct values, {largest:,} of them in the first row group"
 
 
@@ -223,7 +223,7 @@ CLAIMED = 1 << 30
 
 
 def _varint(number: int) -> bytes:
-    """A whole number as page headers have it: zigzag, seven bits a byte."""
+    """Encode an integer as in page headers: zigzag, seven bits per byte."""
     number, out = number << 1, bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -232,7 +232,7 @@ def _varint(number: int) -> bytes:
 
 
 def _make_claim(folder: Path, size: Size) -> str:
-    """A file of some kilobytes whose dictionary page says that it has 1 GB; it has an eighth of that."""
+    """Make a file of some kilobytes whose dictionary page claims to have 1 GB; it has an eighth of that."""
     path = folder / "claim.parquet"
     text = "a" * ((1 << 27) + 1000)  # from here on the number has as many digits as 1 GB
     pq.write_table(pa.table({"name": [text, "b"]}), path, compression="zstd", write_statistics=False)

@@ -1,4 +1,4 @@
-"""What the point lookups print: what each engine used, and how ours compares."""
+"""The tables of the point lookups: the resources used by each engine, relative to ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLUMNS = (
 
 @dataclass
 class Answers:
-    """What one engine's lookups used, by what, case and kind."""
+    """The resources used by one engine's lookups, by resource, case and kind."""
 
     used: dict[tuple[str, str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -38,13 +38,13 @@ class Answers:
 
 @dataclass(frozen=True)
 class Target:
-    """Ours shall use so many `times` less than the best of some peers."""
+    """A target: ours uses `times` times less than the best of some peers."""
 
     what: str
     case: str
     times: int
     title: str
-    without_filters: bool | None = None  # only those that use none, or only those that do; None for all
+    without_filters: bool | None = None  # True for peers that use none, False for those that do, None for all
 
     def peers(self, names: Iterable[str]) -> list[str]:
         peers = (name for name in names if name not in ALWAYS)
@@ -83,7 +83,7 @@ def _cells(found: Answers, what: str, cases: Sequence[str], kind: str) -> list[s
 
 
 def verdicts(answers: Mapping[str, Answers]) -> Iterator[tuple[Target, dict[str, float]]]:
-    """Each target, and how many times more each of its peers used than ours, in the worse of the two kinds."""
+    """Print each target, and the usage of its peers relative to ours, in the worse of the two kinds."""
     for target in TARGETS:
         ratios = {
             name: min(_times_more(answers[name], answers[OURS], target, kind) for kind in KINDS)

@@ -1,9 +1,9 @@
-"""What a filter costs a value while a file is written: pyarrow's `bloom_filter_options` against our embedding step.
+"""Measure the cost of filters per value while writing: pyarrow's `bloom_filter_options` against our embedding step.
 
-CPU time of the whole process. What pyarrow's filters cost, and those of our `write_table`, is the difference to writing
-the same table without any (plain pages, uncompressed, so that the difference does not drown). Our step is also measured
-alone: hashing, counting the distinct hashes, sizing and filling, as `parquet_bloom.file.write.build` does it, against
-just inserting the same values into a filter of that size.
+Times are CPU times of the whole process. The cost of filters of pyarrow and of our `write_table` is the difference to
+writing the same table without filters (plain pages, uncompressed, so that the difference is significant). Our step is
+also measured alone: hashing, counting the distinct hashes, sizing and filling, as in `parquet_bloom.file.write.build`,
+against just inserting the same values into a filter of that size.
 
 python tools/bench/embedding_cost.py [--output FILE]
 """
@@ -40,7 +40,7 @@ PLAIN = {"use_dictionary": False, "compression": "NONE", "write_statistics": Fal
 
 
 def make_array(kind: str, distinct: int) -> pa.Array:
-    """ROWS random values, of which `distinct` differ in a row group."""
+    """Make ROWS random values, with `distinct` distinct ones in a row group."""
     keys = make(kind, distinct, seed=3).repeated(distinct, ROWS)
     if keys.offsets is None:
         return pa.array(keys.values)
@@ -111,7 +111,7 @@ def measure(kind: str, distinct: int, folder: Path) -> None:
 
 
 def compare(kind: str, theirs: Path, ours: Path) -> None:
-    """Both ways must have done the same work: bits differ only where the sizes do, and that is said."""
+    """Check that both ways give the same filters: bits may differ only if the sizes do, which is printed."""
     with parquet_bloom.open(theirs) as first, parquet_bloom.open(ours) as second:
         for other, mine in zip(first.chunks(), second.chunks(), strict=True):
             if mine.filter.num_bytes != other.filter.num_bytes:
@@ -122,7 +122,7 @@ def compare(kind: str, theirs: Path, ours: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, help="file of results whose part on this is replaced")
+    parser.add_argument("--output", type=Path, help="file of results in which to replace the part of this benchmark")
     options = parser.parse_args()
     with ExitStack() as stack:
         stack.enter_context(kept(options.output, "embedding_cost"))

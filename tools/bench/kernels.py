@@ -1,11 +1,10 @@
-"""The kernels against Arrow C++, parquet-java and the bare random read, over sizes, keys, operations and threads.
+"""Compare the kernels with Arrow C++, parquet-java and bare random reads, by sizes, keys, operations and threads.
 
 python tools/bench/kernels.py [--simd PATH,...] [--sizes SIZE,...] [--quick] [--output FILE]
 
-Every peer is a process that is told what to run. They take turns, a slice of the keys each, so that a noisy neighbour
-disturbs all alike; times are CPU nanoseconds of the slowest thread a key, medians of the slices, hashing included.
-Before a slice its filter is read through where it might live in a cache, which the others have emptied, and a few keys
-are run.
+Every peer is a process that runs commands. They run interleaved, on a slice of the keys each, so that other load
+affects all equally; times are CPU nanoseconds of the slowest thread per key, medians of the slices, including hashing.
+Before a slice, filters small enough for a cache are read, as the other peers have evicted them, and a few keys are run.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ PATHS = (*instruction_sets(), "base")  # best first
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: key counts, slices a case, and keys a slice where a key is cheap and where it is not."""
+    """The amount of work: key counts, slices per case, and keys per slice for cheap and for expensive keys."""
 
     int64s: int = _keys.NUM_INT64
     strings: int = _keys.NUM_STRINGS
@@ -60,14 +59,14 @@ QUICK = Effort(1 << 18, 1 << 17, 3, 1 << 16, 1 << 16)
 
 
 class Bench:
-    """Makes keys and filters, lets the peers take turns, and compares what they did."""
+    """Makes keys and filters, runs the peers interleaved, and compares their results."""
 
     def __init__(self, peers: list[Peer], folder: Path, effort: Effort):
         self.peers = peers
         self.folder = folder
         self.effort = effort
         self.times: dict[Case, Times] = {}
-        self.boundaries: dict[str, dict[str, dict]] = {}  # path -> kind -> what _ours.py measured
+        self.boundaries: dict[str, dict[str, dict]] = {}  # path -> kind -> results of _ours.py
 
     def run(self, sizes: list[str], threads: list[int]) -> None:
         for kind in _keys.KINDS:
@@ -96,7 +95,7 @@ class Bench:
             peer.ask(*words)
 
     def fill(self, kind: str, num_bytes: int, distinct: int) -> None:
-        """Give every peer a filter filled to an fpp of 1 %, and compare the bits that each sets for the same keys."""
+        """Load a filter filled to an fpp of 1 % into every peer, and compare the bits each sets for the same keys."""
         filled = self.folder / "filled"
         ours = self.peers[0]
         ours.ask("filter", num_bytes, _background(filled, num_bytes, distinct))
@@ -140,7 +139,7 @@ def _same(answers: dict[str, object], problem: str) -> None:
 
 
 def _background(path: Path, num_bytes: int, distinct: int) -> Path:
-    """A filter of random keys that lacks `distinct` keys to being full."""
+    """Make a filter of random keys with room for `distinct` more."""
     background = SplitBlockBloomFilter(num_bytes)
     rng = np.random.default_rng(num_bytes)
     left = _keys.capacity(num_bytes) - distinct
@@ -153,7 +152,7 @@ def _background(path: Path, num_bytes: int, distinct: int) -> Path:
 
 
 def default_paths() -> list[str]:
-    """AVX-512 and AVX2, which something is asked of; on a processor without them the best it has."""
+    """Return AVX-512 and AVX2, which have targets; on a processor without them its best path."""
     return [path for path in PATHS if path in ("avx512", "avx2")] or [PATHS[0]]
 
 
@@ -183,8 +182,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simd", type=_choices(PATHS), default=default_paths(), help=", ".join(PATHS))
     parser.add_argument("--sizes", type=_choices(tuple(SIZES)), default=list(SIZES), help=", ".join(SIZES))
-    parser.add_argument("--quick", action="store_true", help="few keys and slices: whether it runs, not how fast")
-    parser.add_argument("--output", type=Path, help="file of results whose part on the kernels is replaced")
+    parser.add_argument("--quick", action="store_true", help="few keys and slices, only to test that it runs")
+    parser.add_argument("--output", type=Path, help="file of results in which to replace the part of the kernels")
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,7 @@
-"""How long an index takes to build, and how much memory, from a million values to a thousand million.
+"""Measure the time and memory of building an index of a million to a billion values.
 
-Values are random 64-bit numbers at hand (`append_batches`, a million a file), so that hashing, the external sort and
-packing are measured, not the reading of files; `spark_index.py` measures that. Each size runs in a process of its own.
+Values are random 64-bit numbers in memory (`append_batches`, a million per file), to measure hashing, the external sort
+and packing without reading files, which `spark_index.py` measures. Each size runs in a separate process.
 
 python tools/bench/lake_build.py [--most VALUES] [--folder FOLDER] [--output FILE]
 """
@@ -31,7 +31,7 @@ PAPER = 10**11
 
 
 class Batches:
-    """Random numbers, a million a file; `seconds` is what making them has taken."""
+    """Random numbers, a million per file; `seconds` is the time of generating them."""
 
     def __init__(self, values: int):
         self._files = values // IN_A_FILE
@@ -46,7 +46,7 @@ class Batches:
 
 
 def build(folder: str, values: int, queue: Any) -> None:
-    list(Batches(IN_A_FILE))  # what numpy and pyarrow take of memory is there before it is measured
+    list(Batches(IN_A_FILE))  # allocates the memory of numpy and pyarrow before it is measured
     batches = Batches(values)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()

@@ -1,8 +1,8 @@
-"""The lake index: postings against aligned Cuckoo filters, built, looked up warm and cold, alone and side by side.
+"""Compare postings and aligned Cuckoo filters of the lake index: building, warm and cold lookups, single or batched.
 
-File i holds the whole numbers i*V to i*V+V-1, so that every answer can be checked without a lake. The lookups are those
-of `LakeIndex.lookup`, one value a call unless it says otherwise; present values are drawn at random. "cold" drops the
-part's pages from the page cache before each lookup (posix_fadvise), so that it is read from the disk.
+File i holds the integers i*V to i*V+V-1, so that every answer can be checked without a lake. Lookups are those of
+`LakeIndex.lookup`, one value per call unless stated otherwise; present values are random. "cold" drops the part's pages
+from the page cache before each lookup (posix_fadvise), so that it is read from the disk.
 
 python tools/bench/lake_index.py [--files N] [--values V] [--layout NAME] [--folder FOLDER] [--output FILE]
 """
@@ -54,7 +54,7 @@ def peak() -> float:
 
 
 def build(folder: Path, layout: str, files: int, values: int) -> tuple[float, float]:
-    """Seconds and MiB at most, of a process of its own."""
+    """Return the seconds and the peak MiB of a separate process."""
     queue: Any = multiprocessing.Queue()
 
     def run() -> None:
@@ -85,7 +85,7 @@ def drop(path: Path) -> None:
 def timed(
     index: LakeIndex, wanted: list[int], values: int, before: Callable[[], None] | None = None
 ) -> tuple[list[float], int]:
-    """Seconds of each lookup, and files named in vain."""
+    """Return the seconds of each lookup, and the number of false positives."""
     seconds, false = [], 0
     for value in wanted:
         if before:
@@ -101,7 +101,7 @@ def timed(
 
 
 def as_the_original(part: Path, reader: Any, wanted: list[int]) -> list[float]:
-    """Seconds of lookups as the original program makes them: two rows into new memory, slot after slot."""
+    """Return the seconds of lookups done as in the original program: two rows into new memory, slot by slot."""
     with tempfile.TemporaryDirectory() as folder:
         built = f"{folder}/peer.so"
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", built, str(PEER)], check=True)
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--files", type=positive, default=MILLION)
     parser.add_argument("--values", type=positive, default=100)
     parser.add_argument("--layout", action="append", choices=["postings", "cuckoo"])
-    parser.add_argument("--folder", type=Path, help="where the index is made (and left)")
+    parser.add_argument("--folder", type=Path, help="folder in which the index is created (and kept)")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     name = "lake_index" if given.files == MILLION else f"lake_index_{given.files}x{given.values}"

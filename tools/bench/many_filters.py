@@ -1,9 +1,9 @@
-"""One key asked of 10,000 filters of 1 MiB in one file: single blocks, mapped and read, against whole filters.
+"""Probe one key in 10,000 filters of 1 MiB in one file: single blocks, mapped and read, against complete filters.
 
-The file holds bitsets of random bits, half of them set, each behind a header as in a Parquet file. A second file is a
-real one, with filters embedded by us, and asked the way a caller asks. `--filters`, `--row-groups` and `--folder` (or
-TMPDIR) scale it down and say where; the files are removed at the end. Cold means that the page cache held none of the
-blocks when the clock started, which is looked at (mincore); what the machine below it caches cannot be known.
+The file holds bitsets of random bits, half of them set, each after a header as in a Parquet file. A second file is a
+real one, with embedded filters, probed by the public API. `--filters`, `--row-groups` and `--folder` (or TMPDIR) set
+sizes and location; the files are removed at the end. Cold means that the page cache holds none of the blocks at the
+start, which is checked (mincore); caches of the host are unknown.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from parquet_bloom.storage.local.scatter import count_resident
 
 NUM_BYTES = 1 << 20
 REPEAT = 7
-SAMPLE = 300  # filters that are read whole; all of them would take half a minute
-ROWS = 100_000  # a row group of the real file
+SAMPLE = 300  # filters that are read completely; all would take half a minute
+ROWS = 100_000  # rows per row group of the real file
 
 
 def write_filters(path: Path, count: int) -> np.ndarray:
-    """A file of `count` headers and bitsets; returns where the bitsets begin."""
+    """Write a file of `count` headers and bitsets; return the offsets of the bitsets."""
     head = write_header(NUM_BYTES)
     bits = memoryview(np.random.default_rng(7).bytes(16 * NUM_BYTES))
     with path.open("wb", buffering=0) as file:
@@ -51,7 +51,7 @@ def write_filters(path: Path, count: int) -> np.ndarray:
 
 
 def drop(path: Path, offsets: np.ndarray | None = None) -> None:
-    """Put the file out of the page cache, and make sure that the pages at `offsets` are."""
+    """Drop the file from the page cache, and check that for the pages at `offsets`."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     if offsets is not None:
@@ -71,7 +71,7 @@ def timed(run: Callable[[], object], times: int = REPEAT, before: Callable[[], o
 
 
 def show(what: str, seconds: float, filters: int) -> float:
-    """Print a line; returns the time a filter."""
+    """Print a line; return the time per filter."""
     each = seconds / filters
     text = f"{each * 1e9:9.1f} ns" if each < 1e-6 else f"{each * 1e6:9.2f} us"
     print(f"{what:58}{text} a filter")
@@ -92,8 +92,8 @@ def made_up(path: Path, count: int) -> None:
         offsets = starts + locate_blocks(sizes, key)[:, 0]
         return check_blocks(reader.gather(offsets, lengths).reshape(-1, sbbf.BLOCK_BYTES), numbers, key)
 
-    # Cold first: pages that a mapping has touched cannot be dropped. Blocks and whole filters take turns, so that a
-    # noisy neighbour on the disk disturbs both.
+    # Cold first, as pages accessed through a mapping cannot be dropped. Blocks and complete filters are interleaved, so
+    # that other load on the disk affects both.
     cold, whole, cold_mapped = [], [], []
     sample = min(SAMPLE, count)
     for turn in range(REPEAT):
@@ -195,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filters", type=positive, default=10_000)
     parser.add_argument("--row-groups", type=positive, default=200)
-    parser.add_argument("--folder", type=_folder, default=None, help="where the files are made; TMPDIR if not given")
+    parser.add_argument("--folder", type=_folder, default=None, help="folder for the files; default: TMPDIR")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         needed, free = options.filters * NUM_BYTES * 11 // 10, shutil.disk_usage(folder).free

@@ -1,14 +1,14 @@
-"""One id among 3,000,000 rows of an ORC file of 8 stripes: `read_table` against pyarrow's full read and pyorc.
+"""Look up one of 3,000,000 rows of an ORC file of 8 stripes: `read_table` against pyarrow's full read and pyorc.
 
 python tools/bench/orc_lookup.py [--rows N] [--repeat N] [--output RESULTS.md]
 
 Two files of the same rows, by pyarrow and by Spark, each with a Bloom filter on the id in every row group of 10,000:
-a random int64 id, and 5 columns of payload (a time stamp, a 36-byte request id, one of 1,000 device names, a float64, a
-decimal). Ids are looked up that are there and that are not, another each time; every answer is compared with the row
-that was written. Nothing is kept between lookups but pages of the files in memory.
+a random int64 id, and 5 columns of payload (a timestamp, a 36-byte request id, one of 1,000 device names, a float64, a
+decimal). Present and absent ids are looked up, another one each time; every answer is compared with the row that was
+written. Only the page cache is kept between lookups.
 
-What a stripe's filters say together is told at three rates of false positives: a stripe that pyarrow reads whole is
-spared only where none of its row groups says "maybe".
+The joint answer of a stripe's filters is measured at three false-positive rates: pyarrow, which reads complete stripes,
+skips one only if none of its row groups says "maybe".
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def make_table(num_rows: int) -> pa.Table:
 
 
 def by_pyarrow(table: pa.Table, path: Path, fpp: float) -> None:
-    """A file of the wanted number of stripes: they end where a number of bytes is reached, so this is found out."""
+    """Write a file with the given number of stripes, by trying stripe sizes in bytes."""
     size = max(table.nbytes // STRIPES, 1 << 20)
     for _ in range(8):
         po.write_table(
@@ -139,7 +139,7 @@ LOOKUPS: dict[str, Callable[[Path, int], Any]] = {
 
 
 class Keys:
-    """Ids that are there, with their rows, or not there."""
+    """Yield present ids with their rows, or absent ones."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -182,7 +182,7 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
             return runs
 
         def check() -> None:
-            """Each engine's last answer, outside of the time."""
+            """Check each engine's last answer, outside of the timed part."""
             for name, answer in answers.items():  # noqa: B023
                 if answer is not None and [row["id"] for row in answer] != ([] if place is None else [key]):  # noqa: B023
                     raise SystemExit(f"{name} found {answer} for id {key}, which is {kind}")  # noqa: B023
@@ -209,7 +209,7 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
 
 
 def tell_rates(table: pa.Table, folder: Path, num_keys: int) -> None:
-    """How many stripes, and row groups, keys that are not there leave to read."""
+    """Return the number of stripes and row groups to read for absent keys."""
     print(f"stripes and row groups left to {num_keys} ids that are not there")
     print("     fpp   bytes of filters   row groups      stripes    predicted")
     absent = Keys(table).absent()
@@ -241,8 +241,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=positive, default=3_000_000)
     parser.add_argument("--repeat", type=positive, default=9, help="lookups of each kind")
-    parser.add_argument("--keys", type=positive, default=200, help="to tell rates of false positives by")
-    parser.add_argument("--output", type=Path, default=None, help="file of results to keep this in")
+    parser.add_argument("--keys", type=positive, default=200, help="number of keys for measuring false-positive rates")
+    parser.add_argument("--output", type=Path, default=None, help="file of results to store the output in")
     options = parser.parse_args()
     with kept(options.output, "orc_lookup"), tempfile.TemporaryDirectory() as name:
         folder, table = Path(name), make_table(options.rows)
