@@ -66,8 +66,8 @@ def java_version(home):
         )
     except OSError:
         return 0
-    found = re.search(rb'version "(\d+)', done.stdout)
-    return int(found.group(1)) if found and done.returncode == 0 else 0
+    match = re.search(rb'version "(\d+)', done.stdout)
+    return int(match.group(1)) if match and done.returncode == 0 else 0
 
 
 def java_home(with_compiler=False):
@@ -114,10 +114,10 @@ def lacks(wants):
 
 def main(arguments):
     if sys.version_info < MINIMUM_PYTHON:
-        wanted = ".".join(map(str, MINIMUM_PYTHON))
-        found = ".".join(map(str, sys.version_info[:3]))
+        required = ".".join(map(str, MINIMUM_PYTHON))
+        actual = ".".join(map(str, sys.version_info[:3]))
         return "parquet_bloom needs Python {} or newer; {} is {} (set PYTHON to a newer one)".format(
-            wanted, sys.executable, found
+            required, sys.executable, actual
         )
     if arguments[:1] == ["java-home"]:
         print(java_home("jdk" in arguments))

@@ -22,7 +22,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "prune.svg"
 FILES, GROUPS, ROWS = 40, 8, 4000
 FORGOTTEN = (27, 28)
 USERS = 400_000
-FOUND = {(9, 2), (22, 5), (28, 1), (33, 6)}  # files and row groups that hold the user
+MATCHES = {(9, 2), (22, 5), (28, 1), (33, 6)}  # files and row groups that hold the user
 USER = 7_700_077
 WHERE = f"user_id = {USER} AND at >= TIMESTAMP '2026-01-01 05:30:00'"
 
@@ -37,7 +37,7 @@ def write_lake(folder: Path) -> None:
         rows = GROUPS * ROWS
         users = random.integers(0, USERS, rows) * 20 + 1_000_000
         for group in range(GROUPS):
-            if (file, group) in FOUND:
+            if (file, group) in MATCHES:
                 users[group * ROWS + int(random.integers(0, ROWS))] = USER
         at = start + np.sort(random.integers(0, 3_600_000_000, rows)) + np.timedelta64(file, "h")
         urls = [f"/page/{number}" for number in random.integers(0, 5000, rows)]

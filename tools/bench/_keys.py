@@ -22,10 +22,10 @@ class KeySet:
 
     def repeated(self, distinct: int, count: int) -> KeySet:
         """Repeat the first `distinct` keys, `count` in all."""
-        places = np.arange(count) % distinct
+        indices = np.arange(count) % distinct
         if self.offsets is None:
-            return KeySet(self.values[places], None)
-        lengths = np.diff(self.offsets)[places]
+            return KeySet(self.values[indices], None)
+        lengths = np.diff(self.offsets)[indices]
         once = self.values[: self.offsets[distinct]]
         offsets = _offsets(lengths)
         return KeySet(np.resize(once, offsets[-1]), offsets)

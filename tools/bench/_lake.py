@@ -68,8 +68,8 @@ class Lake:
     def complete(self) -> bool:
         """Return whether the lake exists, with the original size of each file, and no other files."""
         try:
-            made = json.loads((self.folder / "complete.json").read_text())
-            return made == self._state() and len(os.listdir(self.data)) == self.files
+            state = json.loads((self.folder / "complete.json").read_text())
+            return state == self._state() and len(os.listdir(self.data)) == self.files
         except (OSError, ValueError):
             return False
 

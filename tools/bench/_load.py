@@ -80,8 +80,8 @@ def _child(run: Callable[[Path, Size], str], folder: Path, size: Size, pipe: Any
         note, failed = f"{type(error).__name__}: {error}", True
     seconds = time.perf_counter() - started
     # Child processes count as well.
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    busy = sum(usage.ru_utime + usage.ru_stime for usage in (own, children))
+    process, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    busy = sum(usage.ru_utime + usage.ru_stime for usage in (process, children))
     below = children.ru_maxrss / 1024
     pipe.send((seconds, busy, max(high_water(), below), _written() / MIB, note, failed))
     pipe.close()
@@ -89,12 +89,12 @@ def _child(run: Callable[[Path, Size], str], folder: Path, size: Size, pipe: Any
 
 def high_water() -> float:
     """Return the peak memory of this process in MiB (`ru_maxrss` starts with that of the parent)."""
-    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def _written() -> int:
     """Return the number of bytes that this process has written to file systems."""
-    found = re.search(r"^write_bytes: (\d+)", Path("/proc/self/io").read_text(), re.MULTILINE)
-    return 0 if found is None else int(found[1])
+    match = re.search(r"^write_bytes: (\d+)", Path("/proc/self/io").read_text(), re.MULTILINE)
+    return 0 if match is None else int(match[1])

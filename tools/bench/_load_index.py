@@ -53,8 +53,8 @@ def _lookup(folder: Path, size: Size) -> str:
             before = time.perf_counter()
             answers = index.lookup("id", values)
             looked += time.perf_counter() - before
-            for found in answers:
-                paths = [each.path for each in found]
+            for answer in answers:
+                paths = [each.path for each in answer]
                 assert f"f{number:04}" in paths
                 named += len(paths)
             opened_for = opened - started

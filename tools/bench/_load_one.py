@@ -111,23 +111,23 @@ def _embed_big(folder: Path, size: Size) -> str:
     return f"{report.bytes_added:+,} bytes"
 
 
-def _wanted(size: Size) -> int:
+def _sample_id(size: Size) -> int:
     return int(_ids(11, _rows(size))[4_321])
 
 
 def _prune_big(folder: Path, size: Size) -> str:
-    wanted = _wanted(size)
+    key = _sample_id(size)
     started = time.perf_counter()
-    report = parquet_bloom.prune(folder / "big.parquet", f"id = {wanted}")
+    report = parquet_bloom.prune(folder / "big.parquet", f"id = {key}")
     (selected,) = report.selected.values()
     assert 11 in selected
     return f"{time.perf_counter() - started:.3f} s; row groups {selected}, {report.bytes_read:,} bytes read"
 
 
 def _read_big(folder: Path, size: Size) -> str:
-    wanted = _wanted(size)
+    key = _sample_id(size)
     started = time.perf_counter()
-    table = parquet_bloom.read_table(folder / "big.parquet", f"id = {wanted}")
+    table = parquet_bloom.read_table(folder / "big.parquet", f"id = {key}")
     assert table.num_rows == 1
     return f"{time.perf_counter() - started:.2f} s"
 
@@ -237,9 +237,9 @@ def _make_claim(folder: Path, size: Size) -> str:
     text = "a" * ((1 << 27) + 1000)  # from here on the number has as many digits as 1 GB
     pq.write_table(pa.table({"name": [text, "b"]}), path, compression="zstd", write_statistics=False)
     data = bytearray(path.read_bytes())
-    place = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    page_offset = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
     real = _varint(len(text) + 1 + 8)
-    at = data.index(real, place, place + 16)
+    at = data.index(real, page_offset, page_offset + 16)
     data[at : at + len(real)] = _varint(CLAIMED)
     path.write_bytes(data)
     return f"{len(data):,} bytes"

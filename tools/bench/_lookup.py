@@ -69,7 +69,7 @@ def datafusion() -> Any:
         context.register_parquet(name, str(folder))
         return name
 
-    names = _Kept(register)
+    names = _FolderCache(register)
 
     def lookup(folder: Path, key: int) -> Any:
         return context.sql(f"SELECT * FROM {names[folder]} WHERE id = {key}").collect()
@@ -89,7 +89,7 @@ def polars() -> Any:
 def pyarrow_dataset() -> Any:
     import pyarrow.dataset as ds
 
-    datasets = _Kept(ds.dataset)  # keeps the list of files and their footers
+    datasets = _FolderCache(ds.dataset)  # keeps the list of files and their footers
     return lambda folder, key: datasets[folder].to_table(filter=ds.field("id") == key), _arrow_rows
 
 
@@ -133,7 +133,7 @@ def spark() -> Any:
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    frames = _Kept(lambda folder: session.read.parquet(str(folder)))  # keeps the list of files and the schema
+    frames = _FolderCache(lambda folder: session.read.parquet(str(folder)))  # keeps the list of files and the schema
     return lambda folder, key: frames[folder].filter(col("id") == key).collect(), _spark_rows
 
 
@@ -151,7 +151,7 @@ ENGINES: dict[str, tuple[str, Engine]] = {
 """{name: (required module, engine)}."""
 
 
-class _Kept(dict[Path, Any]):
+class _FolderCache(dict[Path, Any]):
     """A cache of objects made of folders at their first use."""
 
     def __init__(self, make: Callable[[Path], Any]) -> None:
@@ -172,8 +172,8 @@ def _arrow_rows(table: Any) -> list[dict[str, Any]]:
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
     """Normalize a row: engines return texts as bytes or str, instants with a zone or as text."""
-    found = {name: value.decode() if isinstance(value, bytes) else value for name, value in row.items()}
-    return {**found, "ts": found["ts"].replace(tzinfo=None).isoformat()}
+    values = {name: value.decode() if isinstance(value, bytes) else value for name, value in row.items()}
+    return {**values, "ts": values["ts"].replace(tzinfo=None).isoformat()}
 
 
 def _family() -> list[int]:
@@ -221,10 +221,10 @@ def main() -> None:
         key = int(line.split("\t")[1])
         before = _used(family)
         started = time.perf_counter()
-        found = lookup(folder, key)
+        result = lookup(folder, key)
         seconds = time.perf_counter() - started
         used = {what: after - before[what] for what, after in _used(family).items()}
-        rows = to_rows(found)
+        rows = to_rows(result)
         plain_rows = None if rows is None else [plain(row) for row in rows]
         answers.write(json.dumps({"rows": plain_rows, "seconds": seconds, **used}) + "\n")
 

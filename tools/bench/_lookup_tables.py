@@ -68,8 +68,8 @@ def print_table(answers: Mapping[str, Answers]) -> None:
         print(title)
         print(f"  {'':{width}}" + "".join(f"   {text:^{10 * len(cases)}}".rstrip() for text, _, cases in _COLUMNS))
         print(f"  {'':{width}}" + _line([f"{case:>10}" for case in cases] for _, _, cases in _COLUMNS))
-        for name, found in answers.items():
-            print(f"  {name:{width}}" + _line(_cells(found, what, cases, kind) for _, what, cases in _COLUMNS))
+        for name, uses in answers.items():
+            print(f"  {name:{width}}" + _line(_cells(uses, what, cases, kind) for _, what, cases in _COLUMNS))
         print()
 
 
@@ -77,9 +77,9 @@ def _line(groups: Iterable[Iterable[str]]) -> str:
     return "".join("   " + "".join(cells) for cells in groups)
 
 
-def _cells(found: Answers, what: str, cases: Sequence[str], kind: str) -> list[str]:
+def _cells(uses: Answers, what: str, cases: Sequence[str], kind: str) -> list[str]:
     factor, digits = _UNITS[what]
-    return [f"{found.median(what, case, kind) * factor:10,.{digits}f}" for case in cases]
+    return [f"{uses.median(what, case, kind) * factor:10,.{digits}f}" for case in cases]
 
 
 def verdicts(answers: Mapping[str, Answers]) -> Iterator[tuple[Target, dict[str, float]]]:

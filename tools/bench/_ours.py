@@ -96,7 +96,7 @@ class Server:
             return self._work(operation, thread, int(start) + thread * share, share, barrier)
 
         done = list(self.pool.map(work, range(int(threads))))
-        return f"{max(taken for taken, _ in done)} {sum(found for _, found in done)}"
+        return f"{max(taken for taken, _ in done)} {sum(hits for _, hits in done)}"
 
     def _work(self, operation: str, thread: int, start: int, count: int, barrier: threading.Barrier) -> tuple[int, int]:
         filter = self.filters[thread if operation == "insert" else 2]
@@ -109,9 +109,9 @@ class Server:
         kernel(filter, run.keys((start + run.count // 2) % (run.count - WARM_KEYS), WARM_KEYS))
         barrier.wait()
         before = time.thread_time_ns()
-        found = kernel(filter, run.keys(start, count))
+        answers = kernel(filter, run.keys(start, count))
         taken = time.thread_time_ns() - before
-        return taken, 0 if found is None else int(np.count_nonzero(found))
+        return taken, 0 if answers is None else int(np.count_nonzero(answers))
 
     def do_boundary(self) -> str:
         """Return as JSON the nanoseconds per key of each entry point, by values per call, and of a scalar probe."""

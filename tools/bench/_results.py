@@ -24,8 +24,8 @@ def keep(path: Path, name: str, output: str) -> None:
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r"^## (\S+)\n\n(```text\n.*?^```\n)", text, re.MULTILINE | re.DOTALL):
-        yield found[1], found[2]
+    for match in re.finditer(r"^## (\S+)\n\n(```text\n.*?^```\n)", text, re.MULTILINE | re.DOTALL):
+        yield match[1], match[2]
 
 
 class _Tee(io.TextIOBase):
@@ -43,7 +43,7 @@ class _Tee(io.TextIOBase):
 
 
 @contextmanager
-def kept(path: Path | None, name: str) -> Iterator[None]:
+def record(path: Path | None, name: str) -> Iterator[None]:
     """Store the output of the `with` statement, if it succeeds and a path is given."""
     if path is not None and not path.parent.is_dir():
         raise SystemExit(f"{path}: there is no such folder")

@@ -280,10 +280,10 @@ class Store:
         if b"if-none-match" in headers and _matches(headers[b"if-none-match"], entry.etag):
             return Answer(b"HTTP/1.1 304 Not Modified\r\n" + entry.head, b"")
         start, end = 0, entry.size
-        asked = headers.get(b"range")
+        range_header = headers.get(b"range")
         line = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % entry.size
-        if asked is not None:
-            first, _, last = asked.removeprefix(b"bytes=").partition(b"-")
+        if range_header is not None:
+            first, _, last = range_header.removeprefix(b"bytes=").partition(b"-")
             if first:
                 start = int(first)
                 end = min(int(last) + 1, entry.size) if last else entry.size
@@ -344,18 +344,18 @@ class Store:
         )
 
 
-def _matches(wanted: bytes | None, etag: bytes) -> bool:
+def _matches(condition: bytes | None, etag: bytes) -> bool:
     """Return whether the condition of `If-Match` holds."""
-    return wanted is None or wanted == b"*" or etag in wanted
+    return condition is None or condition == b"*" or etag in condition
 
 
 def _refused(bucket: Bucket, key: str, request: Request) -> Answer | None:
     """Reject a write whose conditions do not hold."""
     entry = bucket.entries.get(key)
-    wanted = request.headers.get(b"if-match")
-    if wanted is not None and entry is None:
+    if_match = request.headers.get(b"if-match")
+    if if_match is not None and entry is None:
         return _error(404, "NoSuchKey")
-    if entry is not None and (b"if-none-match" in request.headers or not _matches(wanted, entry.etag)):
+    if entry is not None and (b"if-none-match" in request.headers or not _matches(if_match, entry.etag)):
         return _error(412, "PreconditionFailed")
     return None
 

@@ -117,8 +117,8 @@ class Connection:
                     count = os.sendfile(self.socket.fileno(), part.descriptor, part.offset, min(part.length, _SENT))
                     if not count:
                         raise ConnectionError  # the file has become shorter
-                    left = part._replace(offset=part.offset + count, length=part.length - count)
-                    self.rest[0:1] = [left] if left.length else []
+                    unsent = part._replace(offset=part.offset + count, length=part.length - count)
+                    self.rest[0:1] = [unsent] if unsent.length else []
                 else:
                     count = self.socket.send(part, socket.MSG_MORE if len(self.rest) > 1 else 0)
                     self.rest[0:1] = [part[count:]] if count < len(part) else []

@@ -174,10 +174,10 @@ def pyarrow_dataset(where: Where) -> Lookup:
     import pyarrow.dataset as ds
     import pyarrow.fs as fs
 
-    made: list[Any] = []
+    opened: list[Any] = []
 
     def lookup(key: int) -> Any:
-        if not made:
+        if not opened:
             store = fs.S3FileSystem(
                 endpoint_override=where["endpoint"].removeprefix("http://"),
                 scheme="http",
@@ -185,8 +185,8 @@ def pyarrow_dataset(where: Where) -> Lookup:
                 access_key=where["options"]["aws_access_key_id"],
                 secret_key=where["options"]["aws_secret_access_key"],
             )
-            made.append(ds.dataset(where["data"].removeprefix("s3://"), filesystem=store))
-        return made[0].to_table(filter=ds.field("id") == key)
+            opened.append(ds.dataset(where["data"].removeprefix("s3://"), filesystem=store))
+        return opened[0].to_table(filter=ds.field("id") == key)
 
     return lookup
 
@@ -196,10 +196,10 @@ def datafusion(where: Where) -> Lookup:
     import pyarrow as pa
     from datafusion.object_store import AmazonS3
 
-    made: list[Any] = []
+    opened: list[Any] = []
 
     def lookup(key: int) -> Any:
-        if not made:
+        if not opened:
             config = datafusion.SessionConfig()
             for name in ("pruning", "bloom_filter_on_read", "pushdown_filters"):
                 config = config.set(f"datafusion.execution.parquet.{name}", "true")
@@ -214,8 +214,8 @@ def datafusion(where: Where) -> Lookup:
             )
             context.register_object_store("s3://", store, where["bucket"])
             context.register_parquet("lake", where["data"])
-            made.append(context)
-        batches = made[0].sql(f"SELECT * FROM lake WHERE id = {key}").collect()
+            opened.append(context)
+        batches = opened[0].sql(f"SELECT * FROM lake WHERE id = {key}").collect()
         return pa.Table.from_batches(batches) if batches else []
 
     return lookup

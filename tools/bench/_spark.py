@@ -104,9 +104,9 @@ class Way:
             files, _ = scanned(frame)  # before the run, which resets it, as a plan lists its files only once
         rows = frame.collect()
         seconds = time.perf_counter() - started
-        found = [row.asDict() for row in rows]
-        if expected is not None and found != expected:
-            raise SystemExit(f"{self.name} found {found} for {where}: there is {expected}")
+        result = [row.asDict() for row in rows]
+        if expected is not None and result != expected:
+            raise SystemExit(f"{self.name} returned {result} for {where}, expected {expected}")
         if kind is not None:
             listed, read = scanned(frame)
             files = files or listed
@@ -116,7 +116,7 @@ class Way:
             if count is not None:
                 self.planning[kind].append(planned)
                 self.scanning[kind].append(count())
-        return found
+        return result
 
 
 def ways_of(spark: Any, path: str) -> list[Way]:
@@ -172,5 +172,5 @@ def _scans(frame: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _metric(plan: Any, name: str) -> int:
-    found = plan.metrics().get(name)
-    return int(found.get().value()) if found.isDefined() else 0
+    metric = plan.metrics().get(name)
+    return int(metric.get().value()) if metric.isDefined() else 0

@@ -22,7 +22,7 @@ import parquet_bloom
 ROWS = 2_000_000
 ROW_GROUP = 500_000
 CASES = {"ids": ("user_id", "request_id"), "dictionary": ("device",)}
-ASKED = {"ids": 4}
+TARGETS = {"ids": 4}
 DEVICES = 1000
 FPP = 0.01
 
@@ -72,8 +72,8 @@ def measure(case: str, plain: Path, folder: Path) -> None:
         print(f"{case}: filters on {', '.join(columns)}; {same} of {len(pairs)} bit for bit as pyarrow's")
     for name, taken in seconds.items():
         print(f"  {name:14} {taken:7.3f} s   {taken / (len(columns) * ROWS) * 1e9:6.0f} ns a value")
-    asked = f" (asked: at least {ASKED[case]})" if case in ASKED else ""
-    print(f"  ratio          {seconds['pyarrow'] / seconds['parquet_bloom']:7.1f} x faster{asked}\n")
+    target = f" (asked: at least {TARGETS[case]})" if case in TARGETS else ""
+    print(f"  ratio          {seconds['pyarrow'] / seconds['parquet_bloom']:7.1f} x faster{target}\n")
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from _common import header, in_turn
 from _keys import make
-from _results import kept
+from _results import record
 
 import parquet_bloom
 from parquet_bloom.core.bloom.distinct import HashSet
@@ -34,7 +34,7 @@ ROW_GROUP = 1_048_576
 ROW_GROUPS = 2
 ROWS = ROW_GROUP * ROW_GROUPS
 FPP = 0.01
-ASKED = 3  # times the bare insertion
+TARGET = 3  # times the bare insertion
 REPEAT = 11
 PLAIN = {"use_dictionary": False, "compression": "NONE", "write_statistics": False}
 
@@ -105,8 +105,8 @@ def measure(kind: str, distinct: int, folder: Path) -> None:
     print(f"  for comparison: HashSet alone  {cost['count']:7.1f}")
     print(f"  bare insertion                 {cost['insert']:7.1f}")
     ratio = cost["build"] / cost["insert"]
-    verdict = "ok" if ratio <= ASKED else "SHORT"
-    print(f"  FilterBuilder / bare insertion  {ratio:7.1f}   (asked: at most {ASKED}) {verdict}")
+    verdict = "ok" if ratio <= TARGET else "SHORT"
+    print(f"  FilterBuilder / bare insertion  {ratio:7.1f}   (asked: at most {TARGET}) {verdict}")
     print(f"  pyarrow's cost / FilterBuilder {(cost['pyarrow, filter'] - base) / cost['build']:7.1f}\n")
 
 
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="file of results in which to replace the part of this benchmark")
     options = parser.parse_args()
     with ExitStack() as stack:
-        stack.enter_context(kept(options.output, "embedding_cost"))
+        stack.enter_context(record(options.output, "embedding_cost"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         header(
             "the cost of a filter while a file is written",

@@ -27,7 +27,7 @@ import pyarrow as pa
 from _common import header
 from _kernel_tables import HUGE, SIZES, Case, Times, print_boundary, print_table, print_verdicts
 from _peers import Peer
-from _results import kept
+from _results import record
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom.sbbf import insert_hashes
@@ -73,13 +73,13 @@ class Bench:
             count = self.effort.keys(kind)
             present = _keys.make(kind, count, seed=1)
             self.tell("keys", "absent", _protocol(kind), *_keys.make(kind, count, seed=2).save(self.folder / "absent"))
-            held = None
+            loaded = None
             for i, size in enumerate(sizes):
                 distinct = min(count, _keys.capacity(SIZES[size]))
-                if distinct != held:
+                if distinct != loaded:
                     keys = present.repeated(distinct, count).save(self.folder / "present")
                     self.tell("keys", "present", _protocol(kind), *keys)
-                    held = distinct
+                    loaded = distinct
                 if i == 0:
                     self.tell("warm")
                 self.fill(kind, SIZES[size], distinct)
@@ -110,19 +110,19 @@ class Bench:
         starts = self.effort.keys(case.kind) // count
         taken: dict[str, list[float]] = {peer.name: [] for peer in self.peers}
         for turn in range(self.effort.rounds):
-            found = {}
+            counts = {}
             shift = turn % len(self.peers)
             for peer in self.peers[shift:] + self.peers[:shift]:
                 words = (OPERATIONS[case.operation], case.threads, turn % starts * count, count)
                 nanoseconds, many = map(int, peer.ask("run", *words).split())
                 taken[peer.name].append(nanoseconds / count)
                 if peer.fills:
-                    found[peer.name] = many
+                    counts[peer.name] = many
                 elif peer.name == "limit mask" and case.operation == "check-hit" and many:
                     raise SystemExit(f"the limit lost keys that are in the filter: {case}")
-            _same(found, f"found other keys: {case}")
-            if case.operation == "check-hit" and set(found.values()) != {count}:
-                raise SystemExit(f"a key that is in a filter was not found: {case}, {found}")
+            _same(counts, f"found other keys: {case}")
+            if case.operation == "check-hit" and set(counts.values()) != {count}:
+                raise SystemExit(f"a key that is in a filter was not found: {case}, {counts}")
         self.times[case] = {name: statistics.median(times) for name, times in taken.items()}
         if sys.stderr.isatty():
             progress = f"{len(self.times)} cases: {case.size} {case.kind} {case.operation}, threads {case.threads}"
@@ -142,11 +142,11 @@ def _background(path: Path, num_bytes: int, distinct: int) -> Path:
     """Make a filter of random keys with room for `distinct` more."""
     background = SplitBlockBloomFilter(num_bytes)
     rng = np.random.default_rng(num_bytes)
-    left = _keys.capacity(num_bytes) - distinct
-    while left > 0:
-        hashes = rng.integers(0, 2**64, min(left, 1 << 22), dtype=np.uint64)
+    remaining = _keys.capacity(num_bytes) - distinct
+    while remaining > 0:
+        hashes = rng.integers(0, 2**64, min(remaining, 1 << 22), dtype=np.uint64)
         insert_hashes(background, hashes)
-        left -= len(hashes)
+        remaining -= len(hashes)
     np.frombuffer(background, np.uint8).tofile(path)
     return path
 
@@ -167,12 +167,12 @@ def start_peers(paths: list[str], folder: Path) -> list[Peer]:
     ]
 
 
-def _choices(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+def _choices(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         chosen = text.split(",")
         for one in chosen:
-            if one not in known:
-                raise argparse.ArgumentTypeError(f"{one!r} is none of {', '.join(known)}")
+            if one not in names:
+                raise argparse.ArgumentTypeError(f"{one!r} is none of {', '.join(names)}")
         return chosen
 
     return parse
@@ -191,7 +191,7 @@ def main() -> None:
     options = parse_arguments(sys.argv[1:])
     effort = QUICK if options.quick else Effort()
     threads = [1, 2] if processors() > 1 else [1]
-    with kept(options.output, "kernels"), tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+    with record(options.output, "kernels"), tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         header(
             "insert and check: the kernels against their peers",
             f"peers    Arrow C++ {pa.__version__}: 256 keys hashed at a time as its writer does; key by key;",

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from _common import header, positive
-from _results import kept
+from _results import record
 
 from parquet_bloom.lake.index import LakeIndex
 
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    with kept(given.output, "lake_build"), tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with record(given.output, "lake_build"), tempfile.TemporaryDirectory(dir=given.folder) as folder:
         os.environ["TMPDIR"] = folder
         header("building a lake index", f"limit    {LIMIT >> 20} MiB of memory for values", "layout   postings")
         print(f"{'values':>15} {'seconds':>9} {'values a second':>16} {'MiB more':>9} {'bytes a value':>14}")
@@ -75,9 +75,9 @@ def main() -> None:
                 target=build, args=(f"{folder}/{values}", values, queue)
             )
             child.start()
-            seconds, own, memory, width = queue.get()
+            seconds, net_seconds, memory, width = queue.get()
             child.join()
-            rate = values / own
+            rate = values / net_seconds
             print(f"{values:15,} {seconds:9.1f} {rate:16,.0f} {memory:9,.0f} {width:14.2f}")
             values *= 10
         print("values a second leave out the making of the random numbers")

@@ -19,7 +19,7 @@ import _load_index
 import _load_one
 from _common import header
 from _load import Size, Step, measure
-from _results import kept
+from _results import record
 
 CASES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "files": ("many small files", _load_files.MANY),
@@ -61,7 +61,7 @@ def main() -> None:
     if unknown := [name for name in names if name not in CASES]:
         parser.error(f"there is no case {', '.join(unknown)}")
     good = True
-    with kept(given.output, "load"):
+    with record(given.output, "load"):
         header(
             "load: time, memory and what is written, beside a ceiling",
             "of CPU   seconds of processors, start of the interpreter included",

@@ -56,8 +56,8 @@ def drop(path: Path, offsets: np.ndarray | None = None) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     if offsets is not None:
         with open_source(path) as source:
-            left = count_resident(source.mapped().data, np.ascontiguousarray(offsets.ravel(), np.int64))
-            assert left <= offsets.size // 100, f"{left} of {offsets.size} blocks are still in the page cache"
+            resident = count_resident(source.mapped().data, np.ascontiguousarray(offsets.ravel(), np.int64))
+            assert resident <= offsets.size // 100, f"{resident} of {offsets.size} blocks are still in the page cache"
 
 
 def timed(run: Callable[[], object], times: int = REPEAT, before: Callable[[], object] = lambda: None) -> float:
@@ -94,7 +94,7 @@ def made_up(path: Path, count: int) -> None:
 
     # Cold first, as pages accessed through a mapping cannot be dropped. Blocks and complete filters are interleaved, so
     # that other load on the disk affects both.
-    cold, whole, cold_mapped = [], [], []
+    cold, complete, cold_mapped = [], [], []
     sample = min(SAMPLE, count)
     for turn in range(REPEAT):
         key = new_key()
@@ -103,7 +103,7 @@ def made_up(path: Path, count: int) -> None:
             started = time.perf_counter()
             answers = by_blocks(source, key)
             cold.append(time.perf_counter() - started)
-            asked = source.requests, source.bytes_read
+            requests = source.requests, source.bytes_read
         with open_source(path) as source:
             assert (answers == sbbf.probe_filters(source.mapped().data, starts, sizes, key)).all()
 
@@ -113,7 +113,7 @@ def made_up(path: Path, count: int) -> None:
             started = time.perf_counter()
             for start in starts[first : first + sample].tolist():
                 sbbf.check_hashes(np.frombuffer(source.read_at(start, NUM_BYTES), np.uint8), key)
-            whole.append(time.perf_counter() - started)
+            complete.append(time.perf_counter() - started)
 
         key = new_key()
         drop(path, starts + locate_blocks(sizes, key)[:, 0])
@@ -139,10 +139,10 @@ def made_up(path: Path, count: int) -> None:
     show("read, hot", hot, count)
     blocks = show("read, cold: all announced, then read", statistics.median(cold), count)
     show("mapped, cold: all announced, then touched", statistics.median(cold_mapped), count)
-    each = show(f"whole filters, cold ({sample} of them in a row)", statistics.median(whole), sample)
+    each = show(f"whole filters, cold ({sample} of them in a row)", statistics.median(complete), sample)
     print(f"the runs, cold blocks: {' '.join(f'{run / count * 1e6:.1f}' for run in cold)} us")
-    print(f"the runs, cold whole:  {' '.join(f'{run / sample * 1e6:.0f}' for run in whole)} us")
-    print(f"asked of the system: {asked[0]:,} requests, {asked[1]:,} bytes")
+    print(f"the runs, cold whole:  {' '.join(f'{run / sample * 1e6:.0f}' for run in complete)} us")
+    print(f"asked of the system: {requests[0]:,} requests, {requests[1]:,} bytes")
     print(f"cold ratio      {each / blocks:8.1f} x faster than whole filters (asked: at least 50)")
     print(f"mapped and hot  {kernel * 1e9:8.1f} ns (asked: at most 50)")
 
@@ -160,13 +160,13 @@ def real(path: Path, row_groups: int) -> None:
 
     def in_blocks(immutable: bool) -> tuple[np.ndarray, int, int]:
         with parquet_bloom.open(path) as file:
-            found = probe(list(file.chunks(columns=["id"])), [key], immutable=immutable).maybe
-            return found[:, 0], file.source.requests, file.source.bytes_read
+            maybe = probe(list(file.chunks(columns=["id"])), [key], immutable=immutable).maybe
+            return maybe[:, 0], file.source.requests, file.source.bytes_read
 
     def as_a_whole() -> tuple[np.ndarray, int, int]:
         with parquet_bloom.open(path) as file:
-            found = [key in chunk.filter for chunk in file.chunks(columns=["id"])]
-            return np.array(found), file.source.requests, file.source.bytes_read
+            maybe = [key in chunk.filter for chunk in file.chunks(columns=["id"])]
+            return np.array(maybe), file.source.requests, file.source.bytes_read
 
     with parquet_bloom.open(path) as file:
         num_bytes = file.filter(0, "id").num_bytes

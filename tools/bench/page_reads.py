@@ -27,7 +27,7 @@ import parquet_bloom
 from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
 
 ROWS = 1_000_000
-ASKED = {"ts": 50}
+TARGETS = {"ts": 50}
 REPEAT = 21
 PEER = "pyarrow, read_row_group and filter"
 
@@ -94,8 +94,8 @@ def measure(path: Path, table: pa.Table, column: str) -> None:
     for name, taken in seconds.items():
         print(f"  {name:36} {taken * 1e3:9.2f} ms   {seconds[PEER] / taken:6.1f} x")
     ratio = seconds[PEER] / seconds["parquet_bloom, again"]
-    asked = f" (asked: at least {ASKED[column]})" if column in ASKED else ""
-    print(f"  ratio {ratio:.1f} x faster{asked}\n")
+    target = f" (asked: at least {TARGETS[column]})" if column in TARGETS else ""
+    print(f"  ratio {ratio:.1f} x faster{target}\n")
 
 
 def main() -> None:

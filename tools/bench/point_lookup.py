@@ -145,11 +145,11 @@ class Race:
                 self.answers[peer.name].used[what, case, kind].append(answer[what])
 
 
-def choose(asked: str | None) -> list[str]:
+def choose(names: str | None) -> list[str]:
     """Return the engines that can run here; print the reason for each other one."""
-    wanted = list(_lookup.ENGINES) if asked is None else [*ALWAYS, *asked.split(",")]
+    requested = list(_lookup.ENGINES) if names is None else [*ALWAYS, *names.split(",")]
     chosen = []
-    for name in dict.fromkeys(wanted):
+    for name in dict.fromkeys(requested):
         module = _lookup.ENGINES[name][0]
         if importlib.util.find_spec(module) is None:
             print(f"left out {name}: {module} is not installed; pip install {module}")

@@ -40,7 +40,7 @@ import _slow_store
 import numpy as np
 from _common import header, positive
 from _peers import HERE, Peer
-from _results import kept
+from _results import record
 from _slow_store import APPENDED, DATA, INDEX, ZONED, ZONES, Bucket, Server, url
 
 import parquet_bloom
@@ -81,7 +81,7 @@ CASES = (
     Case("pyarrow_dataset", "pyarrow dataset", module="pyarrow"),
     Case("datafusion", "DataFusion", module="datafusion"),
 )
-UNLESS_ASKED = ("datafusion",)  # run only if requested, as it takes minutes
+SLOW_WAYS = ("datafusion",)  # run only if requested, as it takes minutes
 
 
 @dataclass
@@ -236,11 +236,11 @@ def print_verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> None
             print(f"1,000 lookups by read_table, {moment}, by S3's list price: {prices}")
 
 
-def choose(asked: list[str] | None, duckdb: Path) -> list[Case]:
+def choose(requested: list[str] | None, duckdb: Path) -> list[Case]:
     """Return the cases that can run here; print the reason for each other one."""
     chosen = []
     for case in CASES:
-        if case.way in UNLESS_ASKED if asked is None else case.way not in asked:
+        if case.way in SLOW_WAYS if requested is None else case.way not in requested:
             continue
         if case.way == "duckdb":
             if not duckdb.exists():
@@ -269,10 +269,10 @@ def _versions(cases: list[Case], duckdb: Path) -> str:
 
 
 def _ways(text: str) -> list[str]:
-    known = [case.way for case in CASES]
+    names = [case.way for case in CASES]
     for name in text.split(","):
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"no way {name!r}; there are: {', '.join(known)}")
+        if name not in names:
+            raise argparse.ArgumentTypeError(f"no way {name!r}; there are: {', '.join(names)}")
     return text.split(",")
 
 
@@ -294,7 +294,7 @@ def main() -> None:
     duckdb = options.duckdb or options.folder / "duckdb" / "bin" / "python"
     os.environ.update(NO_PROXY)
     bucket = Bucket(options.folder, files, more)
-    with kept(options.output, "slow_store"):
+    with record(options.output, "slow_store"):
         cases = choose(options.ways, duckdb)
         bucket.make(options.rebuild, any(case.zoned for case in cases))
         _header(bucket, options.latency, _versions(cases, duckdb), repeat)

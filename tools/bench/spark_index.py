@@ -60,8 +60,8 @@ def build(spark: Any, values: int, repeat: int) -> None:
                 else:
                     build_index(spark, lake, ["id", "key"], index)
                 rates.setdefault(name, []).append(time.perf_counter() - started)
-                with LakeIndex.open(index, live=False) as made:
-                    size = made.stats().bytes_a_value
+                with LakeIndex.open(index, live=False) as opened:
+                    size = opened.stats().bytes_a_value
                 shutil.rmtree(index)
         for name, seconds in rates.items():
             best = min(seconds)

@@ -34,6 +34,7 @@ from _spark_moments import KINDS as MOMENTS
 from _spark_moments import Moments
 
 from parquet_bloom.spark import install, pruned, read_parquet
+from parquet_bloom.util.wording import count
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 KINDS = ("there", "absent")
@@ -76,7 +77,7 @@ def bases(ways: Sequence[Way]) -> dict[str, str]:
     return {way.name: natives[way.name.startswith("read_parquet")] for way in ways if not way.name.startswith("native")}
 
 
-def verdict(ways: Sequence[Way], case: str, asked: float, title: str) -> None:
+def verdict(ways: Sequence[Way], case: str, target: float, title: str) -> None:
     """Check that each of our ways is a number of times as fast as native, in the worse of the two kinds."""
     by_name = {way.name: way for way in ways}
     ratios = {}
@@ -85,9 +86,9 @@ def verdict(ways: Sequence[Way], case: str, asked: float, title: str) -> None:
             pairs = [(by_name[native].median("seconds", k), by_name[name].median("seconds", k)) for k in KINDS]
             ratios[name] = min(theirs / ours for theirs, ours in pairs)
     worst = min(ratios.values())
-    reached = "reached" if worst >= asked else "missed"
-    told = ", ".join(f"{name.partition(',')[0]} {ratio:.1f}" for name, ratio in ratios.items())
-    print(f"{title}: {told} x (asked: at least {asked:.1f}): {reached}")
+    reached = "reached" if worst >= target else "missed"
+    text = ", ".join(f"{name.partition(',')[0]} {ratio:.1f}" for name, ratio in ratios.items())
+    print(f"{title}: {text} x (asked: at least {target:.1f}): {reached}")
 
 
 class Ids:
@@ -125,8 +126,7 @@ def moments_part(spark: Any, home: Path, repeat: int) -> None:
             moments = Moments(spark, home, kind, files, row_groups, size)
             moments.make()
             ways = selecting(moment_ways(spark, str(moments.data)), "id")
-            several = "s" if files > 1 else ""
-            print(f"{kind}: {files} file{several} of {row_groups} x {moments.rows:,} rows: one value")
+            print(f"{kind}: {count(files, 'file')} of {row_groups} x {moments.rows:,} rows: one value")
             race(ways, moments, repeat)
             for way in ways:
                 for of_kind, rows in way.rows.items():
@@ -210,16 +210,16 @@ def web_part(spark: Any, lake: Lake, repeat: int) -> None:
 def fewer_requests(ways: Sequence[Way]) -> None:
     """Check that none of our ways makes more requests than native, in the worse of the two kinds."""
     by_name = {way.name: way for way in ways}
-    told, worst = [], float("inf")
+    texts, worst = [], float("inf")
     for name, native in bases(ways).items():
-        asked = [
+        counts = [
             [way.median("planning", kind) + way.median("scanning", kind) for kind in KINDS]
             for way in (by_name[native], by_name[name])
         ]
-        ratio = min(theirs / max(1, ours) for theirs, ours in zip(*asked, strict=True))
+        ratio = min(theirs / max(1, ours) for theirs, ours in zip(*counts, strict=True))
         worst = min(worst, ratio)
-        told.append(f"{name} {ratio:.1f}")
-    print(f"fewer requests: {'; '.join(told)} x (asked: at least 1.0): {'reached' if worst >= 1 else 'missed'}")
+        texts.append(f"{name} {ratio:.1f}")
+    print(f"fewer requests: {'; '.join(texts)} x (asked: at least 1.0): {'reached' if worst >= 1 else 'missed'}")
 
 
 def main() -> None:
@@ -234,12 +234,12 @@ def main() -> None:
     parser.add_argument("--repeat", type=positive, default=9, help="number of lookups of each kind")
     parser.add_argument("--parts", default=",".join(parts), help="comma-separated names")
     options = parser.parse_args()
-    wanted = options.parts.split(",")
+    parts_to_run = options.parts.split(",")
     lake = Lake(Path(options.folder), options.files, 1, 2_000, 0.001)
     web = Lake(Path(options.folder), options.web_files, 1, 2_000, 0.001)
-    for kept, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
-        if part in wanted:
-            kept.make()
+    for made_lake, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
+        if part in parts_to_run:
+            made_lake.make()
     header(
         "one value among many files, by Spark",
         f"scale    {lake.files:,} files, 2,000 were asked for",
@@ -247,13 +247,13 @@ def main() -> None:
         f"medians  of {options.repeat} runs of each kind in turn, {WARMING} before them to get warm",
     )
     with _spark.session() as spark:
-        if "lake" in wanted:
+        if "lake" in parts_to_run:
             lake_part(spark, lake, options.repeat)
-        if "moments" in wanted:
+        if "moments" in parts_to_run:
             moments_part(spark, Path(options.folder), options.repeat)
-        if "scans" in wanted:
+        if "scans" in parts_to_run:
             scans_part(spark, lake, 2 * options.repeat)
-        if "web" in wanted:
+        if "web" in parts_to_run:
             web_part(spark, web, -(-options.repeat // 3))
 
 

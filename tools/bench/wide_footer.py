@@ -32,17 +32,17 @@ def measure(num_columns: int, num_row_groups: int) -> None:
     start, length = footer_span(data[-TAIL_BYTES:], len(data))
     footer = data[start : start + length]
     chunks = [(group, column) for group in range(num_row_groups) for column in range(num_columns)]
-    places = {key: (start + 1_000_047 * i, 1_000_047) for i, key in enumerate(chunks)}
+    locations = {key: (start + 1_000_047 * i, 1_000_047) for i, key in enumerate(chunks)}
     indexed = Footer(footer, start)
     leaves = indexed.leaves
-    assert len(Footer(indexed.splice(places), start).chunks) == len(chunks)
+    assert len(Footer(indexed.splice(locations), start).chunks) == len(chunks)
 
     seconds = in_turn(
         {
             "pyarrow: read_metadata": lambda: pq.read_metadata(pa.BufferReader(data)),
             "index": lambda: Footer(footer, start),
-            "splice": lambda: indexed.splice(places),
-            "index and splice": lambda: Footer(footer, start).splice(places),
+            "splice": lambda: indexed.splice(locations),
+            "index and splice": lambda: Footer(footer, start).splice(locations),
             "what prune needs: index, leaves": lambda: Footer(footer, start).leaves,
             "  ... and every chunk's record": lambda: [
                 indexed.chunk(g, leaf) for g, _ in chunks[::num_columns] for leaf in leaves

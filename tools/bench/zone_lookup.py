@@ -30,7 +30,7 @@ from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
 from parquet_bloom.file.pages.reader import RowGroupPages
 
 ROWS, ZONE = 1_000_000, 8192
-ASKED = 50
+TARGET = 50
 REPEAT = 11
 IN_A_ROW = 5  # lookups, each of another value
 LAYOUTS = {"pages as pyarrow makes them": {}, f"pages of at most {ZONE:,} rows": {"max_rows_per_page": ZONE}}
@@ -84,10 +84,10 @@ def pages_read(run: Callable[[], object]) -> dict[str, int]:
 def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex, present: bool) -> None:
     rng = np.random.default_rng(3)
     count = 20 * REPEAT * IN_A_ROW
-    asked: Iterator[str] = iter([table["request_id"][int(row)].as_py() for row in rng.integers(0, ROWS, count)])
+    ids: Iterator[str] = iter([table["request_id"][int(row)].as_py() for row in rng.integers(0, ROWS, count)])
     if not present:
-        asked = iter(ids_of(rng, count))
-    value = next(asked)
+        ids = iter(ids_of(rng, count))
+    value = next(ids)
     results: dict[str, pa.Table] = {}
 
     def ours(given: object) -> pa.Table:
@@ -113,7 +113,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
         def runs() -> None:
             nonlocal value
             for _ in range(IN_A_ROW):
-                value = next(asked)
+                value = next(ids)
                 results[name] = readers[name]()
 
         return runs
@@ -132,7 +132,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
     left = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
     pages = ", ".join(f"{count} of {name}" for name, count in pages_read(lambda: ours(index)).items()) or "none"
     print(f"  rows left by zones: {left:,}; pages read: {pages}")
-    print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {ASKED})")
+    print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {TARGET})")
     # pyarrow decodes columns on all processors, a lookup uses one.
     busy = in_turn({name: run(name) for name in (PEER, OURS)}, REPEAT, clock=time.process_time)
     peer, ours_busy = (busy[name] / IN_A_ROW * 1e3 for name in (PEER, OURS))
