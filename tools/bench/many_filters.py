@@ -187,7 +187,7 @@ def real(path: Path, row_groups: int) -> None:
 
 def _folder(text: str) -> str:
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder")
+        raise argparse.ArgumentTypeError(f"{text} is not a folder")
     return text
 
 
