@@ -1,4 +1,4 @@
-"""`parquet-bloom drop`: filters out again, and what is said of it."""
+"""`parquet-bloom drop`: removing filters, and the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parquet-bloom find`: the rows, all of them, in every format, and files that are there whole or not at all."""
+"""`parquet-bloom find`: all rows, in every format, and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ EXPECTED = [
 
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, the working directory, with a file of a column of each kind."""
+    """Make a working directory with a file that has a column of each kind."""
     monkeypatch.chdir(tmp_path)
     Path("many").mkdir()
     pq.write_table(MANY, "many/a.parquet")
@@ -154,7 +154,7 @@ def test_columns_that_are_spelled_otherwise_or_missing_are_one(drifting, run):
 
 @pytest.fixture
 def drifting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three files whose columns differ, in folders that are a column."""
+    """Make three files with different columns, in partition folders."""
     monkeypatch.chdir(tmp_path)
     tables = {
         "day=1/a": pa.table({"id": pa.array([1, 2], pa.int32()), "old": ["a", "b"]}),
@@ -272,7 +272,7 @@ def test_interrupted_nothing_is_left(suffix, drifting):
 
 @pytest.mark.ci
 def test_rows_stream_in_bounded_memory(tmp_path):
-    """Rows of 180 MB pass through a fraction of that."""
+    """Rows of 180 MB need only a fraction of that memory."""
     path = tmp_path / "wide.parquet"
     texts = pa.DictionaryArray.from_arrays(
         pa.array([i % 50 for i in range(1000)], pa.int32()), [f"{i:03}" * 2000 for i in range(50)]

@@ -1,4 +1,4 @@
-"""`parquet-bloom index`: real indexes of real files, from their making to what is wrong with them."""
+"""`parquet-bloom index`: indexes of real files, from creation to damage."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def indexed(here: Path, run: Callable[..., Any]) -> Path:
-    """The same, and an index of it, `ids.index`."""
+    """Make the lake, and an index of it, `ids.index`."""
     assert run("index", "create", "ids.index", "id", "name", "--lake", "lake").code == 0
     assert run("index", "append", "ids.index").code == 0
     return here
 
 
 def named(run: Callable[..., Any], *arguments: Any, stdin: str | None = None) -> dict[str, list[str]]:
-    """What a lookup names: {value: names of files}."""
+    """Return the result of a lookup: {value: names of files}."""
     done = run("index", "lookup", *arguments, "--json", stdin=stdin)
     document = json.loads(done.out)
     assert (done.code, done.err) == (0 if document["candidates"] else 1, "")
@@ -390,7 +390,7 @@ def test_names_of_folders_and_files_are_neither_lost_nor_obeyed(name, here, run)
 
 @pytest.mark.ci
 def test_a_recording_of_the_bar(tmp_path):
-    """Frame after frame as somebody sees them: the bar appears, moves on, and makes room for the result."""
+    """Frame by frame, the bar appears, moves, and makes room for the result."""
     for letter in "abc":
         write(tmp_path / "lake" / f"{letter}.parquet", range(200_000), row_group_size=20_000, compression="none")
     (tmp_path / "lake" / "d.parquet").write_bytes(b"no Parquet file")
@@ -518,7 +518,7 @@ def test_an_iceberg_table(here, run):
     folder = f"{here}/warehouse/db/events"
 
     def append(ids: pa.Table) -> None:
-        """A commit, and the hint by which catalogs on a file system tell the newest metadata."""
+        """Commit, and write the hint by which catalogs on a file system find the newest metadata."""
         table.append(ids)
         Path(f"{folder}/metadata/version-hint.text").write_text(os.path.basename(table.metadata_location))
 

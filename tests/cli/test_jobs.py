@@ -1,4 +1,4 @@
-"""Several files at once: the same results in the same order, and nothing half done when it is stopped."""
+"""Parallel jobs: the same results in the same order, and no incomplete files after an interrupt."""
 
 from __future__ import annotations
 

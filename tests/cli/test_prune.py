@@ -1,4 +1,4 @@
-"""`parquet-bloom prune`: what is read, why not the rest, and what is doubtful."""
+"""`parquet-bloom prune`: row groups to read, reasons to skip the others, and doubts."""
 
 from __future__ import annotations
 

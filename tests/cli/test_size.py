@@ -1,4 +1,4 @@
-"""`parquet-bloom size`: numbers in, bytes out."""
+"""`parquet-bloom size`: sizes, and invalid numbers."""
 
 from __future__ import annotations
 

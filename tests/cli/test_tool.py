@@ -1,4 +1,4 @@
-"""What all commands share: help, wrong usage, the ways to call them, bugs."""
+"""Common behaviour of all commands: help, usage errors, the ways to call them, bugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zones build` and `zones show`: what they take, what they refuse, what they say of what is wrong."""
+"""`zones build` and `zones show`: arguments, errors and output."""
 
 from __future__ import annotations
 
