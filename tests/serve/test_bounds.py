@@ -126,7 +126,7 @@ def fails(*arguments: str, code: str = "") -> str:
 def test_the_command_says_in_one_line_why_it_cannot_serve(lake: Lake, tmp_path: Path):
     assert "there is no index" in fails(str(tmp_path))
     assert "there is no such folder" in fails(str(lake.index), "--root", str(tmp_path / "nothing"))
-    assert "is no size" in fails(str(lake.index), "--max-body", "much")
+    assert "is not a size" in fails(str(lake.index), "--max-body", "much")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in fails(

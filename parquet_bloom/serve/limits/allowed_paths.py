@@ -67,7 +67,7 @@ class AllowedPaths:
                 raise _outside(path)
             base, pattern = _split(path)
             if pattern.count(_ANY_DEPTH) > _MAX_DEPTHS:
-                raise ApiError(422, f"files: {path[:200]!r} has {_ANY_DEPTH} more than {_MAX_DEPTHS} times")
+                raise ApiError(422, f"files: {path[:200]!r} has more than {_MAX_DEPTHS} times {_ANY_DEPTH}")
             real = _parts(os.path.realpath(base))
             if not any(real[: len(root)] == root for root, _ in self._local):
                 raise _outside(path)

@@ -221,7 +221,7 @@ def test_headers_cut_short(name):
 
 
 def test_a_remainder_wants_a_power_of_two_in_a_file():
-    """A writer used `upper & (z - 1)`, the draft says remainder: they differ only for sizes that the format excludes."""
+    """A writer used `upper & (z - 1)`, the draft says remainder: they differ for sizes that the format excluded."""
     with pytest.raises(errors.BrokenFilterError, match="powers of two alone"):
         read_header(drafts.header(96, "thrift3"), Variant.of("xxh64+mask+thrift3"))
     assert read_header(drafts.header(96, "thrift3"), Variant.of("xxh64+multiply-shift+thrift3")).num_bytes == 96
