@@ -1,10 +1,10 @@
-"""The extensions and their build switches; everything else about the package stands in pyproject.toml.
+"""The extensions and their build switches; everything else about the package is in pyproject.toml.
 
 Switches, read from the environment (set to anything but 0):
     PARQUET_BLOOM_DEBUG     no optimisation, debug symbols, C assertions, bounds checks even where a module has none
-    PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer, or those named here with commas between
-                            them; `fuzzer` among them (clang alone) lets libFuzzer see what is reached. CONTRIBUTING.md
-                            says how to run what was built
+    PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer, or a comma-separated list of sanitizers;
+                            `fuzzer` (clang only) adds the coverage that libFuzzer needs. See CONTRIBUTING.md for how
+                            to run the result
     PARQUET_BLOOM_COVERAGE  line tracing, so that coverage's Cython plugin sees the compiled modules
 """
 
@@ -21,12 +21,12 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = "parquet_bloom"
 
-# What Cython needs for memoryviews, compiled once. Without it each module has its own copy, which is most of its C.
+# Cython's code for memoryviews, compiled once. Otherwise each module has its own copy, which is most of its C code.
 SHARED = f"{PACKAGE}.core._cython"
 INCLUDE = Path(PACKAGE, "core", "include")
 
-# Flags of single modules, above those that all share: {"parquet_bloom.core.name": ["-mflag"]}. One module, one
-# instruction set: it is imported only after the processor was asked, so nothing else may be compiled with its flags.
+# Flags of single modules, in addition to common ones: {"parquet_bloom.core.name": ["-mflag"]}. Each instruction set has
+# its own module, imported only if the processor supports it, so no other module may be compiled with its flags.
 MODULE_FLAGS: dict[str, list[str]] = {
     f"{PACKAGE}.core.kernels.sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
     f"{PACKAGE}.core.kernels.avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
@@ -35,9 +35,9 @@ MODULE_FLAGS: dict[str, list[str]] = {
         "-DPB_SIMD=PB_AVX512",
     ],
 }
-# The sets above are those of x86-64, in the words of gcc and clang. Any other processor gets the plain modules alone;
-# so do a build for two processors at once (macOS's universal2), 32-bit Python, and Windows, where core/cpu.pyx has
-# nothing to ask the processor by.
+# These are instruction sets of x86-64, with flags of gcc and clang. Other processors get only the base module; so do
+# builds for two architectures (macOS universal2), 32-bit Python, and Windows, where core/cpu.pyx cannot detect the
+# processor's features.
 WINDOWS = sys.platform == "win32"
 SIMD = sysconfig.get_platform().endswith(("x86_64", "amd64")) and sys.maxsize > 2**32 and not WINDOWS
 
@@ -85,7 +85,7 @@ def extensions() -> list[Extension]:
     if unknown := MODULE_FLAGS.keys() - set(names):
         raise SystemExit(f"MODULE_FLAGS names modules that do not exist: {', '.join(sorted(unknown))}")
     left_out = set() if SIMD else MODULE_FLAGS.keys()
-    # The shared one comes first: it takes longest to compile, and the others fill the time beside it.
+    # The shared module comes first: it takes longest to compile, in parallel with the others.
     modules = {SHARED: Path(*SHARED.split(".")).with_suffix(".c"), **dict(zip(names, sources, strict=True))}
     return [
         Extension(
@@ -110,19 +110,19 @@ def cores() -> int:
 
 
 def processes() -> int:
-    """Return the number of processes that Cython is to run in; 0 for this one alone."""
-    # A Cython warning is an error by a setting that is a global, which only a forked process inherits.
+    """Return the number of processes for Cython; 0 to run in this process."""
+    # Cython warnings are made errors by a global variable, which only forked processes inherit.
     if multiprocessing.get_start_method() != "fork":
         return 0
     try:
-        multiprocessing.Lock()  # as the pool of processes makes some: they need /dev/shm
+        multiprocessing.Lock()  # a process pool needs locks, which need /dev/shm
     except (ImportError, OSError):
         return 0
     return cores()
 
 
 class BuildModules(build_ext):
-    """Builds on all cores, and everything anew when the last build had other switches: by their times it looks done."""
+    """Builds on all cores, and rebuilds everything if the last build had other switches."""
 
     last_build = Path("build", "switches")
     switches = f"debug={DEBUG} sanitize={','.join(SANITIZE)} coverage={COVERAGE}\n"
@@ -144,19 +144,19 @@ class BuildModules(build_ext):
         self.last_build.write_text(self.switches)
 
     def make_sources(self) -> None:
-        """Have Cython make C of every module.
+        """Run Cython on every module.
 
-        Here and not where the modules are listed: pip runs this file once to ask for metadata and once to build.
+        Not done when the modules are listed, as pip runs this file once for the metadata and once to build.
         """
         Options.warning_errors = True
-        made = cythonize(
+        cythonized = cythonize(
             self.extensions,
             nthreads=processes(),
             compiler_directives=directives,
             shared_utility_qualified_name=SHARED,
             force=True if self.force else None,
         )
-        sources = {module.name: module.sources for module in made}
+        sources = {module.name: module.sources for module in cythonized}
         for module in self.extensions:
             module.sources = sources[module.name]
 

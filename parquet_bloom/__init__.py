@@ -1,4 +1,4 @@
-"""Bloom filters for data lakes: embed them into Parquet files that exist, read them, and skip what cannot match."""
+"""Bloom filters for data lakes: embed them into existing Parquet files, read them, and skip what cannot match."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ __all__ = [
     "write_table",
 ]
 
-# Where each public name stands. It is imported when it is first asked for: numpy and pyarrow alone take longer than a
-# program may that imports this package and does not use it at once.
+# The module of each public name, imported at its first use: importing numpy and pyarrow alone would take too long for
+# programs that import this package but do not use it at once.
 _HOMES = {
     "AdviceReport": ".file.advise.report",
     "Answers": ".lake.reports",
@@ -130,13 +130,13 @@ _importing = RLock()
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _HOMES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    # One thread at a time: where two import modules of which each needs one that the other has begun, Python gives one
-    # of them half a module rather than wait for ever.
+    # One thread at a time: if two threads import modules that depend on each other, Python avoids a deadlock by giving
+    # one of them a partially initialized module.
     with _importing:
-        value = globals()[name] = getattr(import_module(home, __name__), name)
+        value = globals()[name] = getattr(import_module(module, __name__), name)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Every exception of parquet_bloom: all are ParquetBloomErrors, and what builtin fits where one does."""
+"""The exceptions of parquet_bloom, all subclasses of ParquetBloomError, and of a builtin exception where one fits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, TypedDict
 
 from .redaction import redacted, without_secrets
 
-_LONGEST_NAME, LONGEST_PROBLEM = 256, 1024  # characters of a line
+_LONGEST_NAME, LONGEST_PROBLEM = 256, 1024  # characters
 
 
 class ErrorContext(TypedDict, total=False):
-    """Where a problem is, as every exception takes it."""
+    """The location of a problem, as keyword arguments of every exception."""
 
     path: str | os.PathLike[str] | None
     row_group: int | None
@@ -20,21 +20,21 @@ class ErrorContext(TypedDict, total=False):
 
 
 class ParquetBloomError(Exception):
-    """The root of all errors; says on one line where the problem is and what it is.
+    """The base class of all errors; its text says on one line where the problem is and what it is.
 
-    An error is for people: nothing in it is secret. Users, passwords and query strings of URLs and the values of secret
-    options are hidden in its texts, `path` included, and in the texts of the exceptions that it is raised from.
+    Errors never show secrets: users, passwords and query strings of URLs and the values of secret options are hidden in
+    their texts, including `path`, and in the texts of the exceptions that they are raised from.
 
     Parameters
     ----------
-    problem : what is wrong, without the place.
-    path : file concerned, as the caller named it.
+    problem : what is wrong, without the location.
+    path : the file concerned, as the caller named it.
     row_group : ordinal of the row group in the file, from 0.
     column : dotted path of the column.
 
     Attributes
     ----------
-    problem, path, row_group, column : as given, but for secrets; None where not concerned.
+    problem, path, row_group, column : as given, with secrets hidden; None where not applicable.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class ParquetBloomError(Exception):
         self.path = None if path is None else os.fsdecode(path)
         self.row_group = row_group
         self.column = column
-        handled = sys.exception()  # what this one comes to be raised from, and a traceback shows before it
+        handled = sys.exception()  # becomes the context of this error, which a traceback shows as well
         if handled is not None:
             without_secrets(handled)
 
@@ -80,19 +80,19 @@ class ParquetBloomError(Exception):
         self._path = None if path is None else redacted(path)
 
     def __str__(self) -> str:
-        place = []
+        location = []
         if self.row_group is not None:
-            place.append(f"row group {self.row_group}")
+            location.append(f"row group {self.row_group}")
         if self.column is not None:
-            place.append(f"column '{shortened(self.column)}'")
-        parts = [self.path, ", ".join(place), shortened(" ".join(self.problem.split()), LONGEST_PROBLEM)]
+            location.append(f"column '{shortened(self.column)}'")
+        parts = [self.path, ", ".join(location), shortened(" ".join(self.problem.split()), LONGEST_PROBLEM)]
         return printable(": ".join(part for part in parts if part))
 
     def __repr__(self) -> str:
-        return redacted(super().__repr__())  # a secret may have become known since
+        return redacted(super().__repr__())  # a secret may have been remembered since
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # BaseException would call the class with `args` alone, and OSError with arguments of its own.
+        # BaseException would call the class with `args` only, and OSError with other arguments.
         return _restore, (type(self), self.problem, self._fields()), self.__dict__
 
     def _fields(self) -> dict[str, Any]:
@@ -100,31 +100,31 @@ class ParquetBloomError(Exception):
 
 
 class NotParquetError(ParquetBloomError, ValueError):
-    """The file does not begin and end as a Parquet file does."""
+    """The file does not begin and end like a Parquet file."""
 
 
 class TruncatedFileError(ParquetBloomError, ValueError):
-    """Bytes were asked for that the file does not have: it is cut short, or a place in it is wrong."""
+    """The file ends before the bytes to read: it is cut short, or an offset in it is wrong."""
 
 
 class MalformedFooterError(ParquetBloomError, ValueError):
-    """The footer is there, but it cannot be what a Parquet writer meant."""
+    """The footer exists, but is invalid."""
 
 
 class NotOrcError(ParquetBloomError, ValueError):
-    """The file does not end as an ORC file does."""
+    """The file does not end like an ORC file."""
 
 
 class MalformedOrcError(ParquetBloomError, ValueError):
-    """The metadata of an ORC file is there, but it cannot be what a writer meant."""
+    """The metadata of an ORC file exists, but is invalid."""
 
 
 class EncryptedFileError(ParquetBloomError):
-    """The footer, or the column concerned, is encrypted or signed."""
+    """The footer or the column is encrypted or signed."""
 
 
 class UnknownColumnError(ParquetBloomError, LookupError):
-    """The file has no leaf column of that dotted path."""
+    """The file has no leaf column with that dotted path."""
 
 
 class UnsupportedTypeError(ParquetBloomError, TypeError):
@@ -132,7 +132,7 @@ class UnsupportedTypeError(ParquetBloomError, TypeError):
 
 
 class BrokenFilterError(ParquetBloomError, ValueError):
-    """A filter's header, place or bitset is not what the format asks for."""
+    """A filter's header, offset or bitset does not conform to the format."""
 
 
 class MissingFilterError(ParquetBloomError, LookupError):
@@ -144,15 +144,15 @@ class UnreadableColumnError(ParquetBloomError, ValueError):
 
 
 class ManagedTableError(ParquetBloomError):
-    """The path belongs to a table or a streaming sink that keeps its own books on its files."""
+    """The path belongs to a table or a streaming sink that tracks its files in its own metadata."""
 
 
 class ConcurrentChangeError(ParquetBloomError):
-    """The file is no longer the one that was read: another writer changed, replaced or removed it."""
+    """The file has changed since it was read: another writer changed, replaced or removed it."""
 
 
 class StorageError(ParquetBloomError, OSError):
-    """The file system said no. `errno` tells why, where the system gave a number."""
+    """A file-system operation failed; `errno` is the system's error number, if it gave one."""
 
     def __init__(
         self,
@@ -170,11 +170,13 @@ class StorageError(ParquetBloomError, OSError):
 
     @classmethod
     def wrap(cls, error: Exception, action: str, path: str | os.PathLike[str]) -> StorageError:
-        """The error of the system or of a file-system library, as one of ours: `path: action: reason`."""
+        """Convert an error of the system or of a file-system library: `path: action: reason`."""
         without_secrets(error)
         number = getattr(error, "errno", None)
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        one_line = " ".join(line.strip() for line in reason.splitlines())  # libraries pass on what servers answer
+        one_line = " ".join(
+            line.strip() for line in reason.splitlines()
+        )  # libraries include multi-line responses of servers
         return cls(f"{action}: {one_line}", path=path, errno=number)
 
     def _fields(self) -> dict[str, Any]:
@@ -182,31 +184,31 @@ class StorageError(ParquetBloomError, OSError):
 
 
 class BrokenIndexError(ParquetBloomError, ValueError):
-    """A file of a lake index is not what was written."""
+    """A file of a lake index is damaged."""
 
 
 class IndexInUseError(ParquetBloomError):
-    """Another writer is at work on the lake index, or has changed it meanwhile."""
+    """Another writer is changing the lake index, or has changed it meanwhile."""
 
 
 class BrokenZonesError(ParquetBloomError, ValueError):
-    """A zone index is not what was written, or contradicts itself."""
+    """A zone index is damaged or inconsistent."""
 
 
 class PredicateError(ParquetBloomError, ValueError):
-    """The predicate cannot be understood, or is not one that filters can answer."""
+    """The predicate is invalid, or filters cannot answer it."""
 
 
 class ExpressionError(PredicateError, TypeError):
-    """A pyarrow expression holds something that has no counterpart among predicates."""
+    """A pyarrow expression has a part that predicates do not support."""
 
 
 class FilterTypeError(ParquetBloomError, TypeError):
-    """The values given to a filter do not have the type that it was built over."""
+    """The values given to a filter do not have the type that it was built for."""
 
 
 class KernelError(ParquetBloomError, ImportError):
-    """`PARQUET_BLOOM_SIMD` names kernels that cannot be had: the processor or the build lacks them."""
+    """`PARQUET_BLOOM_SIMD` names kernels that the processor or the build does not support."""
 
 
 def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any]) -> ParquetBloomError:
@@ -214,26 +216,25 @@ def _restore(cls: type[ParquetBloomError], problem: str, fields: dict[str, Any])
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a library's error that says anything; what kind it is of where none does."""
+    """Return the first non-empty line of an error's text, or the name of its class if there is none."""
     return next(filter(None, map(str.strip, redacted(str(error)).splitlines())), type(error).__name__)
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
-    """The text, or its beginning: what a file calls a column may be as long as its footer."""
+    """Truncate a text, as the name of a column in a file may be as long as its footer."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def printable(text: str) -> str:
-    """Make a text fit for people, on one line and without secrets; whatever is printed or logged goes through this.
+    """Prepare a text for printing or logging: on one line and without secrets (see `redaction`).
 
-    Line breaks, control characters, invisible and undecodable ones are escaped: a file's name may hold any of them. For
-    what is a secret, see `redaction`.
+    Line breaks, control characters, invisible and undecodable ones are escaped: a file's name may hold any of them.
     """
     return escaped(redacted(text))
 
 
 def escaped(text: str) -> str:
-    """Escape what cannot be printed, and leave the rest as it is: for data, which nobody may change."""
+    """Escape unprintable characters, without hiding secrets: for data, which must not be changed."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,11 +1,11 @@
-"""Who reads whose Bloom filters, and whether a row is lost: the matrix of docs/compatibility.md, measured.
+"""Measure which engines read which Bloom filters, without losing rows: the matrix of docs/compatibility.md.
 
     python tools/compatibility.py [--engines a,b] [--quick] [--old CACHE] [--resume FILE] [--write]
 
-Each writer writes each type; each file gets filters of ours and of the writer's own, with bitsets of powers of two and
-others, with and without `bloom_filter_length`; each reader is asked for every value with an equality that it may answer
-by the filters, and has to find what it finds without them. A row is looked for once more with filters that deny
-everything: where it vanishes, the reader asks the filters. Ends with 1 if filters of ours, or our reading, lost a row.
+Each writer writes each type; each file gets our filters and those of the writer, with bitsets of powers of two and
+others, with and without `bloom_filter_length`. Each reader queries every value by an equality that it may answer with
+the filters, and has to return the same rows as without them. A row is queried again with filters that deny everything:
+if it is missing then, the reader uses filters. The exit code is 1 if our filters, or our reader, lost a row.
 """
 
 from __future__ import annotations
@@ -34,15 +34,21 @@ from compat.run import ENGINES, Run, installed  # noqa: E402
 
 
 def main() -> int:
-    """Measure, print, and write the page if asked to."""
+    """Measure, print, and write the page if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--engines", default=",".join(ENGINES), help="writers and readers beside parquet_bloom")
-    parser.add_argument("--quick", action="store_true", help="few types and values, and the corners of the matrix")
-    parser.add_argument("--values", type=int, default=columns.DISTINCT, help="values of a column in each row group")
-    parser.add_argument("--old", metavar="CACHE", type=Path, help="also older releases; where their environments are")
-    parser.add_argument("--releases", help="of the older ones those whose names begin so: spark,duckdb 1")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="engines at work at once")
-    parser.add_argument("--resume", metavar="FILE", type=Path, help="keep what is found there, and go on from it")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="writers and readers besides parquet_bloom")
+    parser.add_argument("--quick", action="store_true", help="few types and values, and only the corners of the matrix")
+    parser.add_argument(
+        "--values", type=int, default=columns.DISTINCT, help="number of values of a column in each row group"
+    )
+    parser.add_argument(
+        "--old", metavar="CACHE", type=Path, help="also measure older releases; folder of their environments"
+    )
+    parser.add_argument("--releases", help="prefixes of the names of older releases to measure: spark,duckdb 1")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="engines run at the same time")
+    parser.add_argument(
+        "--resume", metavar="FILE", type=Path, help="continue from the results in this file, and update it"
+    )
     parser.add_argument("--write", action="store_true", help=f"put the tables into {page.PAGE.relative_to(ROOT)}")
     arguments = parser.parse_args()
     engines = [name for name in arguments.engines.split(",") if name]
@@ -54,14 +60,14 @@ def main() -> int:
         print(f"{time.monotonic() - started:6.0f} s  {text}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as name:
-        known = kept(arguments.resume)
-        keep = partial(save, arguments.resume, known)
-        first, second = known
+        matrices = load(arguments.resume)
+        keep = partial(save, arguments.resume, matrices)
+        first, second = matrices
         now = Run(Path(name, "now"), arguments.quick, arguments.values, say, arguments.jobs, first, keep)
         old = Run(Path(name, "old"), arguments.quick, arguments.values, say, 1, second, keep)
         now.current(engines)
         if arguments.old:
-            older(old, engines, arguments.old.resolve(), arguments.releases, arguments.jobs)
+            measure_older(old, engines, arguments.old.resolve(), arguments.releases, arguments.jobs)
     text = page.tables(now.matrix, old.matrix, f"{datetime.date.today()}")
     print(text)
     if arguments.write:
@@ -72,27 +78,27 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def kept(file: Path | None) -> tuple[Matrix, Matrix]:
-    """What an earlier run found: of what is installed, and of older releases."""
+def load(file: Path | None) -> tuple[Matrix, Matrix]:
+    """Load the results of an earlier run: of installed engines, and of older releases."""
     if file is None or not file.exists():
         return Matrix(), Matrix()
     now, old = json.loads(file.read_text("utf-8"))
     return Matrix.from_json(now), Matrix.from_json(old)
 
 
-def save(file: Path | None, known: tuple[Matrix, Matrix]) -> None:
-    """Keep what was found so far."""
+def save(file: Path | None, matrices: tuple[Matrix, Matrix]) -> None:
+    """Save the results so far."""
     if file is not None:
-        beside = file.with_suffix(".new")
-        beside.write_text(json.dumps([matrix.to_json() for matrix in known]), "utf-8")
-        beside.replace(file)
+        temporary = file.with_suffix(".new")
+        temporary.write_text(json.dumps([matrix.to_json() for matrix in matrices]), "utf-8")
+        temporary.replace(file)
 
 
-def older(run: Run, engines: list[str], cache: Path, chosen: str | None, jobs: int) -> None:
-    """Ask the older releases of the engines."""
-    names = tuple((chosen or "").split(","))
-    wanted = [item for item in releases.RELEASES if item.engine in engines and str(item).startswith(names)]
-    found: dict[str, str] = {}
+def measure_older(run: Run, engines: list[str], cache: Path, prefixes: str | None, jobs: int) -> None:
+    """Measure older releases of the engines."""
+    names = tuple((prefixes or "").split(","))
+    selected = [item for item in releases.RELEASES if item.engine in engines and str(item).startswith(names)]
+    titles: dict[str, str] = {}
 
     def one(release: releases.Release) -> None:
         folder = run.folder / str(release).replace(" ", "-")
@@ -109,13 +115,13 @@ def older(run: Run, engines: list[str], cache: Path, chosen: str | None, jobs: i
                 run.note(f"{release} is left out: {error}")
                 return
             run.say(worker.title)
-            found[str(release)] = worker.title
+            titles[str(release)] = worker.title
             part = replace(run, folder=folder)  # with the same matrix
             part.release(release.engine, worker, today)
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, wanted))
-    run.matrix.order = [found[str(release)] for release in wanted if str(release) in found]
+        list(pool.map(one, selected))
+    run.matrix.order = [titles[str(release)] for release in selected if str(release) in titles]
     run.keep()
 
 

@@ -1,9 +1,9 @@
-"""Draws docs/cuckoo.svg anew from what is measured: how many buckets aligned Cuckoo filters should have.
+"""Draw docs/cuckoo.svg from measurements: how many buckets aligned Cuckoo filters should have.
 
-Left: bytes that a lookup reads, and how long it takes from the page cache, against the buckets of UNITS files of VALUES
-values. Right: the share of slots in use, of one file of LARGE values, against the number of buckets.
+Left: bytes read by a lookup, and its time from the page cache, by the number of buckets, of UNITS files of VALUES
+values. Right: the share of slots in use, by the number of buckets, of one file of LARGE values.
 
-python tools/cuckoo_plots.py    needs matplotlib, which the extra `bench` installs
+python tools/cuckoo_plots.py    requires matplotlib, which the extra `bench` installs
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from parquet_bloom.core.index.cuckoo import Group, Layout  # noqa: E402 - the package beside this tool
+from parquet_bloom.core.index.cuckoo import Group, Layout  # noqa: E402 - the package of this checkout
 from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader  # noqa: E402
 from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter  # noqa: E402
 
@@ -33,8 +33,8 @@ def hashes(count: int, seed: int) -> np.ndarray:
 
 
 def lookups(folder: Path) -> list[tuple[int, float, float]]:
-    """(buckets, MB read, median microseconds) of a lookup."""
-    found = []
+    """Measure lookups: (buckets, MB read, median microseconds)."""
+    results = []
     for buckets in (8, 11, 15, 20, 26, 34, 38, 50, 68, 100):
         path = str(folder / f"{buckets}.cuckoo")
         writer = CuckooWriter(path, num_buckets=buckets, fingerprint_bits=BITS)
@@ -43,28 +43,28 @@ def lookups(folder: Path) -> list[tuple[int, float, float]]:
         writer.finish(UNITS)
         writer.close()
         reader = CuckooReader(path)
-        wanted = hashes(LOOKUPS, 7)
+        queries = hashes(LOOKUPS, 7)
         seconds, read = [], 0
-        for value in wanted:
+        for value in queries:
             started = time.perf_counter()
             answer = reader.find(value[None])
             seconds.append(time.perf_counter() - started)
             read += answer.bytes_read
         reader.close()
-        found.append((buckets, read / LOOKUPS / 1e6, 1e6 * statistics.median(seconds)))
-        print(f"{buckets:4} buckets: {found[-1][1]:.2f} MB, {found[-1][2]:,.0f} us", file=sys.stderr)
-    return found
+        results.append((buckets, read / LOOKUPS / 1e6, 1e6 * statistics.median(seconds)))
+        print(f"{buckets:4} buckets: {results[-1][1]:.2f} MB, {results[-1][2]:,.0f} us", file=sys.stderr)
+    return results
 
 
 def occupancies() -> list[tuple[int, float]]:
-    """(buckets, share of slots in use) of one file."""
+    """Measure one file: (buckets, share of slots in use)."""
     values = hashes(LARGE, 1)
-    found = []
+    results = []
     for buckets in range(1_000, 100_001, 500):
         group = Group(Layout(buckets, BITS))
         group.add(values)
-        found.append((buckets, LARGE / (buckets * group.close_unit())))
-    return found
+        results.append((buckets, LARGE / (buckets * group.close_unit())))
+    return results
 
 
 def draw(of_lookups: list[tuple[int, float, float]], of_slots: list[tuple[int, float]]) -> None:

@@ -59,7 +59,7 @@ def make_lake(spark: SparkSession, lake: Path) -> None:
         "uuid() AS request_id",
         "CAST(rand() * 1e6 AS INT) AS user_id",
         "rand() * 100 AS amount",
-        "timestamp_micros(id * 7919) AS at",  # stored as INT96, by which Spark never skips
+        "timestamp_micros(id * 7919) AS at",  # stored as INT96, for which Spark does not use filters
     )
     rows_per_group = NUM_ROWS // NUM_FILES // ROW_GROUPS_PER_FILE
     rows.write.option("parquet.block.row.count.limit", rows_per_group).parquet(str(lake))
@@ -85,7 +85,7 @@ def num_bytes(lake: Path) -> int:
 
 
 def demo(folder: Path) -> str | None:
-    """Run the demo in an empty folder; return what went wrong, if anything did."""
+    """Run the demo in an empty folder; return a description of the problem, or None."""
     lake = folder / "lake"
     path = str(lake)
     spark = start_spark(folder)
@@ -97,15 +97,15 @@ def demo(folder: Path) -> str | None:
         f"lake: {NUM_ROWS:,} rows, {NUM_FILES} files of {ROW_GROUPS_PER_FILE} row groups, "
         f"{size / 1e6:.0f} MB, written by Spark in {time.perf_counter() - start:.1f} s"
     )
-    found = spark.read.parquet(path).where(f"sequence = {random.randrange(NUM_ROWS)}").first()
-    assert found is not None
+    row = spark.read.parquet(path).where(f"sequence = {random.randrange(NUM_ROWS)}").first()
+    assert row is not None
     start = time.perf_counter()
     parquet_bloom.spark.embed(spark, path, COLUMNS, fpp=FPP)
     print(
         f"embed: filters of {' and '.join(COLUMNS)} at fpp {FPP:g}, {(num_bytes(lake) - size) / 1e6:.0f} MB, "
         f"embedded by Spark in {time.perf_counter() - start:.1f} s"
     )
-    for where in (f"request_id = '{found['request_id']}'", f"at = timestamp_micros({found['sequence']}L * 7919)"):
+    for where in (f"request_id = '{row['request_id']}'", f"at = timestamp_micros({row['sequence']}L * 7919)"):
         problem = compare(spark, path, where)
         if problem:
             return f"{where}: {problem}"
@@ -114,7 +114,7 @@ def demo(folder: Path) -> str | None:
 
 
 def compare(spark: SparkSession, path: str, where: str) -> str | None:
-    """Ask in four ways and print what each takes; return what went wrong, if anything did."""
+    """Query in four ways and print the cost of each; return a description of the problem, or None."""
     installed = parquet_bloom.spark.install(spark.read.parquet(path))
     ways: dict[str, Callable[[], DataFrame]] = {
         "Spark, filters not used": lambda: plain(spark, path).where(where),
@@ -143,7 +143,7 @@ def plain(spark: SparkSession, path: str) -> DataFrame:
 
 
 def rows_read(frame: DataFrame) -> int:
-    """The rows that Spark's scan gave to its filter when a DataFrame was collected."""
+    """Return the number of rows that Spark's scan passed to its filter when a DataFrame was collected."""
     plan = frame._jdf.queryExecution().executedPlan()
     while plan.children().size():
         plan = plan.children().head()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 try:
     from parquet_bloom.cli import main
-except ImportError:  # not installed: the package that is built in place in this project
+except ImportError:  # not installed: use the package built in place in this checkout
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from parquet_bloom.cli import main
 

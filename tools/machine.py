@@ -1,10 +1,10 @@
-"""What this machine lacks to build and run the project; called by tools/setup.sh.
+"""Find what this machine lacks to build and run the project; called by tools/setup.sh.
 
     machine.py lacks [java] [jdk] [c++] [clang]
-                                          what is missing, a line each: the Debian package, then what it is needed for
-    machine.py java-home [jdk]            the home of a Java that Spark can use, or nothing; jdk: one with a compiler
+                                          print missing parts, one per line: the Debian package, then its purpose
+    machine.py java-home [jdk]            print the home of a Java that Spark can use, if any; jdk: one with a compiler
 
-Nothing but the standard library, and no syntax newer than Python 3.6: this has to run, and say so, on any Python 3.
+Uses only the standard library, and no syntax newer than Python 3.6, so that it runs on any Python 3.
 """
 
 import glob
@@ -19,11 +19,11 @@ import sysconfig
 import tempfile
 
 MINIMUM_PYTHON = (3, 11)
-MINIMUM_JAVA = 17  # of Spark 4
+MINIMUM_JAVA = 17  # required by Spark 4
 
 
 def compiles(compiler, suffix, source):
-    """Whether a compiler makes a shared library of a text."""
+    """Return whether a compiler can compile a source text into a shared library."""
     include = ["-I" + sysconfig.get_path(name) for name in ("include", "platinclude")]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "probe" + suffix)
@@ -37,7 +37,7 @@ def compiles(compiler, suffix, source):
 
 
 def compiles_c(source):
-    """Whether C is compiled by what Python's build tools will call."""
+    """Return whether the compiler that Python's build tools use compiles a C source."""
     return compiles(shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"), ".c", source)
 
 
@@ -48,7 +48,7 @@ def has_headers(has_compiler):
 
 
 def makes_environments():
-    # Debian splits ensurepip from python3, and venv is of no use without it.
+    # Debian packages ensurepip separately from python3, and venv requires it.
     command = [sys.executable, "-c", "import ensurepip, venv"]
     return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
 
@@ -66,14 +66,14 @@ def java_version(home):
         )
     except OSError:
         return 0
-    found = re.search(rb'version "(\d+)', done.stdout)
-    return int(found.group(1)) if found and done.returncode == 0 else 0
+    match = re.search(rb'version "(\d+)', done.stdout)
+    return int(match.group(1)) if match and done.returncode == 0 else 0
 
 
 def java_home(with_compiler=False):
-    """Return the home of JAVA_HOME's Java, else of the PATH's, else of the oldest installed one that will do."""
+    """Return the home of JAVA_HOME's Java, else of the PATH's, else of the oldest suitable installed one."""
 
-    def will_do(home):
+    def is_suitable(home):
         if with_compiler and not os.path.exists(os.path.join(home, "bin", "javac")):
             return False
         return java_version(home) >= MINIMUM_JAVA
@@ -83,9 +83,9 @@ def java_home(with_compiler=False):
     if on_path:
         homes.append(os.path.dirname(os.path.dirname(os.path.realpath(on_path))))
     for home in filter(None, homes):
-        if will_do(home):
+        if is_suitable(home):
             return home
-    installed = {java_version(home): home for home in sorted(glob.glob("/usr/lib/jvm/*")) if will_do(home)}
+    installed = {java_version(home): home for home in sorted(glob.glob("/usr/lib/jvm/*")) if is_suitable(home)}
     return installed[min(installed)] if installed else ""
 
 
@@ -99,7 +99,7 @@ def lacks(wants):
     if not makes_environments():
         yield "python3-venv", "Python's venv with ensurepip"
     if not has_certificates():
-        yield "ca-certificates", "the certificates that pip checks downloads with"
+        yield "ca-certificates", "the certificates by which pip verifies downloads"
     if "java" in wants and not java_home():
         yield "openjdk-17-jre-headless", "Java {} or newer for Spark".format(MINIMUM_JAVA)
     if "jdk" in wants and not java_home(with_compiler=True):
@@ -107,17 +107,17 @@ def lacks(wants):
     if "c++" in wants and not compiles(["g++", "-std=c++20"], ".cpp", "#include <string>\n"):
         yield "g++", "a C++ compiler for the tests"
     if "clang" in wants and not compiles(["clang"], ".c", "#include <stdlib.h>\n"):
-        yield "clang", "a C compiler that libFuzzer sees into"
+        yield "clang", "a C compiler with libFuzzer"
     if "clang" in wants and not compiles(["clang", "-fsanitize=address,undefined"], ".c", "#include <stdlib.h>\n"):
         yield "libclang-rt-dev", "that compiler's sanitizers"
 
 
 def main(arguments):
     if sys.version_info < MINIMUM_PYTHON:
-        wanted = ".".join(map(str, MINIMUM_PYTHON))
-        found = ".".join(map(str, sys.version_info[:3]))
+        required = ".".join(map(str, MINIMUM_PYTHON))
+        actual = ".".join(map(str, sys.version_info[:3]))
         return "parquet_bloom needs Python {} or newer; {} is {} (set PYTHON to a newer one)".format(
-            wanted, sys.executable, found
+            required, sys.executable, actual
         )
     if arguments[:1] == ["java-home"]:
         print(java_home("jdk" in arguments))

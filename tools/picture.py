@@ -1,7 +1,7 @@
-"""Draws docs/prune.svg anew: what a predicate reads of a small lake. `python tools/picture.py [--page FILE]`.
+"""Draw docs/prune.svg: what a predicate reads of a small lake. `python tools/picture.py [--page FILE]`.
 
-Forty files of an hour each, eight row groups a file, sorted by time; filters on `user_id` everywhere but in the files
-of a night when they were forgotten. Somebody looks for one user in all but the first hours.
+The lake has forty files of an hour each with eight row groups, sorted by time, and filters on `user_id` except in two
+files. The predicate selects one user in all but the first hours.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ TARGET = Path(__file__).parents[1] / "docs" / "prune.svg"
 FILES, GROUPS, ROWS = 40, 8, 4000
 FORGOTTEN = (27, 28)
 USERS = 400_000
-FOUND = {(9, 2), (22, 5), (28, 1), (33, 6)}  # files and row groups in which the user is
+MATCHES = {(9, 2), (22, 5), (28, 1), (33, 6)}  # files and row groups that hold the user
 USER = 7_700_077
 WHERE = f"user_id = {USER} AND at >= TIMESTAMP '2026-01-01 05:30:00'"
 
 
 def write_lake(folder: Path) -> None:
-    """Write the files; the same ones every time."""
+    """Write the files, deterministically."""
     random = np.random.default_rng(7)
     start = np.datetime64("2026-01-01T00:00:00", "us")
     for file in range(FILES):
@@ -37,7 +37,7 @@ def write_lake(folder: Path) -> None:
         rows = GROUPS * ROWS
         users = random.integers(0, USERS, rows) * 20 + 1_000_000
         for group in range(GROUPS):
-            if (file, group) in FOUND:
+            if (file, group) in MATCHES:
                 users[group * ROWS + int(random.integers(0, ROWS))] = USER
         at = start + np.sort(random.integers(0, 3_600_000_000, rows)) + np.timedelta64(file, "h")
         urls = [f"/page/{number}" for number in random.integers(0, 5000, rows)]
@@ -51,7 +51,7 @@ def write_lake(folder: Path) -> None:
 def main() -> None:
     """Draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", help="also write the page that `parquet-bloom prune --html` would")
+    parser.add_argument("--page", help="also write the page of `parquet-bloom prune --html`")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder, "lake")

@@ -1,4 +1,4 @@
-"""Print what pyproject.toml asks pip for, a requirement a line: to build, to run, and for the extras named."""
+"""Print the requirements in pyproject.toml, one per line: to build, to run, and of the extras given."""
 
 import re
 import sys
@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def expand(requirements: list[str], name: str, extras: dict[str, list[str]]) -> Iterator[str]:
-    """Replace the project's own extras (`name[extra,extra]`) by what they stand for."""
+    """Replace the project's own extras (`name[extra,extra]`) by their requirements."""
     for requirement in requirements:
-        own = re.fullmatch(rf"{re.escape(name)}\[([\w,\s-]+)\]", requirement)
-        if own:
-            for extra in own.group(1).split(","):
+        match = re.fullmatch(rf"{re.escape(name)}\[([\w,\s-]+)\]", requirement)
+        if match:
+            for extra in match.group(1).split(","):
                 yield from expand(extras[extra.strip()], name, extras)
         else:
             yield requirement
@@ -21,13 +21,13 @@ def expand(requirements: list[str], name: str, extras: dict[str, list[str]]) -> 
 def main(extras: list[str]) -> None:
     settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     project = settings["project"]
-    known = project["optional-dependencies"]
-    wanted = settings["build-system"]["requires"] + project["dependencies"]
+    optional = project["optional-dependencies"]
+    requirements = settings["build-system"]["requires"] + project["dependencies"]
     for extra in extras:
-        if extra not in known:
+        if extra not in optional:
             sys.exit(f"pyproject.toml has no extra named {extra}")
-        wanted += known[extra]
-    print(*sorted(set(expand(wanted, project["name"], known))), sep="\n")
+        requirements += optional[extra]
+    print(*sorted(set(expand(requirements, project["name"], optional))), sep="\n")
 
 
 if __name__ == "__main__":

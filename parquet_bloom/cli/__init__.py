@@ -1,4 +1,4 @@
-"""The command line: `parquet-bloom COMMAND`, a module a command. Only the module that is asked for is imported."""
+"""The command line: `parquet-bloom COMMAND`, one module per command. Only the module of the command run is imported."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ import click
 
 from ..errors import ParquetBloomError
 from ..redaction import redacted
-from .lazy_group import Commands
+from .lazy_group import LazyGroup
 from .output.output import ERROR, CannotPrintError, Output, abandon, say
 
 __all__ = ["main"]
 
 PROGRAM = "parquet-bloom"
 
-# What `--help` says of each command; it need not import them for that.
+# One line of `--help` for each command, kept here so that `--help` does not have to import them.
 COMMANDS = {
     "show": "Show the filters of Parquet and ORC files.",
-    "advise": "Say which columns deserve filters, and why.",
+    "advise": "Recommend the columns that deserve filters, and say why.",
     "embed": "Embed Bloom filters into Parquet files.",
-    "drop": "Take filters out of Parquet files again.",
+    "drop": "Remove Bloom filters from Parquet files.",
     "verify": "Check the filters of Parquet and ORC files.",
     "find": "Find the rows that match a predicate.",
-    "prune": "Say what a predicate has to read, and why not the rest.",
-    "index": "Make and ask an index of a lake: from a value to its files.",
-    "zones": "Make and show zone indexes: from a value to rows.",
-    "size": "Say how large a filter has to be.",
-    "sweep": "Delete what killed writers left behind.",
+    "prune": "Show the row groups a predicate has to read, and why.",
+    "index": "Create and query an index from values to the files of a lake.",
+    "zones": "Build and show zone indexes, from values to rows.",
+    "size": "Compute the size of a filter.",
+    "sweep": "Delete temporary files of killed writers.",
     "spark-archive": "Pack this package for Spark's executors.",
-    "completion": "Print what completes commands in a shell.",
+    "completion": "Print the completion script of a shell.",
 }
 
-INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number the deaths by SIGINT, SIGPIPE and SIGTERM
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # the exit codes of shells for SIGINT, SIGPIPE and SIGTERM
 
 
-class Tool(Commands):
-    """Makes of whatever goes wrong one line and an exit code."""
+class Tool(LazyGroup):
+    """The root command: turns every error into one line on stderr and an exit code."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any
@@ -69,25 +69,25 @@ class Tool(Commands):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             code = super().invoke(ctx)
-            _output_of(ctx).close()
+            _find_output(ctx).close()
             return code
         except KeyboardInterrupt:
-            _output_of(ctx).note("interrupted")
+            _find_output(ctx).note("interrupted")
             return INTERRUPTED
         except (ParquetBloomError, CannotPrintError) as error:
-            _output_of(ctx).error(error)
+            _find_output(ctx).error(error)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            # Before a command has begun, all that is done with files is to print its help.
+            # Before a command starts, the only output is its help.
             if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and ctx.obj is None):
                 return _cannot_print(error)
-            _output_of(ctx).bug(error)
+            _find_output(ctx).bug(error)
         return ERROR
 
 
 def _cannot_print(error: OSError) -> int:
-    """The exit code when stdout or stderr is closed by its reader, or full."""
+    """Return the exit code for a standard stream that was closed by its reader, or is full."""
     if isinstance(error, BrokenPipeError):
         abandon("stdout", "stderr")
         return PIPE_CLOSED
@@ -96,8 +96,8 @@ def _cannot_print(error: OSError) -> int:
     return ERROR
 
 
-def _output_of(ctx: click.Context) -> Output:
-    """The command's, once it has begun."""
+def _find_output(ctx: click.Context) -> Output:
+    """Return the output of the running command, or a default one if it has not started."""
     return ctx.obj if isinstance(ctx.obj, Output) else Output()
 
 
@@ -109,11 +109,11 @@ def _output_of(ctx: click.Context) -> Output:
 )
 @click.version_option(sys.modules[__name__.partition(".")[0]].__version__, message="%(prog)s %(version)s")
 def tool() -> None:
-    """Bloom filters for data lakes: embed them into Parquet files that exist, read anyone's, skip what cannot match."""
+    """Bloom filters for data lakes: embed them into existing Parquet files, read any writer's, skip row groups."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line with `args`, or with those of the process; returns the exit code."""
+    """Run the command line with `args` (default: those of the process), and return the exit code."""
     before = _on_terminate(_terminated)
     try:
         code: int = tool.main(args, standalone_mode=False)
@@ -123,11 +123,11 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _terminated(number: int, frame: object) -> None:
-    sys.exit(TERMINATED)  # by way of every `finally`, so that no temporary file stays
+    sys.exit(TERMINATED)  # raises SystemExit, so that every `finally` runs and no temporary file stays
 
 
 def _on_terminate(handler: Any) -> Any:
-    """Set what SIGTERM does, where that can be set; returns what it did before."""
+    """Install a handler of SIGTERM if called from the main thread; return the previous handler."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         return signal.signal(signal.SIGTERM, handler)
     return None

@@ -1,4 +1,4 @@
-"""Groups of commands, a module a command: only the module that is asked for is imported."""
+"""Groups of commands with one module per command, imported only when the command is run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import click
 from click.shell_completion import CompletionItem
 
 
-class Commands(click.Group):
-    """Finds commands by name.
+class LazyGroup(click.Group):
+    """A group that imports a command when it is looked up.
 
     Parameters
     ----------
-    package : where their modules are, each called as its command, with _ for -, and so the command in it.
-    texts : what `--help` says of each; it need not import them for that.
+    package : the package of the modules; module and command function have the command's name, with _ for -.
+    texts : the line of `--help` for each command, so that `--help` does not have to import them.
     """
 
     def __init__(self, *args: Any, package: str, texts: Mapping[str, str], **extra: Any):
@@ -35,10 +35,11 @@ class Commands(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        begun = {name: text for name, text in self._texts.items() if name.startswith(incomplete)}
-        commands = [CompletionItem(name, help=text) for name, text in begun.items()]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)  # the group's own would import them all
+        matches = {name: text for name, text in self._texts.items() if name.startswith(incomplete)}
+        commands = [CompletionItem(name, help=text) for name, text in matches.items()]
+        # click.Group.shell_complete would import every command.
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
+        with formatter.section("LazyGroup"):
             formatter.write_dl(list(self._texts.items()))

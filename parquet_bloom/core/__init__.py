@@ -1,6 +1,8 @@
-"""Compiled kernels over numbers and bytes; they know no file, no Arrow array and no Parquet type."""
+"""Compiled kernels over numbers and bytes, independent of files, Arrow arrays and Parquet types."""
 
 import sys
 
-if sys.byteorder != "little":  # bitsets and plain encodings are little-endian, and the kernels read them as they are
+if (
+    sys.byteorder != "little"
+):  # the kernels read bitsets and plain encodings, which are little-endian, without conversion
     raise ImportError("parquet_bloom needs a little-endian processor")

@@ -1,4 +1,4 @@
-"""What the processor can do."""
+"""Detect the instruction sets of the processor."""
 
 cdef extern from *:
     """
@@ -18,7 +18,7 @@ cdef extern from *:
 
 
 def instruction_sets():
-    """The sets that kernels were written for and this processor has, best first."""
+    """Return the instruction sets with kernels that this processor supports, best first."""
     found = []
     if has_avx512f and has_avx512dq and has_avx512vl and has_avx512bw and has_bmi2:
         found.append("avx512")

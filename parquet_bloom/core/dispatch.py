@@ -1,6 +1,6 @@
-"""The kernels for the processor at hand: chosen once, when this is imported.
+"""Select the kernels for this processor, once, when this module is imported.
 
-`PARQUET_BLOOM_SIMD` forces a path: base, sse41, avx2 or avx512; a KernelError if that cannot be.
+`PARQUET_BLOOM_SIMD` forces a path: base, sse41, avx2 or avx512; a KernelError is raised if it is not supported.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from .cpu import instruction_sets
 VARIABLE = "PARQUET_BLOOM_SIMD"
 
 
-def module_of(path: str) -> str:
-    """The full name of a path's kernel module."""
+def kernel_module_name(path: str) -> str:
+    """Return the full name of a path's kernel module."""
     return f"{__package__}.kernels.{path}"
 
 
-def choose(wanted: str | None) -> tuple[str, ModuleType]:
-    """The name and the module of a path: the one that is wanted, else the best that processor and build have."""
-    # Best first. A build may have fewer modules than the processor has sets: one for another processor, emulated here.
-    usable = [path for path in (*instruction_sets(), "base") if find_spec(module_of(path))]
-    if wanted:
-        if wanted not in usable:
-            raise KernelError(f"{VARIABLE}={wanted} cannot be: this processor and build have {', '.join(usable)}")
-        usable = [wanted]
-    return usable[0], import_module(module_of(usable[0]))
+def choose(requested: str | None) -> tuple[str, ModuleType]:
+    """Return the name and the module of the requested path, or of the best one that processor and build support."""
+    # Best first. A build for another processor, which is emulated here, may have fewer modules than there are sets.
+    usable = [path for path in (*instruction_sets(), "base") if find_spec(kernel_module_name(path))]
+    if requested:
+        if requested not in usable:
+            raise KernelError(
+                f"{VARIABLE}={requested} is not supported: this processor and build have {', '.join(usable)}"
+            )
+        usable = [requested]
+    return usable[0], import_module(kernel_module_name(usable[0]))
 
 
 SIMD, kernels = choose(os.environ.get(VARIABLE, "").strip().lower())

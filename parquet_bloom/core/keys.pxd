@@ -3,16 +3,16 @@ from libc.string cimport memcpy
 
 
 cdef enum Layout:
-    FIXED      # `width` bytes a key, one behind the other
+    FIXED      # `width` bytes per key, consecutive
     OFFSETS32  # bytes addressed by length + 1 offsets of 32 bits
-    OFFSETS64  # the same with offsets of 64 bits
-    VIEWS      # 16 bytes a key that hold it, or say where it is
-    HASHES     # no keys, but their hashes: 8 bytes each
+    OFFSETS64  # bytes addressed by length + 1 offsets of 64 bits
+    VIEWS      # 16 bytes per key that hold it, or its location
+    HASHES     # hashes of keys: 8 bytes each
 
 
 cdef struct View:
     int32_t length
-    int32_t prefix            # the key itself stands from here on, if it has no more than INLINE_BYTES
+    int32_t prefix            # the key itself begins here, if it has at most INLINE_BYTES
     int32_t buffer
     int32_t offset
 
@@ -25,10 +25,10 @@ cdef enum:
 cdef struct KeySpan:
     Layout layout
     const uint8_t* data
-    const uint8_t* offsets    # at the first key; NULL but under OFFSETS
-    const uint8_t** buffers   # what VIEWS point into
-    Py_ssize_t width          # bytes a key; 0 under OFFSETS and VIEWS
-    const uint8_t* validity   # Arrow bitmap, NULL when every key is valid
+    const uint8_t* offsets    # at the first key; NULL except for OFFSETS
+    const uint8_t** buffers   # the buffers that VIEWS refer to
+    Py_ssize_t width          # bytes per key; 0 for OFFSETS and VIEWS
+    const uint8_t* validity   # Arrow bitmap, NULL if every key is valid
     int64_t validity_offset   # bit of the first key
     Py_ssize_t length         # keys
 
@@ -48,10 +48,10 @@ cdef inline bint is_valid(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
     return (keys.validity[bit >> 3] >> (bit & 7)) & 1
 
 
-# Buffers come from anywhere and may begin at odd addresses, hence the copies.
+# Buffers may have any alignment, hence the copies.
 
 cdef inline int64_t offset_of(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
-    """Where key i begins in the data; its end is where key i + 1 begins. Under OFFSETS only."""
+    """Return the offset of key i in the data, which is also the end of key i - 1; for OFFSETS only."""
     cdef int32_t narrow
     cdef int64_t wide
     if keys.layout == OFFSETS32:

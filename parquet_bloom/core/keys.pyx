@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""A run of keys in memory: what the kernels take, whatever the keys' layout."""
+"""A run of keys in memory in any layout: the input of the kernels."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 
 
 cdef const uint8_t* _address(object buffer, Py_ssize_t* num_bytes) except? NULL:
-    """The start of a buffer. The caller keeps the object alive; Arrow buffers and arrays do not move."""
+    """Return the address of a buffer. The caller keeps the object alive; Arrow buffers and arrays do not move."""
     cdef Py_buffer view
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     cdef const uint8_t* start = <const uint8_t*>view.buf
@@ -18,17 +18,17 @@ cdef const uint8_t* _address(object buffer, Py_ssize_t* num_bytes) except? NULL:
 
 
 cdef inline bint _fits(Py_ssize_t offset, Py_ssize_t length, Py_ssize_t count) noexcept:
-    """Whether `length` items from `offset` on are among `count`; none of the three sums can overflow."""
+    """Return whether `length` items from `offset` on are within `count`, without overflow."""
     return offset <= count and length <= count - offset
 
 
 cdef bint _falls(const KeySpan* span) noexcept nogil:
-    """Whether an offset is below the one before it."""
+    """Return whether an offset is less than the one before it."""
     cdef int32_t before32, next32
     cdef int64_t before64, next64
     cdef bint found = False
     cdef Py_ssize_t i
-    # Without an early end, so that it goes by vectors: offsets hardly ever fall.
+    # Without an early exit, so that the loop is vectorized: offsets hardly ever decrease.
     if span.layout == OFFSETS32:
         for i in range(span.length):
             memcpy(&before32, span.offsets + 4 * i, 4)
@@ -43,7 +43,7 @@ cdef bint _falls(const KeySpan* span) noexcept nogil:
 
 
 cdef Py_ssize_t _first_astray(const KeySpan* span, const Py_ssize_t* num_bytes, Py_ssize_t num_buffers) noexcept nogil:
-    """The first valid view that does not lie inside of its buffer; the number of keys if there is none."""
+    """Return the first valid view that is outside of its buffer; the number of keys if there is none."""
     cdef View view
     cdef Py_ssize_t i
     for i in range(span.length):
@@ -58,9 +58,9 @@ cdef Py_ssize_t _first_astray(const KeySpan* span, const Py_ssize_t* num_bytes, 
 
 
 cdef class Keys:
-    """A run of keys in memory, not copied: what the hash and filter kernels take.
+    """A run of keys in memory, not copied: the input of hash and filter kernels.
 
-    Build one with `Keys.fixed`, `Keys.variable`, `Keys.views` or `Keys.hashed`; all keys are checked to lie inside their
+    Create one with `Keys.fixed`, `Keys.variable`, `Keys.views` or `Keys.hashed`; all keys are checked to lie inside their
     buffers.
     """
 
@@ -78,7 +78,7 @@ cdef class Keys:
 
     @staticmethod
     def fixed(values, Py_ssize_t width, Py_ssize_t length, Py_ssize_t offset=0, validity=None):
-        """Keys of `width` bytes each, the first at key number `offset` of the buffer `values`.
+        """Create keys of `width` bytes each, the first at key number `offset` of the buffer `values`.
 
         `validity` is an Arrow bitmap whose bit `offset` belongs to the first key; None when all are valid.
         """
@@ -102,9 +102,9 @@ cdef class Keys:
 
     @staticmethod
     def variable(offsets, data, Py_ssize_t length, Py_ssize_t offset=0, validity=None, bint wide=False):
-        """Keys of any length: key i is `data[offsets[i]:offsets[i + 1]]`, the first is number `offset`.
+        """Create keys of any length: key i is `data[offsets[i]:offsets[i + 1]]`, the first is number `offset`.
 
-        Offsets are int64 if `wide`, else int32; that they neither fall nor leave the data is checked.
+        Offsets are int64 if `wide`, else int32; they are checked not to decrease and to lie inside the data.
         """
         cdef Keys keys = Keys.__new__(Keys)
         cdef Py_ssize_t num_bytes = 0
@@ -142,9 +142,9 @@ cdef class Keys:
 
     @staticmethod
     def views(views, buffers, Py_ssize_t length, Py_ssize_t offset=0, validity=None):
-        """Keys as Arrow's view types hold them: 16 bytes each, which are the key or say where in `buffers` it is.
+        """Create keys of Arrow's view types: 16 bytes each, which hold the key or its location in `buffers`.
 
-        Every view but those under a null is checked.
+        All views except those of nulls are checked.
         """
         cdef Keys keys = Keys.__new__(Keys)
         cdef Py_ssize_t num_bytes = 0
@@ -167,7 +167,7 @@ cdef class Keys:
 
     @staticmethod
     def hashed(const uint64_t[::1] hashes not None):
-        """Keys that are known by their hashes only (a uint64 array)."""
+        """Create keys of which only the hashes are known (a uint64 array)."""
         cdef Keys keys = Keys.__new__(Keys)
         keys.owners = (hashes,)
         keys.span.layout = HASHES

@@ -1,7 +1,7 @@
-"""Secrets are taken out of every text that leaves: errors, logs, reports, what the command line prints.
+"""Remove secrets from all text that leaves the package: errors, logs, reports, and the output of the command line.
 
-The text may be anybody's: libraries print the URLs, options and answers that they had. `forms` and `values` know what
-is secret, `texts` hides it in texts, and `exceptions` in whole chains of exceptions.
+Such text may come from libraries, which print the URLs, options and responses they had. `forms` and `values` know the
+secrets, `texts` hides them in text, and `exceptions` in chains of exceptions.
 """
 
 from .exceptions import LibraryError, without_secrets

@@ -1,4 +1,4 @@
-"""Exceptions, libraries' among them, without the secrets in their texts and in those of what led to them."""
+"""Remove secrets from the texts of exceptions, including those of libraries, and of their causes and contexts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .texts import redacted, redacted_in
 
 
 class LibraryError(Exception):
-    """Stands for an exception of a library whose text holds secrets that cannot be taken out of it.
+    """Replaces an exception of a library whose text holds secrets and cannot be changed.
 
     Attributes
     ----------
-    kind : the class that it had.
+    kind : name of the original class.
     """
 
     def __init__(self, text: str, kind: str) -> None:
@@ -28,14 +28,14 @@ class LibraryError(Exception):
 
 
 def without_secrets(error: BaseException) -> BaseException:
-    """Take secrets out of an exception and of all that led to it, so that its traceback can be printed.
+    """Remove secrets from an exception, its causes and contexts, so that its traceback can be printed.
 
-    Exceptions stay the objects that they are, for those who look at their class or at an answer's status; their texts
-    and attributes are changed. Nothing is touched of an exception that holds no secret.
+    Texts and attributes are changed in place, so that callers can still use the exception's class or the status of a
+    response. An exception without secrets is not changed.
 
     Returns
     -------
-    The exception, or a `LibraryError` that stands for one whose text cannot be changed: raise `from` what is returned.
+    The exception, or a `LibraryError` that replaces one whose text cannot be changed: raise `from` the result.
     """
     return _without_secrets(error, {})
 
@@ -44,21 +44,21 @@ def _without_secrets(error: BaseException, done: dict[int, BaseException]) -> Ba
     if id(error) in done:
         return done[id(error)]
     done[id(error)] = error
-    instead = done[id(error)] = error if _changed(error) else _instead_of(error)
+    replacement = done[id(error)] = error if _redact_text(error) else _make_library_error(error)
     cause, context, suppressed = error.__cause__, error.__context__, error.__suppress_context__
     if cause is not None:
-        instead.__cause__ = _without_secrets(cause, done)
+        replacement.__cause__ = _without_secrets(cause, done)
     if context is not None:
-        instead.__context__ = _without_secrets(context, done)
-    instead.__suppress_context__ = suppressed
+        replacement.__context__ = _without_secrets(context, done)
+    replacement.__suppress_context__ = suppressed
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             _without_secrets(one, done)
-    return instead
+    return replacement
 
 
-def _shown(error: BaseException) -> str:
-    """What a traceback shows of one exception."""
+def _format(error: BaseException) -> str:
+    """Return the text that a traceback shows of one exception."""
     try:
         text = str(error)
     except Exception:
@@ -66,9 +66,9 @@ def _shown(error: BaseException) -> str:
     return "\n".join([text, *map(str, getattr(error, "__notes__", ()))])
 
 
-def _changed(error: BaseException) -> bool:
-    """Take secrets out of an exception's own text, and tell whether there are none in it now."""
-    before = _shown(error)
+def _redact_text(error: BaseException) -> bool:
+    """Remove secrets from the text of one exception; return whether none are left in it."""
+    before = _format(error)
     if redacted(before) == before:
         return True
     with suppress(Exception):
@@ -78,7 +78,7 @@ def _changed(error: BaseException) -> bool:
             value = getattr(error, name)
             if value is not None:
                 setattr(error, name, _without_secrets_in(value))
-    after = _shown(error)
+    after = _format(error)
     return redacted(after) == after
 
 
@@ -86,6 +86,6 @@ def _without_secrets_in(value: Any) -> Any:
     return without_secrets(value) if isinstance(value, BaseException) else redacted_in(value)
 
 
-def _instead_of(error: BaseException) -> LibraryError:
-    instead = LibraryError(redacted(_shown(error)), type(error).__name__)
-    return instead.with_traceback(error.__traceback__)
+def _make_library_error(error: BaseException) -> LibraryError:
+    replacement = LibraryError(redacted(_format(error)), type(error).__name__)
+    return replacement.with_traceback(error.__traceback__)

@@ -1,19 +1,19 @@
-"""Secrets that are known by their form: users and passwords in URLs, queries, values behind names of secrets."""
+"""Hide secrets recognized by their form: users and passwords in URLs, queries, values after names of secrets."""
 
 from __future__ import annotations
 
 import re
 
 HIDDEN = "..."
-"""What stands in the place of a secret."""
+"""The replacement of a secret."""
 
-# Texts may be as long as an answer, and made to harm: each of these takes time in proportion to the text.
-_WORD = re.compile(r"[^\s\"'<>]+")  # a URL, and the punctuation of the text that it stands in
+# Texts may be as long as a server's response, and malicious: each of these expressions takes linear time.
+_WORD = re.compile(r"[^\s\"'<>]+")  # a URL, and the punctuation of the text around it
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _SCHEME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-"
 _PORT = re.compile(r"\d*(?:[:,;.)\]}]|$)")
-CONTAINER = re.compile(r"(abfs|wasb)s?$", re.IGNORECASE)  # of these, a name without a password is a container's
-_BEHIND = re.compile(r"[:,;)\]}]{1,3}$")
+CONTAINER = re.compile(r"(abfs|wasb)s?$", re.IGNORECASE)  # in these, a name without a password is a container
+_TRAILING_PUNCTUATION = re.compile(r"[:,;)\]}]{1,3}$")
 
 _SECRET_PARAMETERS = (
     r"x-(?:amz|goog)-[a-z-]{1,40}|awsaccesskeyid|googleaccessid|signature|policy|key-pair-id"
@@ -44,10 +44,10 @@ _ELEMENT = re.compile(
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*-----|$)", re.DOTALL)
 
 
-def without_forms(text: str) -> str:
-    """Return a text without what looks like a secret."""
+def redact_patterns(text: str) -> str:
+    """Replace everything in a text that looks like a secret."""
     if "://" in text:
-        text = _WORD.sub(_without_url_secrets, text)
+        text = _WORD.sub(_redact_url, text)
     if "&" in text or "?" in text or ";" in text or "%" in text or "\\u0026" in text:
         text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
     lower = text.lower()
@@ -63,29 +63,29 @@ def without_forms(text: str) -> str:
     return text
 
 
-def _without_url_secrets(found: re.Match[str]) -> str:
-    """A word of a text without what is secret in the URLs that it may be."""
-    word = found[0]
+def _redact_url(match: re.Match[str]) -> str:
+    """Redact the URLs in a word of a text."""
+    word = match[0]
     if "://" not in word:
         return word
     web = _WEB.search(word)
     start = web.end() if web else len(word)
     query, fragment = word.find("?", start), word.find("#", start)
-    if query < 0 <= fragment and "=" in word[fragment:]:  # what a browser is sent after signing in
+    if query < 0 <= fragment and "=" in word[fragment:]:  # a redirect after signing in
         query = fragment
     if query >= 0:
-        behind = _BEHIND.search(word[query:])
-        word = f"{word[: query + 1]}{HIDDEN}{behind[0] if behind else ''}"
+        punctuation = _TRAILING_PUNCTUATION.search(word[query:])
+        word = f"{word[: query + 1]}{HIDDEN}{punctuation[0] if punctuation else ''}"
     before, *rest = word.split("://")
     parts = [before]
     for part in rest:
         scheme = parts[-1][len(parts[-1].rstrip(_SCHEME)) :]
-        parts.append(_without_user(scheme, part) if scheme else part)
+        parts.append(_redact_user(scheme, part) if scheme else part)
     return "://".join(parts)
 
 
-def _without_user(scheme: str, rest: str) -> str:
-    """What follows `://`, without the user and the password."""
+def _redact_user(scheme: str, rest: str) -> str:
+    """Redact the user and the password in the part of a URL after `://`."""
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
     user, at, _ = authority.rpartition("@")
     if at:
@@ -94,5 +94,7 @@ def _without_user(scheme: str, rest: str) -> str:
     _, colon, port = authority.partition(":")
     if not colon or authority.startswith("[") or _PORT.match(port):
         return rest
-    end = rest.rfind("@")  # a password may hold what ends an authority, or the text is cut off before the sign
+    end = rest.rfind(
+        "@"
+    )  # a password may hold a character that ends an authority, or the text may be cut off before the @
     return HIDDEN + rest[end if end >= 0 else len(authority) :]

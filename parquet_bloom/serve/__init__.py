@@ -1,1 +1,1 @@
-"""A lake index answering over HTTP. Only this unit imports fastapi, starlette, pydantic and uvicorn."""
+"""An HTTP service for lookups in a lake index. Only this package imports fastapi, starlette, pydantic and uvicorn."""

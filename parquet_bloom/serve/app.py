@@ -1,4 +1,4 @@
-"""The service's addresses, and what is refused before they are reached."""
+"""The HTTP application: routes, checks of requests before they are handled, and error handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from .errors import ApiError, answer, problem, validation_problem
+from .errors import ApiError, describe_validation_errors, error_response, json_response
 from .limits.request_body import read_body
 from .models import (
     AppendAnswer,
@@ -29,24 +29,24 @@ from .models import (
 )
 from .service import Service, version
 
-_WHY = {
-    400: "No JSON, or no HTTP.",
-    403: "Read-only; or a file is where none may be; or a browser asks for another site.",
+_DESCRIPTIONS = {
+    400: "The request is not valid JSON or not valid HTTP.",
+    403: "The service is read-only; or a file is outside of the allowed folders; or a page of another site asks.",
     404: "The index has no such column or file, or the file does not exist.",
-    408: "The request came too slowly.",
-    409: "Another writer is at work on the index.",
+    408: "The request was sent too slowly.",
+    409: "Another writer is changing the index.",
     413: "The body is too long.",
     415: "The body is not application/json.",
-    421: "The service answers to other names.",
-    422: "The request cannot be understood, or asks for too much; or a file is no Parquet file.",
-    429: "Too much is waiting.",
+    421: "The host name is not one of the service's.",
+    422: "The request is invalid, or asks for too much; or a file is not a Parquet file.",
+    429: "Too many requests are waiting.",
     500: "The index or the lake cannot be read.",
-    503: "It took too long, or the service is stopping.",
+    503: "The request took too long, or the service is stopping.",
 }
 
 
-def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Problem, "description": _WHY[status]} for status in statuses}
+def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": Problem, "description": _DESCRIPTIONS[status]} for status in statuses}
 
 
 _ALWAYS = (421, 429, 500, 503)
@@ -54,7 +54,7 @@ _WITH_BODY = (*_ALWAYS, 400, 403, 408, 413, 415, 422)
 
 
 class _Request(Request):
-    """A request whose body is read by our rules."""
+    """A request whose body is read within the service's limits."""
 
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
@@ -78,16 +78,16 @@ class _Route(APIRoute):
         return handle
 
 
-def build(service: Service) -> FastAPI:
-    """The application, of one service."""
+def build_app(service: Service) -> FastAPI:
+    """Build the application of a service."""
     app = FastAPI(
         title="parquet-bloom index",
-        summary="From a value to the files of a lake that may hold it.",
+        summary="Look up the files of a lake that may hold a value.",
         version=version(),
         redirect_slashes=False,
         redoc_url=None,
         exception_handlers={
-            HTTPException: _on_refusal,
+            HTTPException: _on_http_error,
             RequestValidationError: _on_validation,
             Exception: _on_bug,
         },
@@ -101,54 +101,54 @@ def build(service: Service) -> FastAPI:
 
 
 def _add_lookups(app: FastAPI, service: Service) -> None:
-    @app.post("/lookup", response_model=LookupAnswer, responses=_refusals(*_WITH_BODY, 404))
-    async def lookup(asked: LookupRequest) -> Response:
-        """Name the files that may hold each of some values."""
-        return answer(await service.lookup(asked.column, asked.values, asked.timezone))
+    @app.post("/lookup", response_model=LookupAnswer, responses=_describe_errors(*_WITH_BODY, 404))
+    async def lookup(body: LookupRequest) -> Response:
+        """List the files that may hold each of several values."""
+        return json_response(await service.lookup(body.column, body.values, body.timezone))
 
-    @app.get("/lookup", response_model=LookupAnswer, responses=_refusals(*_ALWAYS, 400, 404, 422))
-    async def lookup_one(request: Request, asked: Annotated[LookupQuery, Query()]) -> Response:
-        """Name the files that may hold one value."""
+    @app.get("/lookup", response_model=LookupAnswer, responses=_describe_errors(*_ALWAYS, 400, 404, 422))
+    async def lookup_one(request: Request, query: Annotated[LookupQuery, Query()]) -> Response:
+        """List the files that may hold one value."""
         _check_query(request)
-        return answer(await service.lookup_text(asked.column, asked.value, asked.type, asked.timezone))
+        return json_response(await service.lookup_text(query.column, query.value, query.type, query.timezone))
 
-    @app.get("/stats", response_model=StatsAnswer, responses=_refusals(*_ALWAYS))
+    @app.get("/stats", response_model=StatsAnswer, responses=_describe_errors(*_ALWAYS))
     async def stats() -> Response:
-        """Say how large the index is, and how good."""
-        return answer(await service.stats())
+        """Return the size and precision of the index."""
+        return json_response(await service.stats())
 
-    @app.get("/health", response_model=HealthAnswer, responses=_refusals(421))
+    @app.get("/health", response_model=HealthAnswer, responses=_describe_errors(421))
     async def health() -> Response:
-        """Say how the service is, however much it has to do."""
-        return answer(service.health())
+        """Return the state of the service; answered even under load."""
+        return json_response(service.health())
 
 
 def _add_changes(app: FastAPI, service: Service) -> None:
-    changing = _refusals(*_WITH_BODY, 404, 409)
+    changing = _describe_errors(*_WITH_BODY, 404, 409)
 
     @app.post("/append", response_model=AppendAnswer, responses=changing)
-    async def append(asked: AppendRequest) -> Response:
-        """Index files. It is answered when that is done; lookups go on meanwhile."""
-        return answer(await service.append(asked.files, asked.skip_unreadable))
+    async def append(body: AppendRequest) -> Response:
+        """Index files. Answered when that is done; lookups continue meanwhile."""
+        return json_response(await service.append(body.files, body.skip_unreadable))
 
     @app.post("/remove", response_model=RemoveAnswer, responses=changing)
-    async def remove(asked: RemoveRequest) -> Response:
-        """Take files out of the index; those that are still in the lake are named for every value from then on."""
-        return answer(await service.remove(asked.files))
+    async def remove(body: RemoveRequest) -> Response:
+        """Remove files from the index; lookups then list those that are still in the lake for every value."""
+        return json_response(await service.remove(body.files))
 
-    @app.post("/refresh", response_model=RefreshAnswer, responses=_refusals(*_ALWAYS, 403, 404, 409, 422))
+    @app.post("/refresh", response_model=RefreshAnswer, responses=_describe_errors(*_ALWAYS, 403, 404, 409, 422))
     async def refresh() -> Response:
-        """See the index and the lake as they are now: what others have appended, which files came and went."""
-        return answer(await service.refresh())
+        """Reload the index, and check the lake for new, changed and deleted files."""
+        return json_response(await service.refresh())
 
 
 def _describe_bounds(app: FastAPI, service: Service) -> None:
-    """Let the OpenAPI document tell how long lists may be."""
-    made = app.openapi
+    """Add the maximum lengths of lists to the OpenAPI document."""
+    make_openapi = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schemas = made()["components"]["schemas"]
+            schemas = make_openapi()["components"]["schemas"]
             schemas["LookupRequest"]["properties"]["values"]["maxItems"] = service.settings.max_values
             schemas["RemoveRequest"]["properties"]["files"]["maxItems"] = service.settings.max_values
             schemas["AppendRequest"]["properties"]["files"]["anyOf"][0]["maxItems"] = service.settings.max_values
@@ -159,7 +159,7 @@ def _describe_bounds(app: FastAPI, service: Service) -> None:
 
 
 def _check_query(request: Request) -> None:
-    """Refuse what would be understood as something else than was sent."""
+    """Reject queries that could be misunderstood: invalid UTF-8, or a repeated parameter."""
     query = request.scope["query_string"].replace(b"+", b" ")
     try:
         unquote_to_bytes(query).decode("utf-8")
@@ -167,26 +167,26 @@ def _check_query(request: Request) -> None:
         raise ApiError(400, "the query is not UTF-8") from None
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
-        raise ApiError(422, "the query has a parameter twice; several values take POST /lookup")
+        raise ApiError(422, "the query has a parameter twice; use POST /lookup for several values")
 
 
-async def _on_refusal(request: Request, error: Exception) -> Response:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = error.detail
     if error.status_code == 404 and not isinstance(error, ApiError):
-        text = f"there is nothing at {request.scope['path']}; /docs tells what there is"
+        text = f"there is nothing at {request.scope['path']}; see /docs"
     elif error.status_code == 405:
         path = request.scope["path"]
-        found = [route.methods or () for route in request.app.routes if isinstance(route, Route) and route.path == path]
-        methods = ", ".join(sorted({method for some in found for method in some}))
-        return problem(405, f"{request.method} is not for {path}, but {methods}", {"allow": methods})
-    return problem(error.status_code, text, error.headers)
+        routes = [route for route in request.app.routes if isinstance(route, Route) and route.path == path]
+        methods = ", ".join(sorted({method for route in routes for method in route.methods or ()}))
+        return error_response(405, f"{path} does not support {request.method}, but {methods}", {"allow": methods})
+    return error_response(error.status_code, text, error.headers)
 
 
 async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(422, validation_problem(error.errors()))
+    return error_response(422, describe_validation_errors(error.errors()))
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    return problem(500, f"a bug, please report it: {type(error).__name__}")
+    return error_response(500, f"a bug, please report it: {type(error).__name__}")

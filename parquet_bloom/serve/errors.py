@@ -1,4 +1,4 @@
-"""Every answer that is not what was asked for: a status, and one line that says why."""
+"""Error responses: a status, and one line that says why."""
 
 from __future__ import annotations
 
@@ -21,62 +21,63 @@ from ..errors import (
 from ..errors import shortened as cut
 from ..redaction import redacted
 
-_MOST_CHARACTERS = 500
+_MAX_CHARACTERS = 500
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
 class ApiError(HTTPException):
-    """A request that is not answered.
+    """A request that is answered with an error.
 
     Parameters
     ----------
-    status : of HTTP.
-    problem : why, on one line.
-    close : whether to close the connection, as not all of the request was read.
+    status : HTTP status.
+    problem : the reason, on one line.
+    close : whether to close the connection, because not all of the request was read.
     """
 
     def __init__(self, status: int, problem: str, *, close: bool = False, headers: Mapping[str, str] | None = None):
-        named = dict(headers or {})
+        all_headers = dict(headers or {})
         if close:
-            named["connection"] = "close"
-        super().__init__(status, shortened(problem), named or None)
+            all_headers["connection"] = "close"
+        super().__init__(status, shorten(problem), all_headers or None)
 
 
-def shortened(text: str) -> str:
-    """One line, not too long, without control characters: clients print it."""
-    return cut(printable(" ".join(text.split())), _MOST_CHARACTERS)
+def shorten(text: str) -> str:
+    """Format a message on one line of limited length, without control characters, as clients print it."""
+    return cut(printable(" ".join(text.split())), _MAX_CHARACTERS)
 
 
-def encoded(document: Any) -> bytes:
-    """JSON in ASCII: names of files that are no Unicode are escaped, and come back as Python has them."""
+def encode_json(document: Any) -> bytes:
+    """Encode as JSON in ASCII; file names that are not valid Unicode are escaped as surrogates, as in Python."""
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A response; `document` may be encoded already."""
-    body = document if isinstance(document, bytes) else encoded(document)
+def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Make a JSON response of a document, or of one that is already encoded."""
+    body = document if isinstance(document, bytes) else encode_json(document)
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-def problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The one form that every error has."""
-    return answer({"error": shortened(text)}, status, headers)
+def error_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Make an error response."""
+    return json_response({"error": shorten(text)}, status, headers)
 
 
-def from_index(text: str, index: str) -> str:
-    """What is said of a file, or of the index's own without the folder that it is in: that is no client's business.
+def hide_index_path(text: str, index: str) -> str:
+    """Replace the index's folder at the start of a message by "index", as clients need not know where it is.
 
     Parameters
     ----------
+    text : the message.
     index : path of the index.
     """
     folder = printable(index.rstrip("/"))
     return "index" + text[len(folder) :] if folder and text.startswith((f"{folder}/", f"{folder}:")) else text
 
 
-def refused_lookup(error: ParquetBloomError, index: str) -> ApiError:
-    """What a lookup failed with, in the index of a path."""
-    text = from_index(str(error), index)
+def lookup_error(error: ParquetBloomError, index: str) -> ApiError:
+    """Turn the error of a lookup into a response; `index` is the path of the index."""
+    text = hide_index_path(str(error), index)
     if isinstance(error, UnknownColumnError):
         return ApiError(404, text)
     if isinstance(error, (StorageError, BrokenIndexError)):
@@ -84,35 +85,36 @@ def refused_lookup(error: ParquetBloomError, index: str) -> ApiError:
     return ApiError(422, text)
 
 
-def refused_change(error: ParquetBloomError, index: str) -> ApiError:
-    """What a change failed with: by the client's files, by another writer, or by the index itself.
+def change_error(error: ParquetBloomError, index: str) -> ApiError:
+    """Turn the error of a change into a response: caused by the client's files, another writer, or the index itself.
 
     Parameters
     ----------
-    index : path of the index; what is wrong in there is no client's fault.
+    error : the error.
+    index : path of the index; errors in its files are server errors.
     """
-    text = from_index(str(error), index)
+    text = hide_index_path(str(error), index)
     if isinstance(error, IndexInUseError):
         return ApiError(409, text, headers={"retry-after": "1"})
     index = redacted(index)  # as paths of errors are
-    own = error.path is None or error.path == index or error.path.startswith(index.rstrip("/") + "/")
-    if isinstance(error, BrokenIndexError) or (own and isinstance(error, StorageError)):
+    of_index = error.path is None or error.path == index or error.path.startswith(index.rstrip("/") + "/")
+    if isinstance(error, BrokenIndexError) or (of_index and isinstance(error, StorageError)):
         return ApiError(500, text)
     if isinstance(error, StorageError) and error.errno in _MISSING:
         return ApiError(404, text)
     return ApiError(422, text)
 
 
-def validation_problem(errors: Sequence[Any]) -> str:
-    """What a request does not have, or has and should not, for its first places."""
-    told = []
+def describe_validation_errors(errors: Sequence[Any]) -> str:
+    """Describe the first validation errors of a request on one line."""
+    problems = []
     for error in errors[:3]:
         where = ""
         for part in error["loc"][1:]:
             where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
         text = str(error["msg"]).removeprefix("Value error, ")
         text = text[:1].lower() + text[1:]
-        told.append(f"{where}: {text}" if where else text)
+        problems.append(f"{where}: {text}" if where else text)
     if len(errors) > 3:
-        told.append(f"and {len(errors) - 3} more")
-    return "; ".join(told)
+        problems.append(f"and {len(errors) - 3} more")
+    return "; ".join(problems)

@@ -1,4 +1,4 @@
-"""Requests and answers as the service's OpenAPI document describes them; requests are checked by these very models."""
+"""Models of requests and responses, for validation of requests and for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .values import TYPES
 VALUE_SCHEMA: dict[str, Any] = {
     "title": "Value",
     "description": (
-        "A whole number is exact however long, a number with a fraction or an exponent is a double. In {type, value}, "
-        "dates, times and timestamps are texts as ISO 8601 writes them (an instant ends in Z or an offset), bytes are "
-        "hexadecimal, decimals are texts, and an int may be a text, for clients whose numbers are doubles."
+        "An integer of any length is exact; a number with a fraction or an exponent is a double. In {type, value}, "
+        "dates, times and timestamps are strings in ISO 8601 (an instant ends in Z or an offset), bytes are "
+        "hexadecimal, decimals are strings, and an int may be a string, for clients whose numbers are doubles."
     ),
-    "anyOf": [  # a whole number is a number, too
+    "anyOf": [  # not oneOf, as an integer is also a number
         {"type": "integer"},
         {"type": "number"},
         {"type": "string"},
@@ -36,23 +36,21 @@ VALUE_SCHEMA: dict[str, Any] = {
 
 
 def _path(value: Any) -> str:
-    """A path as it is: names of files may hold bytes that are no UTF-8, as Python escapes them."""
+    """Check a path, which may hold surrogates, as file names need not be valid UTF-8."""
     if not isinstance(value, str):
-        raise ValueError("it is no text")
+        raise ValueError("it is not a string")
     try:
         os.fsencode(value)
     except UnicodeEncodeError:
-        raise ValueError("it holds characters that no file's name can") from None
+        raise ValueError("it holds characters that file names cannot have") from None
     return value
 
 
 Value = Annotated[Any, WithJsonSchema(VALUE_SCHEMA)]
 Path = Annotated[str, PlainValidator(_path), WithJsonSchema({"type": "string"})]
-Column = Annotated[str, Field(description="One of the indexed columns, by its dotted name.")]
-Timezone = Annotated[
-    str, Field(description="Zone of timestamps that are written without one, where a column holds instants.")
-]
-Version = Annotated[int, Field(description="Number of the index's state; each change makes the next one.")]
+Column = Annotated[str, Field(description="An indexed column, by its dotted path.")]
+Timezone = Annotated[str, Field(description="Time zone of timestamps without one, if the column holds instants.")]
+Version = Annotated[int, Field(description="Version number of the index, increased by each change.")]
 
 
 class _Request(BaseModel):
@@ -60,7 +58,7 @@ class _Request(BaseModel):
 
 
 class LookupRequest(_Request):
-    """Values to be looked up."""
+    """Values to look up."""
 
     column: Column
     values: list[Value]
@@ -68,37 +66,38 @@ class LookupRequest(_Request):
 
 
 class LookupQuery(BaseModel):
-    """One value to be looked up, as a text."""
+    """One value to look up, as a string."""
 
     model_config = ConfigDict(extra="forbid")
 
     column: Column
-    value: Annotated[str, Field(description="Of the type in which the column is stored, unless `type` says another.")]
-    type: Annotated[Literal[TYPES] | None, Field(description="What the value is.")] = None  # type: ignore[valid-type]
+    value: Annotated[str, Field(description="Of the column's type, unless `type` is given.")]
+    type: Annotated[Literal[TYPES] | None, Field(description="Type of the value.")] = None  # type: ignore[valid-type]
     timezone: Timezone = "UTC"
 
 
 class AppendRequest(_Request):
-    """Files to be indexed; those that are, and are unchanged, are left alone."""
+    """Files to index; indexed files that have not changed are skipped."""
 
     files: Annotated[
         list[Path] | None,
         Field(
-            description="Absolute paths or URLs of files, folders and patterns, within the lake's folders or those "
-            "that the service allows. Null or left out: the index's lake as it is now."
+            description="Absolute paths or URLs of files, folders and patterns, within the lake's folders or the "
+            "allowed roots of the service. Default: the current files of the index's lake."
         ),
     ] = None
     skip_unreadable: Annotated[
         bool,
-        Field(description="Index the others if a file cannot be read; otherwise nothing is changed then."),
+        Field(description="Index the other files if one cannot be read; by default nothing is changed then."),
     ] = False
 
 
 class RemoveRequest(_Request):
-    """Files to be taken out of the index."""
+    """Files to remove from the index."""
 
     files: Annotated[
-        list[Path], Field(description="Paths as they were indexed; one that ends in a slash stands for all below it.")
+        list[Path],
+        Field(description="Paths as they were indexed; one that ends in a slash stands for all below it."),
     ]
 
 
@@ -106,57 +105,57 @@ class Candidate(BaseModel):
     """A file that may hold a value."""
 
     path: str
-    row_groups: Annotated[list[int] | None, Field(description="Those that may; null for all of them.")]
+    row_groups: Annotated[list[int] | None, Field(description="The row groups that may hold it; null for all.")]
 
 
 class Result(BaseModel):
-    """Of one value."""
+    """The result for one value."""
 
     candidates: list[Candidate]
 
 
 class LookupAnswer(BaseModel):
-    """For each value the files that may hold it. A live file that is not named has no row of it."""
+    """For each value the files that may hold it. A file of the lake that is not listed has no such row."""
 
     version: Version
     column: str
     results: Annotated[list[Result], Field(description="In the order of the values.")]
-    doubts: Annotated[list[str], Field(description="Why more files are named than need be; mostly empty.")]
+    doubts: Annotated[list[str], Field(description="Reasons why more files than necessary are listed; usually empty.")]
 
 
 class AppendAnswer(BaseModel):
-    """What was done."""
+    """The changes made by an append."""
 
     version: Version
     added: int
-    replaced: Annotated[int, Field(description="Files indexed again, as they had changed.")]
+    replaced: Annotated[int, Field(description="Files indexed again because they had changed.")]
     unchanged: int
-    failed: Annotated[dict[str, str], Field(description="Files that could not be read, and are not indexed: why.")]
-    entries: Annotated[int, Field(description="(value, file) or (value, row group) pairs that came in.")]
+    failed: Annotated[dict[str, str], Field(description="Files that could not be read, with the reason.")]
+    entries: Annotated[int, Field(description="Added (value, file) or (value, row group) pairs.")]
     uncovered: Annotated[
         dict[str, dict[str, str]],
-        Field(description="{column: {file: why nothing of it is indexed}}; these are named for every value."),
+        Field(description="{column: {file: reason why it is not indexed}}; lookups list these files for every value."),
     ]
-    merged: Annotated[int, Field(description="Segments of the index that were merged.")]
+    merged: Annotated[int, Field(description="Merged segments of the index.")]
 
 
 class RemoveAnswer(BaseModel):
-    """What was done."""
+    """The changes made by a removal."""
 
     version: Version
     removed: int
 
 
 class RefreshAnswer(BaseModel):
-    """The index as it is now."""
+    """The state of the index after a refresh."""
 
     version: Version
     files: int
-    unindexed: Annotated[int | None, Field(description="Live files that are named for every value.")]
+    unindexed: Annotated[int | None, Field(description="Files of the lake that are not indexed.")]
 
 
 class StatsAnswer(BaseModel):
-    """How large the index is, and how good."""
+    """The size and precision of the index."""
 
     version: Version
     layout: str
@@ -172,25 +171,25 @@ class StatsAnswer(BaseModel):
     entries: dict[str, int]
     num_bytes: dict[str, int]
     files_bytes: int
-    expected_false: Annotated[dict[str, float], Field(description="Units named for a value that is in none.")]
+    expected_false: Annotated[dict[str, float], Field(description="Units expected to be listed for an absent value.")]
     snapshot: dict[str, Any]
     bytes_a_value: float
 
 
 class HealthAnswer(BaseModel):
-    """How the service is."""
+    """The state of the service."""
 
     status: Literal["ok", "stopping"]
     version: Version
     files: int
     unindexed: int | None
-    changes: Annotated[int, Field(description="Changes and refreshes that are under way, or wait.")]
+    changes: Annotated[int, Field(description="Running and waiting changes and refreshes.")]
     read_only: bool
     refreshed_seconds_ago: float
-    refresh_problem: Annotated[str | None, Field(description="What the last refresh failed with.")]
+    refresh_problem: Annotated[str | None, Field(description="Error of the last refresh, if it failed.")]
 
 
 class Problem(BaseModel):
-    """Every answer that is not what was asked for."""
+    """The response to a request that failed."""
 
-    error: Annotated[str, Field(description="Why, on one line.")]
+    error: Annotated[str, Field(description="The reason, on one line.")]

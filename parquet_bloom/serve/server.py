@@ -1,4 +1,4 @@
-"""The service as a process: it listens, says so, and stops when it is asked to."""
+"""Run the service: listen, report when it is ready, and stop on a signal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from types import FrameType
 import uvicorn
 
 from ..errors import StorageError
-from .app import build
-from .limits.host_guard import Guard
-from .limits.http_protocol import bounded
+from .app import build_app
+from .limits.host_guard import HostGuard
+from .limits.http_protocol import make_protocol
 from .service import Service
 
 _GRACE_SECONDS = 20
@@ -24,7 +24,7 @@ _BACKLOG = 512
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is ready, and for which a signal is a wish, not a death."""
+    """A server that reports when it is ready, and shuts down gracefully on a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[], None]):
         super().__init__(config)
@@ -41,18 +41,18 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit  # who asks twice is not made to wait
+        self.force_exit = self.should_exit  # a second signal exits without waiting
         self.should_exit = True
         self._service.stop()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes one that is free.
+    """Open a listening socket; port 0 takes a free one.
 
     Raises
     ------
     StorageError
-        It cannot: the port is taken, or the address is not of this machine.
+        The port is in use, or the address is not one of this machine.
     """
     try:
         (family, _, _, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -60,11 +60,11 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         number = error.errno if isinstance(error, OSError) else errno.EINVAL
         reason = getattr(error, "strerror", None) or (os.strerror(number) if number else str(error))
-        raise StorageError(f"cannot listen at {host} port {port}: {reason}", errno=number) from error
+        raise StorageError(f"cannot listen on {host} port {port}: {reason}", errno=number) from error
 
 
-def url_of(listening: socket.socket) -> str:
-    """Where a socket listens, as clients write it."""
+def format_url(listening: socket.socket) -> str:
+    """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -76,18 +76,20 @@ def run(
     ready: Callable[[str], None],
     report: Callable[[Exception], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT: then what has begun is answered, and an append ends at its next file, undone.
+    """Serve until SIGTERM or SIGINT; then complete running requests, and stop appends at their next file, undone.
 
     Parameters
     ----------
-    host : that it listens at, as it was given.
-    ready : called with the service's URL when it answers.
-    report : takes exceptions that should not have been.
+    service : the service.
+    listening : the listening socket.
+    host : the host name as given by the user.
+    ready : called with the service's URL once it answers requests.
+    report : called with unexpected exceptions.
     """
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what clients send is no news
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # invalid requests are not worth a warning
     config = uvicorn.Config(
-        Guard(build(service), host, report),
-        http=bounded(service.settings),
+        HostGuard(build_app(service), host, report),
+        http=make_protocol(service.settings),
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -98,6 +100,6 @@ def run(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    url = url_of(listening)
+    url = format_url(listening)
     with listening:
         asyncio.run(_Server(config, service, lambda: ready(url)).serve([listening]))

@@ -1,4 +1,4 @@
-"""What the service does, whichever way it is asked."""
+"""The operations of the service, independent of HTTP."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Any, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
-from .errors import ApiError, encoded, from_index, refused_change, refused_lookup
-from .limits.allowed_paths import AllowedPaths, roots_of
-from .limits.request_body import Budget, parsed
+from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
+from .limits.allowed_paths import AllowedPaths, lake_roots
+from .limits.request_body import Budget, parse_body
 from .limits.workers import BoundedExecutor
 from .settings import Settings
-from .values import check_zone, literal_of_text, literals_of
+from .values import check_timezone, parse_literals, parse_text_literal
 
 R = TypeVar("R")
 
-_AT_A_TIME = 1_000  # values, after which the candidates are counted
-_IN_THE_LOOP = 65_536  # bytes of a body that are parsed so quickly that nobody has to wait for it
+_BATCH_VALUES = 1_000  # values looked up before the candidates are counted
+_MAX_INLINE_BODY = 65_536  # bytes of a body that are parsed fast enough for the event loop
 
 
 class Service:
-    """An index, open, with the threads that ask and change it.
+    """An open index, with the threads that query and change it.
 
     Attributes
     ----------
-    index : the index; lookups are answered from its state as it is then.
-    settings : its bounds.
-    budget : of bodies.
+    index : the index; each lookup uses its state at that time.
+    settings : limits of the service.
+    budget : budget of request bodies.
     """
 
     def __init__(self, index: LakeIndex, settings: Settings, lake_filesystem: object | None = None):
@@ -50,70 +50,72 @@ class Service:
         self._changes = BoundedExecutor("change", 1, settings.changes_waiting, _changing)
 
     def stop(self) -> None:
-        """Give up what is being changed, at the next file."""
+        """Stop a running change at its next file."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Wait for what has begun, and let go of the index."""
+        """Wait for running requests, and close the index."""
         self.stop()
-        for lane in (self._bodies, self._lookups, self._changes):
-            lane.close()
+        for executor in (self._bodies, self._lookups, self._changes):
+            executor.close()
         self.index.close()
 
     async def parse(self, data: bytes) -> Any:
-        """What a body says; large ones are parsed one at a time, and nobody else waits for it."""
-        if len(data) <= _IN_THE_LOOP:
-            return parsed(data, self.settings.max_values)
+        """Parse a body; large ones are parsed in a thread, one at a time, so that other requests do not wait."""
+        if len(data) <= _MAX_INLINE_BODY:
+            return parse_body(data, self.settings.max_values)
         seconds = self.settings.body_seconds
-        return await self._bodies.run(lambda: parsed(data, self.settings.max_values), seconds, lambda: _late(seconds))
+        return await self._bodies.run(
+            lambda: parse_body(data, self.settings.max_values), seconds, lambda: _late(seconds)
+        )
 
-    # ------------------------------------------------------------------------------------------------------- asking
+    # ------------------------------------------------------------------------------------------------------- queries
 
     async def lookup(self, column: str, values: list[Any], timezone: str) -> bytes:
-        """The answer to `POST /lookup`, encoded."""
-        return await self._ask(lambda: self._found(column, literals_of(values), timezone))
+        """Return the encoded response to `POST /lookup`."""
+        return await self._query(lambda: self._lookup(column, parse_literals(values), timezone))
 
     async def lookup_text(self, column: str, text: str, type_name: str | None, timezone: str) -> bytes:
-        """The answer to `GET /lookup`, encoded."""
+        """Return the encoded response to `GET /lookup`."""
 
-        def found() -> bytes:
+        def look_up() -> bytes:
             parts = [part.info for segment in self.index.state.segments for part in segment.parts]
             kinds = {info.column_type.kind for info in parts if info.column == column}
-            return self._found(column, [literal_of_text(text, type_name, kinds)], timezone)
+            return self._lookup(column, [parse_text_literal(text, type_name, kinds)], timezone)
 
-        return await self._ask(found)
+        return await self._query(look_up)
 
-    def _found(self, column: str, literals: list[Any], timezone: str) -> bytes:
-        check_zone(timezone)
-        state, most = self.index.state, self.settings.max_candidates
-        if len(state.live.unindexed) * len(literals) > most:
-            raise _too_many(most)
-        place: dict[Any, int] = {}
-        asked = [place.setdefault((type(literal), literal), len(place)) for literal in literals]
-        once = [literal for _, literal in place]  # each value is looked up once; 1 and 1.0 are two
-        found: list[dict[str, Any]] = []
+    def _lookup(self, column: str, literals: list[Any], timezone: str) -> bytes:
+        check_timezone(timezone)
+        state, max_candidates = self.index.state, self.settings.max_candidates
+        if len(state.live.unindexed) * len(literals) > max_candidates:
+            raise _too_many(max_candidates)
+        positions: dict[Any, int] = {}
+        order = [positions.setdefault((type(literal), literal), len(positions)) for literal in literals]
+        distinct = [literal for _, literal in positions]  # 1 and 1.0 are distinct
+        distinct_results: list[dict[str, Any]] = []
         doubts: dict[str, None] = {}
-        named = 0
-        for first in range(0, len(once) or 1, _AT_A_TIME):
-            answers = state.lookup(column, once[first : first + _AT_A_TIME], timezone, self.index.remote)
-            named += sum(map(len, answers))
-            if named > most:
-                raise _too_many(most)
+        num_candidates = 0
+        for first in range(0, len(distinct) or 1, _BATCH_VALUES):
+            answers = state.lookup(column, distinct[first : first + _BATCH_VALUES], timezone, self.index.remote)
+            num_candidates += sum(map(len, answers))
+            if num_candidates > max_candidates:
+                raise _too_many(max_candidates)
             doubts.update(dict.fromkeys(answers.doubts))
-            found += [{"candidates": [candidate._asdict() for candidate in some]} for some in answers]
-        results = [found[at] for at in asked]
-        if sum(len(one["candidates"]) for one in results) > most:
-            raise _too_many(most)
+            distinct_results += [{"candidates": [candidate._asdict() for candidate in some]} for some in answers]
+        results = [distinct_results[i] for i in order]
+        if sum(len(one["candidates"]) for one in results) > max_candidates:
+            raise _too_many(max_candidates)
         number = state.manifest.number
-        told = [from_index(doubt, self.index.path) for doubt in doubts]
-        return encoded({"version": number, "column": column, "results": results, "doubts": told})
+        texts = [hide_index_path(doubt, self.index.path) for doubt in doubts]
+        return encode_json({"version": number, "column": column, "results": results, "doubts": texts})
 
     async def stats(self) -> dict[str, Any]:
-        found = await self._ask(self.index.stats)
-        return asdict(found) | {"bytes_a_value": found.bytes_a_value}
+        statistics = await self._query(self.index.stats)
+        return asdict(statistics) | {"bytes_a_value": statistics.bytes_a_value}
 
     def health(self) -> dict[str, Any]:
-        """How it is, asked of nobody: answered however much there is to do."""
+        """Return the state of the service without waiting for a thread, so that it is available under load."""
         state = self.index.state
         return {
             "status": "stopping" if self._stopping.is_set() else "ok",
@@ -126,15 +128,15 @@ class Service:
             "refresh_problem": self._problem,
         }
 
-    async def _ask(self, function: Callable[[], R]) -> R:
-        def asked() -> R:
+    async def _query(self, function: Callable[[], R]) -> R:
+        def query() -> R:
             try:
                 return function()
             except ParquetBloomError as error:
-                raise refused_lookup(error, self.index.path) from error
+                raise lookup_error(error, self.index.path) from error
 
         seconds = self.settings.lookup_seconds
-        return await self._lookups.run(asked, seconds, lambda: _late(seconds))
+        return await self._lookups.run(query, seconds, lambda: _late(seconds))
 
     # ------------------------------------------------------------------------------------------------------- changes
 
@@ -142,25 +144,25 @@ class Service:
         def append() -> dict[str, Any]:
             lake = self.index.state.manifest.lake
             if files is None and not lake:
-                raise ApiError(422, "files: the index knows of no lake of its own, so that files have to be named")
-            chosen = None
+                raise ApiError(422, "files: required, as the index has no recorded lake")
+            paths = None
             if files is not None:
-                chosen = AllowedPaths([*roots_of(lake), *self.settings.roots]).check(files, self._filesystem)
+                paths = AllowedPaths([*lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
             report = self.index.append(
-                chosen,
+                paths,
                 progress=self._progress(),
                 on_error=(lambda error: None) if skip_unreadable else None,
             )
-            self._is_fresh()
-            told = asdict(report) | {"failed": {path: str(error) for path, error in report.failed.items()}}
-            return {"version": self.index.snapshot().version} | told
+            self._mark_fresh()
+            document = asdict(report) | {"failed": {path: str(error) for path, error in report.failed.items()}}
+            return {"version": self.index.snapshot().version} | document
 
         return await self._change(append)
 
     async def remove(self, files: list[str]) -> dict[str, Any]:
         def remove() -> dict[str, Any]:
             count = self.index.remove(files)
-            self._is_fresh()
+            self._mark_fresh()
             return {"version": self.index.snapshot().version, "removed": count}
 
         return await self._change(remove)
@@ -170,9 +172,9 @@ class Service:
             try:
                 self.index.refresh(self._progress())
             except ParquetBloomError as error:
-                self._problem = from_index(str(error), self.index.path)
+                self._problem = hide_index_path(str(error), self.index.path)
                 raise
-            self._is_fresh()
+            self._mark_fresh()
             state = self.index.state
             unindexed = len(state.live.unindexed) if state.live.judged else None
             return {"version": state.manifest.number, "files": state.manifest.num_files, "unindexed": unindexed}
@@ -180,7 +182,7 @@ class Service:
         return await self._change(refresh, changes=False)
 
     async def keep_fresh(self) -> None:
-        """Refresh every so often, for ever; what goes wrong is told by /health, and tried again."""
+        """Refresh periodically, for ever; /health reports a failed refresh, and the next one tries again."""
         while self.settings.refresh_seconds is not None:
             await asyncio.sleep(self.settings.refresh_seconds)
             with suppress(ApiError):
@@ -190,18 +192,18 @@ class Service:
         if changes and self.settings.read_only:
             raise ApiError(403, "the service is read-only")
 
-        def changed() -> R:
+        def change() -> R:
             if self._stopping.is_set():
                 raise _stopped()
             try:
                 return function()
             except ParquetBloomError as error:
-                raise refused_change(error, self.index.path) from error
+                raise change_error(error, self.index.path) from error
 
-        return await self._changes.run(changed, self.settings.change_seconds, _changing, ends=False)
+        return await self._changes.run(change, self.settings.change_seconds, _changing, cancel_running=False)
 
     def _progress(self) -> Callable[[int, int], None]:
-        """What a change calls after each file: it ends it when its time is over. The index is then what it was."""
+        """Make a progress function of a change that ends it, leaving the index unchanged, after its timeout."""
         end = time.monotonic() + self.settings.change_seconds
 
         def progress(done: int, total: int) -> None:
@@ -212,12 +214,12 @@ class Service:
 
         return progress
 
-    def _is_fresh(self) -> None:
+    def _mark_fresh(self) -> None:
         self._refreshed, self._problem = time.monotonic(), None
 
 
 def version() -> str:
-    """The package's."""
+    """Return the version of the package."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
@@ -230,14 +232,14 @@ def _changing() -> ApiError:
 
 
 def _late(seconds: float) -> ApiError:
-    return ApiError(503, f"given up after {seconds:g} seconds", headers={"retry-after": "5"})
+    return ApiError(503, f"timed out after {seconds:g} seconds", headers={"retry-after": "5"})
 
 
 def _stopped() -> ApiError:
-    return ApiError(503, "the service is stopping; the index is what it was")
+    return ApiError(503, "the service is stopping; the index is unchanged")
 
 
-def _too_many(most: int) -> ApiError:
+def _too_many(max_candidates: int) -> ApiError:
     return ApiError(
-        422, f"values: the answer would name files more than {most:,} times; ask for fewer values at a time"
+        422, f"values: the response would list more than {max_candidates:,} files; look up fewer values at a time"
     )

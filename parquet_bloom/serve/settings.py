@@ -1,4 +1,4 @@
-"""What bounds the service: nothing that a client sends makes it take more."""
+"""Settings and limits of the service."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """How the service is run.
+    """Settings of the service.
 
     Attributes
     ----------
-    read_only : refuse whatever changes the index.
+    read_only : reject requests that change the index.
     roots : folders and URLs besides those of the index's lake below which files may be appended.
-    refresh_seconds : how often to look at the index and the lake again; None for when it is asked to.
-    max_values : values, or files, in a request.
-    max_body : bytes of a request's body; eight such bodies may be on their way at once.
-    max_candidates : files that an answer may name, all values together.
-    lookup_threads, lookups_waiting : lookups that run at once, and that may wait for their turn.
-    changes_waiting : changes that may wait for their turn; one runs at a time.
-    lookup_seconds, change_seconds : how long they may take; a change also waits so long for its turn.
-    body_seconds : until a body has come.
-    head_seconds : until the head of a request has come.
-    answer_seconds : in which a client takes 64 KiB of its answer, or is left.
-    max_connections : that are open at once.
+    refresh_seconds : interval of refreshes of the index and the lake; None to refresh on request only.
+    max_values : maximum number of values, or files, in a request.
+    max_body : maximum bytes of a request's body; eight such bodies may be in memory at the same time.
+    max_candidates : maximum number of files in a response, of all values together.
+    lookup_threads, lookups_waiting : maximum number of running and of waiting lookups.
+    changes_waiting : maximum number of waiting changes; one runs at a time.
+    lookup_seconds, change_seconds : timeouts; a change also waits up to this time for its turn.
+    body_seconds : timeout for receiving a body.
+    head_seconds : timeout for receiving the head of a request.
+    answer_seconds : time in which a client must read 64 KiB of its response; otherwise the connection is closed.
+    max_connections : maximum number of open connections.
     """
 
     read_only: bool = False

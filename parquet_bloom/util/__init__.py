@@ -1,1 +1,1 @@
-"""What every layer uses and no layer owns: logs, progress bars and threads."""
+"""Utilities shared by all layers: logging, progress bars, threads, wording."""

@@ -1,4 +1,4 @@
-"""What is logged: one line a record and no secret, whatever the names of files and columns in it hold."""
+"""Loggers whose records are one line each and hold no secrets, whatever the names of files and columns contain."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ..redaction import without_secrets
 
 
 def logger(name: str) -> logging.Logger:
-    """The logger of a name, whose records hold no secrets, and of which line breaks and control characters are escaped.
+    """Return a logger that hides secrets, and escapes line breaks and control characters in its records.
 
-    A name with a line break in it would otherwise write a second line, which nobody can tell from a record.
+    A file name with a line break could otherwise forge a record.
     """
-    found = logging.getLogger(name)
-    if _on_one_line not in found.filters:
-        found.addFilter(_on_one_line)
-    return found
+    result = logging.getLogger(name)
+    if _sanitize not in result.filters:
+        result.addFilter(_sanitize)
+    return result
 
 
-def _on_one_line(record: logging.LogRecord) -> bool:
+def _sanitize(record: logging.LogRecord) -> bool:
     record.msg, record.args = printable(record.getMessage()), ()
     error = record.exc_info[1] if record.exc_info else None
     if error is not None:
         error = without_secrets(error)
         record.exc_info = type(error), error, error.__traceback__
         lines = "".join(traceback.format_exception(error)).splitlines()
-        record.exc_text = "\n".join(map(printable, lines))  # formatters take it instead of making it
+        record.exc_text = "\n".join(map(printable, lines))  # formatters use it instead of formatting exc_info
     if record.stack_info:
         record.stack_info = "\n".join(map(printable, record.stack_info.splitlines()))
     return True

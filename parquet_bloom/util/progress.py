@@ -1,4 +1,4 @@
-"""The progress bar: on stderr, only for terminals, and only when there is something to wait for."""
+"""A progress bar on stderr, for terminals only, shown when work takes longer than a second."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE = 1.0  # seconds; what is done by then needs no bar
+PATIENCE = 1.0  # seconds; work completed by then shows no bar
 
-_ROUNDING = 1e-6  # what a sum of parts may fall short of a whole file
+_ROUNDING = 1e-6  # rounding error of a sum of fractions of a file
 
 
 class Bar:
-    """Shows how many files of all are done. Nothing is drawn, nor is `rich` imported, within the first second.
+    """Shows the number of completed files. In the first second nothing is drawn, nor is `rich` imported.
 
     Parameters
     ----------
-    what : what is being done.
+    what : description of the work.
     total : number of files.
     visible : False for a bar that is never drawn.
-    color : whether it is colored.
+    color : whether to use colors.
     """
 
     def __init__(self, what: str, total: int, visible: bool, color: bool) -> None:
@@ -52,19 +52,19 @@ class Bar:
     ) -> None:
         self.close()
 
-    def over(self, files: Iterable[T]) -> Iterator[T]:
-        """The files one by one, each counted when the next is asked for."""
+    def track(self, files: Iterable[T]) -> Iterator[T]:
+        """Yield the files, counting each as completed when the next one is requested."""
         for self._before, file in enumerate(files):
             self._move(self._before)
             yield file
         self._move(self._total)
 
-    def within(self, done: int, total: int) -> None:
-        """Move on inside the current file of `over`."""
+    def update_file(self, done: int, total: int) -> None:
+        """Set the completed part of the current file of `track`."""
         self._move(self._before + done / max(total, 1))
 
-    def beside(self) -> Callable[[int, int], None]:
-        """A `within` for one of several files that are in work at once, each called by a thread of its own."""
+    def make_file_updater(self) -> Callable[[int, int], None]:
+        """Make an `update_file` for one of several files processed at the same time by different threads."""
         before = 0.0
 
         def move(done: int, total: int) -> None:
@@ -77,13 +77,13 @@ class Bar:
 
         return move
 
-    def of(self, done: int, total: int) -> None:
-        """Move to `done` files of `total`, without `over`."""
+    def update(self, done: int, total: int) -> None:
+        """Set the number of completed files and their total, without `track`."""
         self._total = total
         self._move(done)
 
     def say(self, text: str) -> bool:
-        """Print a line above the bar; False if no bar is there, so that anyone can print it."""
+        """Print a line above the bar; return False if there is no bar, so that the caller has to print it."""
         with self._lock:
             if self._progress is None:
                 return False
@@ -93,7 +93,7 @@ class Bar:
             return True
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
@@ -122,7 +122,7 @@ class Bar:
                 TimeRemainingColumn(),
                 TextColumn("left"),
             )
-            # What is printed goes where it goes: on stdout, data must not pass through the bar's console.
+            # Data printed on stdout must not pass through the bar's console.
             progress = Progress(
                 *columns,
                 console=Console(stderr=True, no_color=not self._color),

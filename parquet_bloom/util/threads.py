@@ -1,4 +1,4 @@
-"""Work spread over threads, its results taken in order. Kernels and pyarrow let the interpreter go while they run."""
+"""Run work in threads, with results in order. Kernels and pyarrow release the GIL while they run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-AHEAD = 2  # one in work and one waiting to be taken: a slow item must not leave the other threads idle
+AHEAD = 2  # items per thread, one running and one queued: a slow item must not leave the other threads idle
 
-_LOOK = 0.2  # seconds between looks at whether somebody has given up
+_POLL_SECONDS = 0.2  # between checks whether the consumer has given up
 
 
 class Stopped(Exception):
-    """The work of this thread is not wanted any more: whoever was to take its result has given up."""
+    """The consumer of this thread's result has given up, so the work should end."""
 
 
 class _Stop:
-    """Whether the work that a pool of threads does is still wanted; a pool inside of another one's thread asks both."""
+    """A flag that the work of a pool should end; set also if the pool runs in a thread of an outer pool that should."""
 
     def __init__(self, outer: _Stop | None) -> None:
         self._outer = outer
@@ -41,14 +41,14 @@ _current = threading.local()
 
 
 def raise_if_stopped() -> None:
-    """Raise Stopped in a thread of `in_order` whose results nobody waits for; called by what may wait for long."""
+    """Raise Stopped in a thread of `in_order` whose results are not needed any more; call it in long waits."""
     stop: _Stop | None = getattr(_current, "stop", None)
     if stop is not None and stop.is_set():
         raise Stopped
 
 
-def result_of(future: Future[T]) -> T:
-    """Wait for a result, and look up again and again: polars catches signals so that they end no wait of Python's.
+def wait_for_result(future: Future[T]) -> T:
+    """Wait for a result, polling: polars catches signals, so that they do not interrupt a wait in Python.
 
     Raises
     ------
@@ -57,30 +57,30 @@ def result_of(future: Future[T]) -> T:
     """
     while True:
         try:
-            return future.result(_LOOK)
+            return future.result(_POLL_SECONDS)
         except TimeoutError:
-            if future.done():  # it is the work's own, or the result has come this moment
+            if future.done():  # the work itself raised it, or the result has just arrived
                 return future.result()
         raise_if_stopped()
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
+    except AttributeError:  # not available on this system
         return os.cpu_count() or 1
 
 
 @contextmanager
 def stoppable_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that give up what waits for an answer (see `raise_if_stopped`) when the context is left."""
+    """Open a pool whose waiting threads give up (see `raise_if_stopped`) when the context is left."""
     stop = _Stop(getattr(_current, "stop", None))
 
-    def begin() -> None:
+    def initialize() -> None:
         _current.stop = stop
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=begin) as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=initialize) as pool:
         try:
             yield pool
         finally:
@@ -89,23 +89,23 @@ def stoppable_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 @contextmanager
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[Iterator[R]]:
-    """`map(function, items)` by `threads` threads, begun on entry and at most AHEAD items a thread ahead of its taker.
+    """Run `map(function, items)` in `threads` threads, starting on entry and at most AHEAD items per thread ahead.
 
-    Leaving the context early gives up what was not begun, and what waits for an answer (see `raise_if_stopped`); the
-    first exception is raised where its result is taken.
+    Leaving the context early cancels items not started, and stops waiting ones (see `raise_if_stopped`); the first
+    exception is raised where its result is consumed.
     """
     stop = _Stop(getattr(_current, "stop", None))
 
-    def begin() -> None:
+    def initialize() -> None:
         _current.stop = stop
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=begin) as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=initialize) as pool:
         waiting = iter(items)
         running: deque[Future[R]] = deque()
 
         def results() -> Iterator[R]:
             while running:
-                done = result_of(running.popleft())
+                done = wait_for_result(running.popleft())
                 running.extend(pool.submit(function, item) for item in islice(waiting, 1))
                 yield done
 

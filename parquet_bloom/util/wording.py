@@ -1,4 +1,4 @@
-"""Numbers and lists in messages for people."""
+"""Format numbers and lists for messages."""
 
 from __future__ import annotations
 

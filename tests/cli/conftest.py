@@ -1,4 +1,4 @@
-"""Runs the command line, in this process or in one of its own, and compares what it prints with golden files."""
+"""Fixtures that run the command line, in this or in a separate process, and compare its output with golden files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Run:
-    """What a run has left: exit code, stdout, stderr."""
+    """The result of a run: exit code, stdout, stderr."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Run:
 
     @property
     def errors(self) -> list[str]:
-        """The lines on stderr that are errors."""
+        """Return the lines of stderr that are errors."""
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
 
@@ -39,13 +39,13 @@ def _decoded(stream: bytes | None) -> str:
 
 @pytest.fixture(autouse=True)
 def as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables in pipes have no width of a terminal that happens to be there."""
+    """Make the width of tables in pipes independent of the terminal of the test run."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
 def run() -> Callable[..., Run]:
-    """Run commands in this process: ``run("show", path)``. An exception that gets out fails the test."""
+    """Run commands in this process: ``run("show", path)``. An uncaught exception fails the test."""
 
     def call(*args: Any, stdin: str | bytes | None = None) -> Run:
         result = CliRunner().invoke(tool, [str(arg) for arg in args], input=stdin)
@@ -59,7 +59,7 @@ def run() -> Callable[..., Run]:
 
 @pytest.fixture
 def spawn() -> Callable[..., Run]:
-    """Run commands in a process of their own, stdout and stderr being pipes unless `options` say otherwise."""
+    """Run commands in a separate process, with pipes as stdout and stderr unless `options` say otherwise."""
 
     def call(*args: Any, **options: Any) -> Run:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | options
@@ -72,7 +72,7 @@ def spawn() -> Callable[..., Run]:
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the working directory, with copies of ``lake/``, ``orc/`` and ``broken.parquet``."""
+    """Make a working directory with copies of ``lake/``, ``orc/`` and ``broken.parquet``."""
     shutil.copytree(HERE / "lake", tmp_path / "lake")
     shutil.copytree(HERE / "orc", tmp_path / "orc")
     shutil.copy(HERE / "broken.parquet", tmp_path)

@@ -1,4 +1,4 @@
-"""Writes the files of `lake/`, which golden files are about: `python tests/cli/make_lake.py`, then new golden files.
+"""Write the files of `lake/` for the golden tests: `python tests/cli/make_lake.py`, then update the golden files.
 
 They are kept, not made anew by each run: what writers write changes with their versions. All but `plain.parquet` have
 filters on `id`; their first row group holds the ids `100 * n`, the second `100 * n + 50`, for n below 50.
@@ -88,7 +88,7 @@ def by_spark() -> None:
 
 
 def broken() -> None:
-    """A file whose second filter of `key` is said to be a block longer than it is."""
+    """Write a file whose second filter of `key` has a header with one block too many."""
     from support.malformed import malformed
 
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +99,7 @@ def broken() -> None:
 
 
 def draft() -> None:
-    """A file whose filters on `id` are of the first draft, at the beginning of their column chunks."""
+    """Write a file whose filters on `id` are those of the first draft, at the beginning of their column chunks."""
     from support.writers import drafts
 
     options = {"row_group_size": DISTINCT, "num_bytes": 256, "counted": True, "use_dictionary": False}

@@ -1,4 +1,4 @@
-"""Writes the files of `orc/`, which golden files are about: `python tests/cli/make_orc.py`, then new golden files.
+"""Write the files of `orc/` for the golden tests: `python tests/cli/make_orc.py`, then update the golden files.
 
 They are kept, not made anew by each run: what writers write changes with their versions. Row groups hold the ids
 `100 * n + 50 * group` for n below 50, as in `lake/`, the second stripe those moved by 10,000; in the file by Spark,
@@ -23,7 +23,7 @@ DISTINCT, GROUPS, STRIPES = 50, 2, 2
 
 
 def rows(repeat: int = 1) -> pa.Table:
-    """All rows of a file: stripe 0 has the row groups 0 and 1, stripe 1 the same once more, moved by 10,000."""
+    """Return all rows of a file: stripe 0 has row groups 0 and 1, stripe 1 the same, increased by 10,000."""
     numbers = [
         10_000 * stripe + 100 * n + 50 * group
         for stripe in range(STRIPES)

@@ -1,4 +1,4 @@
-"""`parquet-bloom advise`: the right thing for each kind of column, from metadata alone and with a sample."""
+"""`parquet-bloom advise`: advice for each kind of column, from metadata alone and with a sample."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def advised(run: Callable[..., Any], *arguments: Any) -> tuple[dict[str, Any], d
 
 
 def check_sampled(run: Callable[..., Any], lake: Path) -> None:
-    """What is right for each column when some values are read."""
+    """Check the advice for each column when some values are read."""
     document, found = advised(run, lake, "--sample", 8)
     assert {name: verdict for name, (verdict, _) in found.items()} == {
         "seq": "no", "id": "yes", "country": "no", "session": "yes", "user.key": "yes", "bulk": "yes",
@@ -168,7 +168,7 @@ def test_numbers_between_few_bounds_are_few(run, tmp_path):
 
 
 def test_metadata_takes_no_values_for_granted(run, tmp_path):
-    """Ids of the same users every day: unique within a row group, and in all of them."""
+    """Ids of the same users every day: unique within a row group, and present in all of them."""
     rng = np.random.default_rng(4)
     users = rng.integers(0, 1 << 60, 3000)
     for number in range(10):

@@ -1,4 +1,4 @@
-"""Completion by real shells: what they offer behind a few letters."""
+"""Completion in real shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every command that takes PATHs: formats, streams, errors, lists on stdin."""
+"""Conventions of every command that takes PATHs: formats, streams, errors, lists on stdin."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_v_tells_where_time_went(command, lake, run):
 
 
 def test_readers_that_leave_and_streams_that_are_closed(lake):
-    """One shell for all: to start Python takes the time here."""
+    """Run all in one shell, as starting Python takes most of the time."""
     tool = f"{shlex.quote(sys.executable)} -m parquet_bloom"
     commands = {name: COMMANDS[name] for name in ("advise", "drop")}  # of the others other tests tell
     lines = [f"{tool} {name} lake {shlex.join(more)} --json | true; echo {name} $?" for name, more in commands.items()]

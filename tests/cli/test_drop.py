@@ -1,4 +1,4 @@
-"""`parquet-bloom drop`: filters out again, and what is said of it."""
+"""`parquet-bloom drop`: removing filters, and the output."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_one_file_that_cannot_be_changed_keeps_no_other_from_it(lake, run):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["lake"], "say where to: -o PATH, --in-place, or --dry-run"),
+        (["lake"], "no target given: add -o PATH, --in-place or --dry-run"),
         (["lake", "-o", "x", "--in-place"], "-o and --in-place exclude each other"),
-        (["lake", "-o", "lake/x"], "it lies in lake, whose readers would find rows twice"),
+        (["lake", "-o", "lake/x"], "the output lies in lake, whose readers would find rows twice"),
         (["broken.parquet", "--in-place", "--column", "nobody"], "column 'nobody': no such column"),
         (["lake", "--in-place", "--jobs", "0"], "--jobs"),
     ],

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.cli.commands.embed import columns_of
+from parquet_bloom.cli.commands.embed import parse_column_arguments
 from parquet_bloom.errors import ParquetBloomError
 
 
@@ -43,12 +43,12 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_number_behind_the_last_equals_sign_is_the_fpp(arguments, expected):
-    assert columns_of(tuple(arguments)) == (expected or dict.fromkeys(arguments))
+    assert parse_column_arguments(tuple(arguments)) == (expected or dict.fromkeys(arguments))
 
 
 def test_a_column_is_named_once():
     with pytest.raises(ParquetBloomError, match="column 'a': the column is named twice"):
-        columns_of(("a", "a=0.1"))
+        parse_column_arguments(("a", "a=0.1"))
 
 
 def test_options_reach_the_filters(plain, run):
@@ -141,11 +141,11 @@ def test_a_list_keeps_the_place_of_its_files(plain, run):
         (["in/b.parquet"], "link.parquet", "the output is the file itself"),
         (["in/b.parquet"], "in", "the output is the file itself"),
         (["in"], "in", "the output is the file itself"),
-        (["in"], "in/out", "it lies in in, whose readers would find rows twice"),
+        (["in"], "in/out", "the output lies in in, whose readers would find rows twice"),
         (["in/x", "in/y"], "out", "would also be that of in/x/a.parquet"),
-        (["in/x", "other/a.parquet"], "other", "would replace other/a.parquet, which is also to be read"),
-        (["in/x", "in/b.parquet"], "link.parquet", "it is a file, and the output of several is a folder"),
-        (["in/x"], "link.parquet", "it is a file, and the output of several is a folder"),
+        (["in/x", "other/a.parquet"], "other", "would replace other/a.parquet, which is also an input"),
+        (["in/x", "in/b.parquet"], "link.parquet", "the output of several files must be a folder, but this is a file"),
+        (["in/x"], "link.parquet", "the output of several files must be a folder, but this is a file"),
     ],
 )
 def test_outputs_that_would_do_harm_are_refused(paths, output, problem, plain, run):

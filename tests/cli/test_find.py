@@ -1,4 +1,4 @@
-"""`parquet-bloom find`: the rows, all of them, in every format, and files that are there whole or not at all."""
+"""`parquet-bloom find`: all rows, in every format, and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ EXPECTED = [
 
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, the working directory, with a file of a column of each kind."""
+    """Make a working directory with a file that has a column of each kind."""
     monkeypatch.chdir(tmp_path)
     Path("many").mkdir()
     pq.write_table(MANY, "many/a.parquet")
@@ -154,7 +154,7 @@ def test_columns_that_are_spelled_otherwise_or_missing_are_one(drifting, run):
 
 @pytest.fixture
 def drifting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three files whose columns differ, in folders that are a column."""
+    """Make three files with different columns, in partition folders."""
     monkeypatch.chdir(tmp_path)
     tables = {
         "day=1/a": pa.table({"id": pa.array([1, 2], pa.int32()), "old": ["a", "b"]}),
@@ -235,8 +235,8 @@ def test_exit_codes_and_what_is_wrong(drifting, run):
     assert run("find", "lake", "nowhere", "--where", "id = 1").code == 2
     for options, said in (
         (["-o", "found.xls"], "must end in one of .parquet, "),
-        (["-o", "lake/day=1/a.parquet"], "it is also to be read"),
-        (["-o", "lake/found.parquet"], "it lies in lake, whose readers would find rows twice"),
+        (["-o", "lake/day=1/a.parquet"], "the output is also an input"),
+        (["-o", "lake/found.parquet"], "the output lies in lake, whose readers would find rows twice"),
         (["-o", "no/found.parquet"], "there is no folder"),
         (["--columns", "id,,day"], "a column has no name"),
     ):
@@ -252,12 +252,12 @@ INTERRUPTED = """
 import os, signal, sys
 from parquet_bloom import cli
 from parquet_bloom.cli.commands import find
-taken = find._first
+taken = find._limit
 def stop(batches, limit):  # between the first rows and the others
     for number, batch in enumerate(taken(batches, limit)):
         yield batch
         os.kill(os.getpid(), signal.SIGINT)
-find._first = stop
+find._limit = stop
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -272,7 +272,7 @@ def test_interrupted_nothing_is_left(suffix, drifting):
 
 @pytest.mark.ci
 def test_rows_stream_in_bounded_memory(tmp_path):
-    """Rows of 180 MB pass through a fraction of that."""
+    """Rows of 180 MB need only a fraction of that memory."""
     path = tmp_path / "wide.parquet"
     texts = pa.DictionaryArray.from_arrays(
         pa.array([i % 50 for i in range(1000)], pa.int32()), [f"{i:03}" * 2000 for i in range(50)]

@@ -1,4 +1,4 @@
-"""Rows as text: tables, JSON, CSV."""
+"""Formats of rows: tables, JSON, CSV."""
 
 from __future__ import annotations
 

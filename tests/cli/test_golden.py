@@ -1,4 +1,4 @@
-"""What each command prints, to the letter. ``PARQUET_BLOOM_UPDATE_GOLDEN=1 pytest tests/cli`` writes the files anew."""
+"""The exact output of each command. ``PARQUET_BLOOM_UPDATE_GOLDEN=1 pytest tests/cli`` updates the golden files."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_zones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zones of two columns; a file is another one since."""
+    """Zones of two columns; one file has changed since."""
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
     for column in ("id", "tag"):
         zones.build("lake", column, f"{column}.zones", rows_per_zone=16, container="parquet")
@@ -362,7 +362,7 @@ def make_zones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_leftovers() -> None:
-    """What killed writers leave: a new file that was not finished, an old one, and another writer's."""
+    """Temporary files of killed writers: an incomplete new file, an old one, and another writer's."""
     folder = Path("lake/by=pyarrow")
     plain = folder / "plain.parquet"
     (folder / f".{plain.name}.0123456789abcdef.parquet_bloom.tmp").write_bytes(b"PAR1")
@@ -371,13 +371,13 @@ def make_leftovers() -> None:
 
 
 def verb_of(command: str) -> str:
-    """The command without its arguments."""
+    """Return the command without its arguments."""
     first, second, *_ = command.split()
     return f"{first} {second}" if first in ("index", "zones") else first
 
 
 def check_document(command: str, document: dict[str, Any]) -> None:
-    """The JSON document has what its schema says, and nothing else."""
+    """The JSON document has the keys of its schema, and no others."""
     verb = verb_of(command)
     name, fields = ROWS[f"{verb}-dry-run" if "--dry-run" in command else verb]
     totals = {"totals"} if verb in TOTALS else set()
@@ -395,7 +395,7 @@ def check_document(command: str, document: dict[str, Any]) -> None:
 
 
 def test_every_command_that_prints_rows_is_here():
-    """`spark-archive` prints what is installed, `completion` no rows: they have tests of their own."""
+    """`spark-archive` prints installed packages, `completion` prints no rows: they have separate tests."""
     covered = {verb_of(command) for command in COMMANDS.values()}
     there = {*cli.COMMANDS} - {"index", "zones"} | {f"index {name}" for name in index.COMMANDS}
     there |= {f"zones {name}" for name in zone_commands.COMMANDS}

@@ -1,4 +1,4 @@
-"""`parquet-bloom index`: real indexes of real files, from their making to what is wrong with them."""
+"""`parquet-bloom index`: indexes of real files, from creation to damage."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def indexed(here: Path, run: Callable[..., Any]) -> Path:
-    """The same, and an index of it, `ids.index`."""
+    """Make the lake, and an index of it, `ids.index`."""
     assert run("index", "create", "ids.index", "id", "name", "--lake", "lake").code == 0
     assert run("index", "append", "ids.index").code == 0
     return here
 
 
 def named(run: Callable[..., Any], *arguments: Any, stdin: str | None = None) -> dict[str, list[str]]:
-    """What a lookup names: {value: names of files}."""
+    """Return the result of a lookup: {value: names of files}."""
     done = run("index", "lookup", *arguments, "--json", stdin=stdin)
     document = json.loads(done.out)
     assert (done.code, done.err) == (0 if document["candidates"] else 1, "")
@@ -175,7 +175,7 @@ def test_values_are_literals_as_find_takes_them(indexed, run):
     found = {row["value"] for row in document["candidates"]}
     assert found == {"5", "5.0", "1e3", "(5)", "DATE '2026-01-30'"}  # the last one may be anything
     (doubt,) = document["doubts"]
-    assert done.err == f"in doubt, so that more is named than need be: {doubt}\n"
+    assert done.err == f"in doubt, so more files may be listed than necessary: {doubt}\n"
     assert "cannot be compared exactly with INT64" in doubt
     assert document["totals"]["values"] == len(asked)
 
@@ -212,7 +212,7 @@ def test_what_is_no_literal_is_refused(value, indexed, run):
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.splitlines()
     assert line.startswith("error: ")
-    assert "is no literal, such as 42, 'text' or DATE '2026-01-30'; --text takes values as they stand" in line
+    assert "is not a literal such as 42, 'text' or DATE '2026-01-30'; use --text for strings without quotes" in line
     assert "\x1b" not in line
 
 
@@ -285,7 +285,9 @@ def test_an_index_without_a_lake_wants_paths(here, run):
     assert run("index", "create", "ids.index", "id").code == 0
     done = run("index", "append", "ids.index", "--json")
     assert (done.code, done.out) == (2, "")
-    assert done.errors[0].startswith("error: the index knows of no lake: say what to index, by PATHs, --delta or")
+    assert done.errors[0].startswith(
+        "error: the index has no recorded lake: give the files to index by PATHs, --delta or"
+    )
     done = run("index", "append", "ids.index", "-", stdin="")
     assert done.code == 0
     assert run("index", "append", "ids.index", "-", stdin="lake/0.parquet\nlake/2.parquet\n").code == 0
@@ -323,7 +325,7 @@ def test_damage_is_found_and_loses_nothing(indexed, run):
     done = run("index", "lookup", "ids.index", "id", 5, "--format", "csv")
     assert done.code == 0
     assert len(done.out.splitlines()) == 4  # all files
-    assert done.err.startswith("in doubt, so that more is named than need be: ")
+    assert done.err.startswith("in doubt, so more files may be listed than necessary: ")
     os.remove(parts[0])
     done = run("index", "check", "ids.index")
     assert (done.code, parts[0].name in done.out) == (1, True)
@@ -388,7 +390,7 @@ def test_names_of_folders_and_files_are_neither_lost_nor_obeyed(name, here, run)
 
 @pytest.mark.ci
 def test_a_recording_of_the_bar(tmp_path):
-    """Frame after frame as somebody sees them: the bar appears, moves on, and makes room for the result."""
+    """Frame by frame, the bar appears, moves, and makes room for the result."""
     for letter in "abc":
         write(tmp_path / "lake" / f"{letter}.parquet", range(200_000), row_group_size=20_000, compression="none")
     (tmp_path / "lake" / "d.parquet").write_bytes(b"no Parquet file")
@@ -516,7 +518,7 @@ def test_an_iceberg_table(here, run):
     folder = f"{here}/warehouse/db/events"
 
     def append(ids: pa.Table) -> None:
-        """A commit, and the hint by which catalogs on a file system tell the newest metadata."""
+        """Commit, and write the hint by which catalogs on a file system find the newest metadata."""
         table.append(ids)
         Path(f"{folder}/metadata/version-hint.text").write_text(os.path.basename(table.metadata_location))
 

@@ -1,4 +1,4 @@
-"""Several files at once: the same results in the same order, and nothing half done when it is stopped."""
+"""Parallel jobs: the same results in the same order, and no incomplete files after an interrupt."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_bar_counts_parts_of_files_in_work():
     from parquet_bloom.util.progress import Bar
 
     with Bar("embed", 3, visible=False, color=False) as bar:
-        moves = [bar.beside() for _ in range(3)]
+        moves = [bar.make_file_updater() for _ in range(3)]
         moves[0](1, 4)
         moves[1](1, 2)
         assert bar._done == pytest.approx(0.75)

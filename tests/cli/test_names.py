@@ -1,4 +1,4 @@
-"""Names of files and columns that mean harm to a terminal, a table or a document."""
+"""Malicious names of files and columns, for a terminal, a table or a document."""
 
 from __future__ import annotations
 

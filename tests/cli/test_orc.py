@@ -1,4 +1,4 @@
-"""The command line on ORC files: rows against what `orc` says, files told by what they hold, and what is refused."""
+"""The command line on ORC files: rows compared with `orc`, detection of formats by content, and errors."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_nothing_is_embedded_and_nothing_dropped(command, how, lake, run):
 
 
 def test_a_filter_of_other_values(lake, run):
-    """Values that a filter denies are found by --data; only there, and by nothing else."""
+    """Values that a filter denies are reported with --data, and not without it."""
     path = Path("orc/by=pyarrow/part-0.orc")
     with orc.open(path) as file:
         theirs, others = [bytes(one.bitset) for one in file.filters(["id"]) if one.stripe == 1]

@@ -1,4 +1,4 @@
-"""What PATHs stand for, and files that are not as they should be."""
+"""PATH arguments, and invalid files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_list_holds_names_not_patterns(lake, run):
 
 @pytest.fixture
 def mixed(lake: Path) -> Path:
-    """A folder with good files, and with some that are none."""
+    """Make a folder with valid and invalid files."""
     Path("lake/a.txt").write_text("not a Parquet file, but longer than twelve bytes")
     Path("lake/empty.parquet").touch()
     whole = Path("lake/by=spark/part-0.parquet").read_bytes()

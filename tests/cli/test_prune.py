@@ -1,4 +1,4 @@
-"""`parquet-bloom prune`: what is read, why not the rest, and what is doubtful."""
+"""`parquet-bloom prune`: row groups to read, reasons to skip the others, and doubts."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ def test_the_page_is_drawn(lake, run):
     ("options", "said"),
     [
         (["--check"], "--check and --asked-fpp are about the page of --html"),
-        (["--html", "lake/page.html"], "it lies in lake"),
-        (["--html", "lake/by=spark/part-0.parquet"], "it is also to be read"),
+        (["--html", "lake/page.html"], "the output lies in lake"),
+        (["--html", "lake/by=spark/part-0.parquet"], "the output is also an input"),
         (["--html", "no/page.html"], "no/page.html: there is no folder"),
         (["--html", "page.html", "--asked-fpp", "1"], "invalid value for '--asked-fpp'"),
     ],

@@ -1,4 +1,4 @@
-"""The commands over objects in place: named, below a prefix, by a pattern."""
+"""The commands on objects in S3: named, below a prefix, by a pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parquet-bloom show`: choices of columns and row groups, broken filters."""
+"""`parquet-bloom show`: selection of columns and row groups, broken filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parquet-bloom size`: numbers in, bytes out."""
+"""`parquet-bloom size`: sizes, and invalid numbers."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_no_values_and_too_many(run):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--ndv", "1.5"], "'1.5' is no whole number"),
-        (["--ndv", "-1"], "'-1' is no whole number"),
-        (["--ndv", "many"], "'many' is no whole number"),
-        (["--ndv", "1e-3"], "'1e-3' is no whole number"),
+        (["--ndv", "1.5"], "'1.5' is not an integer"),
+        (["--ndv", "-1"], "'-1' is not an integer"),
+        (["--ndv", "many"], "'many' is not an integer"),
+        (["--ndv", "1e-3"], "'1e-3' is not an integer"),
         (["--ndv", "9", "--fpp", "0"], "--fpp"),
         (["--ndv", "9", "--fpp", "1"], "--fpp"),
         (["--ndv", "9", "--fpp", "nan"], "fpp"),

@@ -1,4 +1,4 @@
-"""spark-archive: what it prints; what it packs is tested with Spark."""
+"""`parquet-bloom spark-archive`: its output; the archive itself is tested with Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers that leave, disks that are full, signals, and other streams that do not go on."""
+"""Closed pipes, full disks, signals, and other streams that end early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody sees who sits at a terminal: widths, colors, the bar."""
+"""Output on a terminal: widths, colors, the progress bar."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_bar_is_shown_on_terminals_and_taken_away(large):
     ],
 )
 def test_a_recording_of_the_bar(arguments, what, large):
-    """Frame after frame as somebody sees them: the bar appears, moves on, and makes room for the result."""
+    """Frame by frame, the bar appears, moves, and makes room for the result."""
     if what == "verify":
         for path in large.iterdir():
             parquet_bloom.embed(path, ["id"])

@@ -1,4 +1,4 @@
-"""What all commands share: help, wrong usage, the ways to call them, bugs."""
+"""Common behaviour of all commands: help, usage errors, the ways to call them, bugs."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ def test_version(run):
         (["show", "x", "--row-group", "-1"], "row-group"),
         (["prune", "x"], "missing option '--where'"),
         (["embed", "x", "--in-place"], "missing option '--column'"),
-        (["embed", "x", "--column", "id"], "say where to: -o PATH, --in-place, or --dry-run"),
+        (["embed", "x", "--column", "id"], "no target given: add -o PATH, --in-place or --dry-run"),
         (["embed", "x", "--column", "id", "-o", "y", "--in-place"], "-o and --in-place exclude each other"),
         (["embed", "x", "--column", "id", "--in-place", "--fpp", "much"], "'much' is not a valid float"),
         (["index", "apend"], "no such command 'apend'"),
         (["index", "create", "x"], "missing argument 'COLUMN...' (see parquet-bloom index create --help)"),
-        (["index", "create", "x", "id", "--expected-values", "-1"], "'-1' is no whole number"),
+        (["index", "create", "x", "id", "--expected-values", "-1"], "'-1' is not an integer"),
         (["index", "create", "x", "id", "--lake", "a", "--delta", "b"], "--lake and --delta exclude each other"),
         (["index", "append", "x", "a", "--iceberg", "b"], "a PATH and --iceberg exclude each other"),
-        (["index", "append", "x", "a", "--memory-limit", "much"], "'much' is no size, such as 512MB or 2GiB"),
+        (["index", "append", "x", "a", "--memory-limit", "much"], "'much' is not a size such as 512MB or 2GiB"),
         (["index", "remove", "x"], "missing argument 'PATH...'"),
         (["index", "lookup", "x", "id"], "missing argument 'VALUE...'"),
         (["index", "lookup", "x", "id", "5", "--jsn"], "no such option '--jsn' (see parquet-bloom index lookup"),
         (["index", "lookup", "x", "id", "5", "-6x"], "no such option '-6x'"),
-        (["index", "lookup", "x", "id", "5", "--timezone", "Nowhere"], "'Nowhere' is no time zone"),
+        (["index", "lookup", "x", "id", "5", "--timezone", "Nowhere"], "'Nowhere' is not a known time zone"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(arguments, expected, run):
@@ -128,7 +128,7 @@ def test_a_bug_is_one_line_and_with_v_a_traceback(lake, monkeypatch):
     monkeypatch.setattr(import_module("parquet_bloom.cli.commands.show"), "_rows", fail)
     result = CliRunner().invoke(cli.tool, ["show", "lake"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: a bug, please report it with what -v shows: RuntimeError: it was not meant\n"
+    assert result.stderr == "error: a bug, please report it with the output of -v: RuntimeError: it was not meant\n"
     verbose = CliRunner().invoke(cli.tool, ["show", "lake", "-v"])
     assert "Traceback (most recent call last):" in verbose.stderr
     assert verbose.stderr.splitlines()[-1] == "error: a bug, please report it: RuntimeError: it was not meant"

@@ -1,4 +1,4 @@
-"""`zones build` and `zones show`: what they take, what they refuse, what they say of what is wrong."""
+"""`zones build` and `zones show`: arguments, errors and output."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_the_index_is_the_one_that_the_library_builds(lake, run):
         (["lake", "--column", "id", "-o", "z.index"], "z.index: the container is unknown"),
         (["lake", "--column", "id", "-o", "lake/z.arrow"], "lake/z.arrow: it lies in lake"),
         (["lake", "--column", "id", "-o", "no/z.arrow"], "no/z.arrow: there is no folder"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "0"], "items must be an integer of at least 1"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "1.5"], "'1.5' is no whole number"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "1"], "the probability must be between 0 and 1"),
-        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "nan"], "the probability must be between 0 and 1"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "0"], "items are a whole number from 1 on"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--rows-per-zone", "1.5"], "'1.5' is not an integer"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "1"], "the probability must lie between 0 and 1"),
+        (["lake", "--column", "id", "-o", "z.arrow", "--fpp", "nan"], "the probability must lie between 0 and 1"),
         (["lake", "--column", "id", "-o", "z.arrow", "--container", "orc"], "'orc' is not one of"),
         (["lake", "--column", "nothing", "-o", "z.arrow"], "column 'nothing': no such column"),
         (["nowhere", "--column", "id", "-o", "z.arrow"], "nowhere: there is no such file or folder"),

@@ -20,7 +20,7 @@ from parquet_bloom.lake.index import LakeIndex
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from parquet_bloom.serve.errors import from_index
+from parquet_bloom.serve.errors import hide_index_path
 
 FILES = 40
 SCRIPT = """
@@ -206,5 +206,5 @@ def test_where_the_index_is_is_no_client_s_business(port: int, lake: Path) -> No
     finally:
         (index / "manifest-000000000009.json").unlink()
     assert asked(port, "POST", "/refresh")[0] == 200
-    assert from_index(f"{index}2/a: x", str(index)) == f"{index}2/a: x"
-    assert from_index("/srv/\\n/a: x", "/srv/\n/") == "index/a: x"
+    assert hide_index_path(f"{index}2/a: x", str(index)) == f"{index}2/a: x"
+    assert hide_index_path("/srv/\\n/a: x", "/srv/\n/") == "index/a: x"

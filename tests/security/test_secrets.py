@@ -94,7 +94,7 @@ def by_option(name: str, options: Callable[[str], Mapping[str, Any]], url: str =
         with pytest.raises(ParquetBloomError) as caught:
             parquet_bloom.open(url, storage_options=given)
         shown.error(caught.value)
-        shown.texts.append(repr(parquet_bloom.storage.file_system(None, given)))
+        shown.texts.append(repr(parquet_bloom.storage.resolve_filesystem(None, given)))
         if url.startswith("http"):
             return
         try:  # an answer that is no listing may be taken for an empty one
@@ -298,7 +298,7 @@ def _(shown: Shown, address: str, folder: Path) -> None:
             pa.table({"id": [1]}), "s3://lake/new.parquet", ["id"], storage_options=options
         ),
         lambda: parquet_bloom.prune(folder / "a.parquet", "id = 1").to_html(
-            "s3://lake/page.html", filesystem=parquet_bloom.storage.file_system(None, options)
+            "s3://lake/page.html", filesystem=parquet_bloom.storage.resolve_filesystem(None, options)
         ),
     ):
         with pytest.raises(ParquetBloomError) as caught:

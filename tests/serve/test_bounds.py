@@ -60,7 +60,7 @@ def test_slow_many_and_greedy_clients_are_refused(lake: Lake):
             status, told = ask(port, request(json.dumps({"column": "id", "values": [5] * 21}).encode()))
             assert (status, told["error"]) == (
                 422,
-                "values: the answer would name files more than 20 times; ask for fewer values at a time",
+                "values: the response would list more than 20 files; look up fewer values at a time",
             )
             assert ask(port, request(json.dumps({"column": "id", "values": [5] * 20}).encode()))[0] == 200
             idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
@@ -78,33 +78,36 @@ def test_a_lane_bounds_what_waits_and_what_takes_long():
     from parquet_bloom.serve.limits.workers import BoundedExecutor
 
     async def main() -> None:
-        lane = BoundedExecutor("test", 1, 1, lambda: ApiError(429, "full"))
+        executor = BoundedExecutor("test", 1, 1, lambda: ApiError(429, "full"))
         go_on = threading.Event()
 
         def late() -> ApiError:
             return ApiError(503, "late")
 
-        first = asyncio.create_task(lane.run(lambda: go_on.wait(30), 0.05, late))
-        second = asyncio.create_task(lane.run(lambda: "never", 0.05, late))
+        first = asyncio.create_task(executor.run(lambda: go_on.wait(30), 0.05, late))
+        second = asyncio.create_task(executor.run(lambda: "never", 0.05, late))
         await asyncio.sleep(0.01)
         with pytest.raises(ApiError, match="full"):
-            await lane.run(lambda: None, 1, late)
+            await executor.run(lambda: None, 1, late)
         for task in (first, second):
             with pytest.raises(ApiError, match="late"):
                 await task
         await asyncio.sleep(0.1)
-        assert lane.taken == 1  # its thread is at work still
-        waiting = asyncio.create_task(lane.run(lambda: "done", 30, late))
+        assert executor.taken == 1  # its thread is at work still
+        waiting = asyncio.create_task(executor.run(lambda: "done", 30, late))
         await asyncio.sleep(0.01)
         go_on.set()
         assert await waiting == "done"
         # What has begun is waited for where that is asked, so that its end is told.
-        assert await lane.run(lambda: threading.Event().wait(0.2) or "whole", 0.01, late, ends=False) == "whole"
+        assert (
+            await executor.run(lambda: threading.Event().wait(0.2) or "whole", 0.01, late, cancel_running=False)
+            == "whole"
+        )
         with pytest.raises(ZeroDivisionError):
-            await lane.run(lambda: 1 // 0, 1, late)
+            await executor.run(lambda: 1 // 0, 1, late)
         await asyncio.sleep(0.1)
-        assert lane.taken == 0
-        lane.close()
+        assert executor.taken == 0
+        executor.close()
 
     asyncio.run(main())
 
@@ -123,10 +126,10 @@ def fails(*arguments: str, code: str = "") -> str:
 def test_the_command_says_in_one_line_why_it_cannot_serve(lake: Lake, tmp_path: Path):
     assert "there is no index" in fails(str(tmp_path))
     assert "there is no such folder" in fails(str(lake.index), "--root", str(tmp_path / "nothing"))
-    assert "is no size" in fails(str(lake.index), "--max-body", "much")
+    assert "is not a size" in fails(str(lake.index), "--max-body", "much")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"cannot listen at 127.0.0.1 port {port}: Address already in use" in fails(
+        assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in fails(
             str(lake.index), "--port", port
         )
     for library in ("fastapi", "uvicorn"):
@@ -142,4 +145,4 @@ def test_who_listens_to_others_is_warned(lake: Lake, serve):
     )
     code, errors = service.stop()
     assert code == 0
-    assert errors == "warning: there is no authentication: whoever reaches 0.0.0.0 may ask, append and remove\n"
+    assert errors == "warning: no authentication: anyone who can reach 0.0.0.0 may look up, append and remove\n"

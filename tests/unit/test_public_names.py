@@ -157,10 +157,10 @@ def test_a_kernel_that_cannot_be_is_one_line():
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("error: PARQUET_BLOOM_SIMD=foo cannot be: ")
+    assert done.stderr.startswith("error: PARQUET_BLOOM_SIMD=foo is not supported: ")
     assert len(done.stderr.splitlines()) == 1
     done = in_a_new_process("import parquet_bloom\nparquet_bloom.open", PARQUET_BLOOM_SIMD="foo")
-    assert "parquet_bloom.errors.KernelError: PARQUET_BLOOM_SIMD=foo cannot be: " in done.stderr.splitlines()[-1]
+    assert "parquet_bloom.errors.KernelError: PARQUET_BLOOM_SIMD=foo is not supported: " in done.stderr.splitlines()[-1]
 
 
 LESS = """

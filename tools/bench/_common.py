@@ -1,4 +1,4 @@
-"""What the benchmarks share: where they ran, and medians of repeated runs taken in turn."""
+"""Helpers shared by the benchmarks: a description of the machine, and medians of interleaved runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-# Measured is the package beside these tools, whatever else may be installed.
+# Measure the package of this checkout, even if another one is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
 def machine() -> str:
-    """Processor, cores in use, kernel and Python, on one line."""
+    """Describe processor, cores in use, kernel and Python on one line."""
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -31,7 +31,7 @@ def machine() -> str:
 
 
 def header(title: str, *details: str) -> None:
-    """Say what runs, where, and how it was called."""
+    """Print the title, the machine and the command line."""
     print(f"# {title}")
     print(f"machine  {machine()}")
     print(f"command  python {' '.join(sys.argv)}")
@@ -41,7 +41,7 @@ def header(title: str, *details: str) -> None:
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on, as argparse takes types."""
+    """Parse an integer of at least 1, as a type of argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
@@ -54,9 +54,9 @@ def in_turn(
     before: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Median seconds of each run; they take turns, so that a noisy neighbour disturbs all alike.
+    """Return the median seconds of each run; runs are interleaved, so that other load affects all equally.
 
-    `before` is called ahead of each, outside of its time.
+    `before` is called before each, and not timed.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeat):

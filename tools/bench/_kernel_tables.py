@@ -1,4 +1,4 @@
-"""The tables of the kernel benchmark, and what is asked of the kernels."""
+"""The tables of the kernel benchmark, and its performance targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 SIZES = {"32K": 32 << 10, "1M": 1 << 20, "16M": 16 << 20, "128M": 128 << 20}
-HUGE = 2 << 20  # bytes: what is smaller lies in the near caches, and has no page of 2 MiB
+HUGE = 2 << 20  # bytes: smaller filters fit into the L2 cache, and have no huge page
 ARROWS = ("Arrow batch", "Arrow single")
 LIMITS = ("limit read", "limit mask")
 PEERS = (*ARROWS, "parquet-java", *LIMITS)
@@ -22,7 +22,7 @@ class Case:
     threads: int
 
 
-Times = dict[str, float]  # peer -> nanoseconds a key
+Times = dict[str, float]  # peer -> nanoseconds per key
 
 
 COLUMNS = "{:>5} {:>10} {:>10} {:>7} |{:>7} {:>8} {:>8} {:>8} {:>6} {:>6} |{:>7} {:>7} {:>6} {:>6}"
@@ -33,7 +33,7 @@ def best_arrow(times: Times) -> float:
 
 
 def ratios(times: Times, path: str) -> dict[str, float]:
-    """How many times as long Arrow's best and parquet-java take as we, and we as the limits; what is measured."""
+    """Return the times of Arrow's best and parquet-java relative to ours, and ours relative to the limits."""
     ours = times[path]
     compared = {"arrow": best_arrow(times) / ours} if any(name in times for name in ARROWS) else {}
     if "parquet-java" in times:
@@ -56,9 +56,9 @@ def print_table(results: dict[Case, Times], path: str) -> None:
             print()
         before = (case.threads, case.kind)
         figures = [_figure(times.get(name), ".2f") for name in (path, *PEERS)]
-        found = ratios(times, path)
-        compared = [_figure(found.get(name), ".1f") for name in ("arrow", "java")]
-        compared += [_figure(found.get(name), ".2f") for name in LIMITS]
+        values_of = ratios(times, path)
+        compared = [_figure(values_of.get(name), ".1f") for name in ("arrow", "java")]
+        compared += [_figure(values_of.get(name), ".2f") for name in LIMITS]
         print(COLUMNS.format(case.size, case.kind, case.operation, case.threads, *figures, *compared))
     print()
 
@@ -68,24 +68,26 @@ def _figure(value: float | None, form: str) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A bound that the kernels are held to, by path: at least for the ratios of peers, at most for the limit's."""
+class Target:
+    """A target of the kernels, by path: a minimum for the ratios of peers, a maximum for the ratio to the limit."""
 
     what: str
-    ratio: str  # which of `ratios`
+    ratio: str  # key of `ratios`
     bounds: dict[str, float]
     holds: Callable[[Case], bool]
 
 
-ASKED = (
-    Asked("int64 insert, Arrow / ours", "arrow", {"avx512": 6, "avx2": 3.5}, lambda c: _is(c, "int64", "insert")),
-    Asked("int64 check, Arrow / ours", "arrow", {"avx512": 4, "avx2": 2.3}, lambda c: _is(c, "int64", "check")),
-    Asked("36-byte insert, Arrow / ours", "arrow", {"avx512": 4, "avx2": 1.8}, lambda c: _is(c, "36-byte", "insert")),
-    Asked("36-byte check, Arrow / ours", "arrow", {"avx512": 3.3, "avx2": 1.3}, lambda c: _is(c, "36-byte", "check")),
-    Asked("int64, parquet-java / ours", "java", {"avx512": 10, "avx2": 6}, lambda c: _is(c, "int64")),
-    Asked("36-byte, parquet-java / ours", "java", {"avx512": 8, "avx2": 3}, lambda c: _is(c, "36-byte")),
+TARGETS = (
+    Target("int64 insert, Arrow / ours", "arrow", {"avx512": 6, "avx2": 3.5}, lambda c: _is(c, "int64", "insert")),
+    Target("int64 check, Arrow / ours", "arrow", {"avx512": 4, "avx2": 2.3}, lambda c: _is(c, "int64", "check")),
+    Target("36-byte insert, Arrow / ours", "arrow", {"avx512": 4, "avx2": 1.8}, lambda c: _is(c, "36-byte", "insert")),
+    Target("36-byte check, Arrow / ours", "arrow", {"avx512": 3.3, "avx2": 1.3}, lambda c: _is(c, "36-byte", "check")),
+    Target("int64, parquet-java / ours", "java", {"avx512": 10, "avx2": 6}, lambda c: _is(c, "int64")),
+    Target("36-byte, parquet-java / ours", "java", {"avx512": 8, "avx2": 3}, lambda c: _is(c, "36-byte")),
     *(
-        Asked(f"int64 below 2 MiB, ours / {limit}", limit, {"avx512": 1.3, "avx2": 2.2}, lambda c: _is_near(c, "int64"))
+        Target(
+            f"int64 below 2 MiB, ours / {limit}", limit, {"avx512": 1.3, "avx2": 2.2}, lambda c: _is_near(c, "int64")
+        )
         for limit in LIMITS
     ),
 )
@@ -100,36 +102,36 @@ def _is_near(case: Case, kind: str) -> bool:
 
 
 def verdicts(results: dict[Case, Times], path: str) -> Iterator[tuple[str, float, float, str, bool]]:
-    """What is asked, the bound, the worst figure, where that was, and whether it is kept; nothing for other paths."""
-    for asked in ASKED:
-        if path not in asked.bounds:
+    """Format the target, its bound, the worst figure, its case, and whether it is met; nothing for other paths."""
+    for target in TARGETS:
+        if path not in target.bounds:
             continue
         figures = {}
         for case, times in results.items():
-            found = ratios(times, path)
-            if asked.holds(case) and asked.ratio in found:
-                figures[case] = found[asked.ratio]
+            values_of = ratios(times, path)
+            if target.holds(case) and target.ratio in values_of:
+                figures[case] = values_of[target.ratio]
         if figures:
-            at_most = asked.ratio in LIMITS
+            at_most = target.ratio in LIMITS
             worst = (max if at_most else min)(figures, key=figures.__getitem__)
-            bound = asked.bounds[path]
+            bound = target.bounds[path]
             good = figures[worst] <= bound if at_most else figures[worst] >= bound
-            yield asked.what, bound, figures[worst], f"{worst.size} {worst.operation}", good
+            yield target.what, bound, figures[worst], f"{worst.size} {worst.operation}", good
 
 
 def print_verdicts(results: dict[Case, Times], path: str) -> None:
     lines = list(verdicts(results, path))
     if lines:
         print(f"{'asked of one thread on ' + path:36} {'bound':>6} {'worst':>6}  at")
-    for what, bound, worst, place, good in lines:
-        print(f"{what:36} {bound:6.1f} {worst:6.2f}  {place:16} {'ok' if good else 'SHORT'}")
+    for what, bound, worst, where, good in lines:
+        print(f"{what:36} {bound:6.1f} {worst:6.2f}  {where:16} {'ok' if good else 'SHORT'}")
     if lines:
         print()
 
 
 def print_boundary(measured: dict[str, dict], path: str) -> None:
-    """What the way from Python costs, in a filter of 1 MiB."""
-    columns = [(kind, length) for kind, found in measured.items() for length in found["entrances"]]
+    """Print the overhead of calls from Python, in a filter of 1 MiB."""
+    columns = [(kind, length) for kind, values_of in measured.items() for length in values_of["entrances"]]
     if not columns:
         return
     print(f"{path} from Python, 1 MiB, ns a key; values a call:")
@@ -137,6 +139,6 @@ def print_boundary(measured: dict[str, dict], path: str) -> None:
     for name in next(iter(measured.values()))["entrances"]["1000"]:
         figures = (measured[kind]["entrances"][length][name] for kind, length in columns)
         print(f"{name:22}" + "".join(f"{figure:20.2f}" for figure in figures))
-    for kind, found in measured.items():
-        print(f"one `value in filter`, {kind}: {found['scalar']:.0f} ns (asked: at most 100)")
+    for kind, values_of in measured.items():
+        print(f"one `value in filter`, {kind}: {values_of['scalar']:.0f} ns (asked: at most 100)")
     print()

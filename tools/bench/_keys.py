@@ -1,4 +1,4 @@
-"""The keys of the kernel benchmark: made once, in Arrow's layout, and put into files that every peer maps."""
+"""The keys of the kernel benchmark: generated once, in Arrow's layout, and written to files that every peer maps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-KINDS = ("int64", "36-byte", "4-32-byte")  # 36 bytes: the text of a UUID
+KINDS = ("int64", "36-byte", "4-32-byte")  # 36 bytes: a UUID as text
 NUM_INT64 = 4_194_304
 NUM_STRINGS = 2_097_152
-BITS_PER_KEY = 10.5  # what a filter has at an fpp of 1 %
+BITS_PER_KEY = 10.5  # of a filter with an fpp of 1 %
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class KeySet:
     offsets: np.ndarray | None
 
     def repeated(self, distinct: int, count: int) -> KeySet:
-        """The first `distinct` keys over and over, `count` in all."""
-        places = np.arange(count) % distinct
+        """Repeat the first `distinct` keys, `count` in all."""
+        indices = np.arange(count) % distinct
         if self.offsets is None:
-            return KeySet(self.values[places], None)
-        lengths = np.diff(self.offsets)[places]
+            return KeySet(self.values[indices], None)
+        lengths = np.diff(self.offsets)[indices]
         once = self.values[: self.offsets[distinct]]
         offsets = _offsets(lengths)
         return KeySet(np.resize(once, offsets[-1]), offsets)
 
     def save(self, stem: Path) -> list[str]:
-        """Write the files; returns their paths as the peers take them."""
+        """Write the files; return their paths in the form that peers take."""
         self.values.tofile(stem.with_suffix(".values"))
         if self.offsets is None:
             return [f"{stem}.values", "-"]
@@ -40,12 +40,12 @@ class KeySet:
 
 
 def capacity(num_bytes: int) -> int:
-    """How many keys fill a filter to an fpp of 1 %."""
+    """Return the number of keys that fill a filter to an fpp of 1 %."""
     return int(8 * num_bytes / BITS_PER_KEY)
 
 
 def make(kind: str, count: int, seed: int) -> KeySet:
-    """Random keys; those of two seeds have nothing in common (but a handful of the shortest strings)."""
+    """Make random keys; those of two seeds are disjoint (except a few of the shortest strings)."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     if kind == "int64":
         return KeySet(rng.integers(-(2**63), 2**63, count, dtype=np.int64), None)

@@ -1,6 +1,6 @@
-"""A lake of small random files with filters, made once and kept for the next run.
+"""A lake of small random files with filters, made once and reused by later runs.
 
-A file is made from its number alone, so that any row can be told without reading it.
+A file is a function of its number, so that any row can be computed without reading it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+import _common  # noqa: F401  (first, to import the package of this checkout)
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,19 +28,19 @@ FILTERED = ("id", "key")
 SCHEMA = pa.schema(
     {"id": pa.int64(), "key": pa.string(), "ts": pa.timestamp("us"), "payload": pa.string(), "value": pa.float64()}
 )
-_RECIPE = 1  # another one makes kept lakes old
+_RECIPE = 1  # version of the content: increase it to rebuild existing lakes
 _SEED = 20
 _FIRST_TS = 1_700_000_000_000_000
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DASHES = (8, 13, 18, 23)
 _PAYLOAD = 40  # characters
-_PAGE_BYTES = 16 * 1024  # so that there are pages to choose from; a column chunk has 40 to 200 KB
-_ROW_BYTES = 140  # of disk space, at most, filters included
+_PAGE_BYTES = 16 * 1024  # so that a column chunk, of 40 to 200 KB, has several pages
+_ROW_BYTES = 140  # maximum disk space of a row, including filters
 
 
 @dataclass(frozen=True)
 class Lake:
-    """`files` files of `row_groups` row groups of `rows` rows, filters of `fpp` on `filtered`; kept below `home`."""
+    """`files` files of `row_groups` row groups of `rows` rows, filters of `fpp` on `filtered`; stored below `home`."""
 
     home: Path
     files: int
@@ -55,7 +55,7 @@ class Lake:
 
     @property
     def data(self) -> Path:
-        """The folder that holds the Parquet files and nothing else."""
+        """The folder of the Parquet files, and nothing else."""
         return self.folder / "data"
 
     def path(self, number: int) -> Path:
@@ -66,10 +66,10 @@ class Lake:
         return [self.path(number) for number in range(self.files)]
 
     def complete(self) -> bool:
-        """Whether it stands there, each file with the size that it was made with and none beside them."""
+        """Return whether the lake exists, with the original size of each file, and no other files."""
         try:
-            made = json.loads((self.folder / "complete.json").read_text())
-            return made == self._state() and len(os.listdir(self.data)) == self.files
+            state = json.loads((self.folder / "complete.json").read_text())
+            return state == self._state() and len(os.listdir(self.data)) == self.files
         except (OSError, ValueError):
             return False
 
@@ -77,7 +77,7 @@ class Lake:
         return {"recipe": _RECIPE, "sizes": [path.stat().st_size for path in self.paths]}
 
     def table(self, number: int) -> pa.Table:
-        """The rows of a file."""
+        """Return the rows of a file."""
         rng = np.random.default_rng([_SEED, number])
         count = self.row_groups * self.rows
         stamps = _FIRST_TS + np.cumsum(rng.integers(1, 2_000_000, count)) + number * 10**10
@@ -91,13 +91,13 @@ class Lake:
         return pa.table(columns, schema=SCHEMA)
 
     def some_rows(self, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-        """Rows that are there, of files and places drawn at random."""
+        """Return random existing rows."""
         while True:
             table = self.table(int(rng.integers(self.files)))
             yield table.slice(int(rng.integers(table.num_rows)), 1).to_pylist()[0]
 
     def make(self) -> None:
-        """Make it anew, unless it is complete."""
+        """Make the lake, unless it is complete."""
         if self.complete():
             return
         if self.folder.exists():

@@ -1,4 +1,4 @@
-"""What `load.py` runs on: cases of steps, each step in a process of its own whose memory is held to a ceiling."""
+"""The runner of `load.py`: cases of steps, each step in a separate process with a memory ceiling."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+import _common  # noqa: F401  (first, to import the package of this checkout)
 
 MIB = 1 << 20
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large the data are: in full, or so small that a test can afford it."""
+    """The size of the data: in full, or small enough for a test."""
 
     full: bool
 
@@ -28,14 +28,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that is done to the data.
+    """One operation on the data.
 
     Attributes
     ----------
-    name : what is done.
-    ceiling : MiB of memory that its process may take at most, interpreter and imports included; 0 for the making of the
-        data, which is not held to any.
-    run : does it in the case's folder, and tells what came of it.
+    name : description of the operation.
+    ceiling : maximum memory of its process in MiB, including interpreter and imports; 0, without a limit, for making
+        the data.
+    run : runs it in the case's folder, and returns a description of the result.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Measured:
-    """How a step went: seconds, those of processors, MiB of memory, MiB written."""
+    """The cost of a step: seconds, processor seconds, MiB of memory, MiB written."""
 
     seconds: float
     busy: float
@@ -79,22 +79,22 @@ def _child(run: Callable[[Path, Size], str], folder: Path, size: Size, pipe: Any
     except Exception as error:
         note, failed = f"{type(error).__name__}: {error}", True
     seconds = time.perf_counter() - started
-    # A process that it started counts like itself.
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    busy = sum(usage.ru_utime + usage.ru_stime for usage in (own, children))
+    # Child processes count as well.
+    process, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    busy = sum(usage.ru_utime + usage.ru_stime for usage in (process, children))
     below = children.ru_maxrss / 1024
     pipe.send((seconds, busy, max(high_water(), below), _written() / MIB, note, failed))
     pipe.close()
 
 
 def high_water() -> float:
-    """MiB of memory that this process has had at most (`ru_maxrss` begins with that of the parent)."""
-    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    """Return the peak memory of this process in MiB (`ru_maxrss` starts with that of the parent)."""
+    match = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def _written() -> int:
-    """Bytes that this process has had the file systems write."""
-    found = re.search(r"^write_bytes: (\d+)", Path("/proc/self/io").read_text(), re.MULTILINE)
-    return 0 if found is None else int(found[1])
+    """Return the number of bytes that this process has written to file systems."""
+    match = re.search(r"^write_bytes: (\d+)", Path("/proc/self/io").read_text(), re.MULTILINE)
+    return 0 if match is None else int(match[1])

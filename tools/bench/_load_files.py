@@ -1,4 +1,4 @@
-"""Steps of `load.py` over many files: pruned, embedded, indexed, advised on, shown, verified; one of them broken."""
+"""Steps of `load.py` over many files, one of them broken: prune, embed, index, advise, show, verify."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from parquet_bloom.storage import leftovers
 ROWS = 100
 A_FOLDER = 1_000  # files
 MANY_FILES, FEW_FILES = 100_000, 300
-EMBEDDED = 10  # folders that get filters: more of them tell no more
+EMBEDDED = 10  # folders that get filters: more would give no more information
 BROKEN = 77
 PROGRAM = "import sys; from parquet_bloom import cli; sys.exit(cli.main(sys.argv[1:]))"
 
 
 def command(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command line, in a process of its own."""
+    """Run the command line in a separate process."""
     line = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     return subprocess.run(line, env=_environment(), capture_output=True, text=True, check=False, **options)
 
@@ -47,25 +47,25 @@ def _id(number: int, row: int = 7) -> int:
 
 
 def _make(folder: Path, size: Size) -> str:
-    """Files whose ids are all different; ranges tell nothing, as each file holds a number at either end."""
+    """Make files with distinct ids; their ranges are useless, as each file holds a number at either end."""
     count = _count(size)
     for number in range(count):
-        place = folder / "lake" / f"day={number // A_FOLDER:03}"
+        target = folder / "lake" / f"day={number // A_FOLDER:03}"
         if number % A_FOLDER == 0:
-            place.mkdir(parents=True)
+            target.mkdir(parents=True)
         ids = np.arange(number * ROWS, (number + 1) * ROWS)
         ids[0], ids[-1] = -1, 1 << 60
         names = [f"name {value % 1009}" for value in range(number, number + ROWS)]
-        pq.write_table(pa.table({"id": ids, "name": names}), place / f"part-{number:06}.parquet")
+        pq.write_table(pa.table({"id": ids, "name": names}), target / f"part-{number:06}.parquet")
     return f"{count:,} files of {ROWS} rows"
 
 
 def _prune(folder: Path, size: Size, times: int) -> str:
-    lake, wanted = str(folder / "lake"), f"id = {_id(3)}"
+    lake, predicate = str(folder / "lake"), f"id = {_id(3)}"
     seconds = []
     for _ in range(times):
         started = time.perf_counter()
-        report = parquet_bloom.prune(lake, wanted)
+        report = parquet_bloom.prune(lake, predicate)
         seconds.append(time.perf_counter() - started)
     assert len(report.files) == _count(size)
     return f"{', '.join(f'{each:.2f} s' for each in seconds)}; {len(report.selected):,} files left"
@@ -80,15 +80,15 @@ def _prune_again(folder: Path, size: Size) -> str:
 
 
 def _embed(folder: Path, size: Size) -> str:
-    places = sorted((folder / "lake").iterdir())[:EMBEDDED]
-    done = command("embed", *places, "--column", "id", "--in-place", "--jobs", "2", "--json")
+    folders = sorted((folder / "lake").iterdir())[:EMBEDDED]
+    done = command("embed", *folders, "--column", "id", "--in-place", "--jobs", "2", "--json")
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)["totals"]
     assert totals["filters"] == min(_count(size), EMBEDDED * A_FOLDER)
     return f"filters in {totals['files']:,} files"
 
 
-def _told(name: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> Any:
+def _report_command(name: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> Any:
     def run(folder: Path, size: Size) -> str:
         done = command(name, folder / "lake", *arguments)
         assert done.returncode in codes, done.stderr
@@ -98,15 +98,15 @@ def _told(name: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> Any:
 
 
 def _show(folder: Path, size: Size) -> str:
-    return _told("show", "--format", "ndjson")(folder, size)
+    return _report_command("show", "--format", "ndjson")(folder, size)
 
 
 def _verify(folder: Path, size: Size) -> str:
-    return _told("verify", "--format", "ndjson")(folder, size)
+    return _report_command("verify", "--format", "ndjson")(folder, size)
 
 
 def _advise(folder: Path, size: Size) -> str:
-    return _told("advise")(folder, size)
+    return _report_command("advise")(folder, size)
 
 
 def _index(folder: Path, size: Size) -> str:
@@ -120,8 +120,8 @@ def _lookup(folder: Path, size: Size) -> str:
     with LakeIndex.open(folder / "ids.index") as index:
         opened = time.perf_counter()
         for number in range(100):
-            found = [each.path for each in index.lookup("id", [_id(number)])[0]]
-            assert any(path.endswith(f"part-{number:06}.parquet") for path in found)
+            paths = [each.path for each in index.lookup("id", [_id(number)])[0]]
+            assert any(path.endswith(f"part-{number:06}.parquet") for path in paths)
         ended = time.perf_counter()
     return f"open {opened - started:.2f} s, a lookup {1e3 * (ended - opened) / 100:.3f} ms"
 
@@ -165,7 +165,7 @@ def _embed_200(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str
 
 
 def _filtered(folder: Path) -> int:
-    """How many files have all their filters; all others but the broken one have none."""
+    """Return the number of files with all their filters; all others except the broken one have none."""
     count = 0
     for path in sorted((folder / "lake").glob("*.parquet")):
         if int(path.stem) == BROKEN:
@@ -186,12 +186,12 @@ def _killed(folder: Path, size: Size) -> str:
         child.send_signal(signal.SIGKILL)
         child.wait()
         deaths += child.returncode == -signal.SIGKILL
-    left = leftovers(folder / "lake")
-    for path in left:
+    remaining = leftovers(folder / "lake")
+    for path in remaining:
         os.unlink(path)
     done = _filtered(folder)
     assert 0 < done < 199 or not deaths
-    return f"{done} of 199 were done when it was killed, {len(left)} temporary files left"
+    return f"{done} of 199 were done when it was killed, {len(remaining)} temporary files left"
 
 
 def _again(folder: Path, size: Size) -> str:

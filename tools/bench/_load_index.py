@@ -1,4 +1,4 @@
-"""Steps of `load.py` on an index of a thousand million values."""
+"""Steps of `load.py` on an index of a billion values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _batches(numbers: range) -> Iterator[tuple[str, dict[str, pa.Array]]]:
 
 
 def _create(folder: Path, size: Size) -> str:
-    """In several segments, so that there is something to compact."""
+    """Build several segments, to be compacted later."""
     count = _files(size)
     with LakeIndex.create(folder / "index", "id", expected_values=count * IN_A_FILE) as index:
         for part in range(SEGMENTS):
@@ -53,8 +53,8 @@ def _lookup(folder: Path, size: Size) -> str:
             before = time.perf_counter()
             answers = index.lookup("id", values)
             looked += time.perf_counter() - before
-            for found in answers:
-                paths = [each.path for each in found]
+            for answer in answers:
+                paths = [each.path for each in answer]
                 assert f"f{number:04}" in paths
                 named += len(paths)
             opened_for = opened - started

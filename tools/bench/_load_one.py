@@ -1,4 +1,4 @@
-"""Steps of `load.py` on one file: of many columns, of many bytes, and of column chunks beyond measure."""
+"""Steps of `load.py` on one file: with many columns, with many bytes, and with extremely large column chunks."""
 
 from __future__ import annotations
 
@@ -111,23 +111,23 @@ def _embed_big(folder: Path, size: Size) -> str:
     return f"{report.bytes_added:+,} bytes"
 
 
-def _wanted(size: Size) -> int:
+def _sample_id(size: Size) -> int:
     return int(_ids(11, _rows(size))[4_321])
 
 
 def _prune_big(folder: Path, size: Size) -> str:
-    wanted = _wanted(size)
+    key = _sample_id(size)
     started = time.perf_counter()
-    report = parquet_bloom.prune(folder / "big.parquet", f"id = {wanted}")
+    report = parquet_bloom.prune(folder / "big.parquet", f"id = {key}")
     (selected,) = report.selected.values()
     assert 11 in selected
     return f"{time.perf_counter() - started:.3f} s; row groups {selected}, {report.bytes_read:,} bytes read"
 
 
 def _read_big(folder: Path, size: Size) -> str:
-    wanted = _wanted(size)
+    key = _sample_id(size)
     started = time.perf_counter()
-    table = parquet_bloom.read_table(folder / "big.parquet", f"id = {wanted}")
+    table = parquet_bloom.read_table(folder / "big.parquet", f"id = {key}")
     assert table.num_rows == 1
     return f"{time.perf_counter() - started:.2f} s"
 
@@ -170,7 +170,7 @@ def _make_distinct(folder: Path, size: Size) -> str:
     schema = pa.schema([("id", pa.int64())])
     with pq.ParquetWriter(folder / "distinct.parquet", schema, compression="none", use_dictionary=False) as writer:
         writer.write_table(pa.table([pa.array(np.arange(count))], schema=schema), row_group_size=count)
-    largest = pq.read_metadata(folder / "distinct.parquet").row_group(0).num_rows  # pyarrow's most is 64 Mi
+    largest = pq.read_metadata(folder / "distinct.parquet").row_group(0).num_rows  # pyarrow's maximum is 64 Mi
     return f"{count:,} distinct values, {largest:,} of them in the first row group"
 
 
@@ -223,7 +223,7 @@ CLAIMED = 1 << 30
 
 
 def _varint(number: int) -> bytes:
-    """A whole number as page headers have it: zigzag, seven bits a byte."""
+    """Encode an integer as in page headers: zigzag, seven bits per byte."""
     number, out = number << 1, bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -232,14 +232,14 @@ def _varint(number: int) -> bytes:
 
 
 def _make_claim(folder: Path, size: Size) -> str:
-    """A file of some kilobytes whose dictionary page says that it has 1 GB; it has an eighth of that."""
+    """Make a file of some kilobytes whose dictionary page claims to have 1 GB; it has an eighth of that."""
     path = folder / "claim.parquet"
     text = "a" * ((1 << 27) + 1000)  # from here on the number has as many digits as 1 GB
     pq.write_table(pa.table({"name": [text, "b"]}), path, compression="zstd", write_statistics=False)
     data = bytearray(path.read_bytes())
-    place = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    page_offset = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
     real = _varint(len(text) + 1 + 8)
-    at = data.index(real, place, place + 16)
+    at = data.index(real, page_offset, page_offset + 16)
     data[at : at + len(real)] = _varint(CLAIMED)
     path.write_bytes(data)
     return f"{len(data):,} bytes"

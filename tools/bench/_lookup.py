@@ -1,8 +1,8 @@
-"""One engine of the point lookups, in a process of its own: `_lookup.py ENGINE FOLDER TRIAL`.
+"""Run one engine of the point lookups in a separate process: `_lookup.py ENGINE FOLDER TRIAL`.
 
-It looks ids up in another lake, TRIAL, so that all it needs is imported, connected and compiled, and answers the first
-line of standard input when it is ready. Then come `lookup ID` lines, each answered by a line of JSON: the rows found in
-FOLDER, the seconds taken, and what the process, and those it started, used meanwhile: see `_used`.
+It first looks up ids in another lake, TRIAL, to import, connect and compile everything, and then answers the first line
+of standard input. Each following `lookup ID` line is answered by a line of JSON: the rows found in FOLDER, the seconds
+taken, and the resources used by the process and its children: see `_used`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+import _common  # noqa: F401  (first, to import the package of this checkout)
 
-_THREADS = 2 * (os.cpu_count() or 1)  # a lookup waits as much as it computes: faster than one a processor
+_THREADS = 2 * (os.cpu_count() or 1)  # faster than one per processor, as a lookup waits as much as it computes
 
 Engine = Callable[[], tuple[Callable[[Path, int], Any], Callable[[Any], list[dict[str, Any]] | None]]]
-"""Gives what looks an id up in a folder, and what turns its answer into rows, outside of the time."""
+"""Returns a function that looks up an id in a folder, and one that turns its result into rows, which is not timed."""
 
 
 def prune() -> Any:
     import parquet_bloom
 
-    return lambda folder, key: parquet_bloom.prune(folder, [("id", "=", key)]), lambda report: None  # it reads no row
+    return lambda folder, key: parquet_bloom.prune(folder, [("id", "=", key)]), lambda report: None  # reads no rows
 
 
 def read_table() -> Any:
@@ -56,18 +56,20 @@ def datafusion() -> Any:
     config = datafusion.SessionConfig()
     for name in ("pruning", "bloom_filter_on_read", "enable_page_index", "pushdown_filters", "reorder_filters"):
         config = config.set(f"datafusion.execution.parquet.{name}", "true")
-    # Of each file's end it would read 512 KiB at first.
+    # By default it would read the last 512 KiB of each file.
     config = config.set("datafusion.execution.parquet.metadata_size_hint", str(16 * 1024))
     context = datafusion.SessionContext(config)
     for name in ("metadata_cache_limit", "list_files_cache_limit", "file_statistics_cache_limit"):
-        context.sql(f"SET datafusion.runtime.{name} = '1G'")  # that of footers would hold some of 1,000 files only
+        context.sql(
+            f"SET datafusion.runtime.{name} = '1G'"
+        )  # the default cache of footers is too small for 1,000 files
 
     def register(folder: Path) -> str:
         name = f"lake_{abs(hash(folder))}"
         context.register_parquet(name, str(folder))
         return name
 
-    names = _Kept(register)
+    names = _FolderCache(register)
 
     def lookup(folder: Path, key: int) -> Any:
         return context.sql(f"SELECT * FROM {names[folder]} WHERE id = {key}").collect()
@@ -87,7 +89,7 @@ def polars() -> Any:
 def pyarrow_dataset() -> Any:
     import pyarrow.dataset as ds
 
-    datasets = _Kept(ds.dataset)  # it remembers the files and their footers
+    datasets = _FolderCache(ds.dataset)  # keeps the list of files and their footers
     return lambda folder, key: datasets[folder].to_table(filter=ds.field("id") == key), _arrow_rows
 
 
@@ -102,8 +104,8 @@ def clickhouse() -> Any:
     from chdb.session import Session
 
     session = Session()
-    # `pread`: of a mapped file it could not be told what was read, and the system would read all around it. The others
-    # are defaults, named since everything here rests on them.
+    # `pread`, as reads of mapped files cannot be counted, and the system would read ahead. The other settings are the
+    # defaults, given explicitly as the results depend on them.
     settings = (
         f"storage_file_read_method = 'pread', max_threads = {_THREADS}, use_parquet_metadata_cache = 1, "
         "input_format_parquet_bloom_filter_push_down = 1, input_format_parquet_filter_push_down = 1, "
@@ -125,13 +127,13 @@ def spark() -> Any:
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.files.openCostInBytes": "0",  # else it makes a task of every 30 files
+        "spark.sql.files.openCostInBytes": "0",  # by default every 30 files become a task
         "spark.hadoop.parquet.filter.bloom.enabled": "true",
         "spark.driver.memory": "2g",
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    frames = _Kept(lambda folder: session.read.parquet(str(folder)))  # it remembers the list of files and the schema
+    frames = _FolderCache(lambda folder: session.read.parquet(str(folder)))  # keeps the list of files and the schema
     return lambda folder, key: frames[folder].filter(col("id") == key).collect(), _spark_rows
 
 
@@ -146,11 +148,11 @@ ENGINES: dict[str, tuple[str, Engine]] = {
     "pyarrow dataset": ("pyarrow", pyarrow_dataset),
     "pyarrow read_table": ("pyarrow", pyarrow_read_table),
 }
-"""{name: (module that it needs, engine)}."""
+"""{name: (required module, engine)}."""
 
 
-class _Kept(dict[Path, Any]):
-    """What was made of a folder, made when it is first asked for."""
+class _FolderCache(dict[Path, Any]):
+    """A cache of objects made of folders at their first use."""
 
     def __init__(self, make: Callable[[Path], Any]) -> None:
         self._make = make
@@ -169,13 +171,13 @@ def _arrow_rows(table: Any) -> list[dict[str, Any]]:
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as every engine has it: texts may come as bytes, instants with a zone or as text."""
-    found = {name: value.decode() if isinstance(value, bytes) else value for name, value in row.items()}
-    return {**found, "ts": found["ts"].replace(tzinfo=None).isoformat()}
+    """Normalize a row: engines return texts as bytes or str, instants with a zone or as text."""
+    values = {name: value.decode() if isinstance(value, bytes) else value for name, value in row.items()}
+    return {**values, "ts": values["ts"].replace(tzinfo=None).isoformat()}
 
 
 def _family() -> list[int]:
-    """The process itself and all that descend from it."""
+    """Return the process itself and its descendants."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -190,9 +192,9 @@ def _family() -> list[int]:
 
 
 def _used(family: list[int]) -> dict[str, float]:
-    """What processes have used since they began.
+    """Return the resources that processes have used since they started.
 
-    Bytes asked for by system calls, bytes brought from storage for them, and seconds of processors.
+    Bytes read by system calls, bytes read from storage for them, and processor seconds.
     """
     asked = stored = cpu = 0.0
     for member in family:
@@ -200,13 +202,13 @@ def _used(family: list[int]) -> dict[str, float]:
             name, _, value = line.partition(": ")
             asked += int(value) if name == "rchar" else 0
             stored += int(value) if name == "read_bytes" else 0
-        cpu += time.clock_gettime(~member << 3 | 2)  # clock_getcpuclockid, which Python has for threads only
+        cpu += time.clock_gettime(~member << 3 | 2)  # clock_getcpuclockid, which Python offers for threads only
     return {"asked": asked, "stored": stored, "cpu": cpu}
 
 
 def main() -> None:
     name, folder, trial = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    # What engines print goes where errors go: the answers have the output for themselves.
+    # Redirect output of engines to stderr, as stdout is for the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     lookup, to_rows = ENGINES[name][1]()
@@ -219,10 +221,10 @@ def main() -> None:
         key = int(line.split("\t")[1])
         before = _used(family)
         started = time.perf_counter()
-        found = lookup(folder, key)
+        result = lookup(folder, key)
         seconds = time.perf_counter() - started
         used = {what: after - before[what] for what, after in _used(family).items()}
-        rows = to_rows(found)
+        rows = to_rows(result)
         plain_rows = None if rows is None else [plain(row) for row in rows]
         answers.write(json.dumps({"rows": plain_rows, "seconds": seconds, **used}) + "\n")
 

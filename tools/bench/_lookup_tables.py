@@ -1,4 +1,4 @@
-"""What the point lookups print: what each engine used, and how ours compares."""
+"""The tables of the point lookups: the resources used by each engine, relative to ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLUMNS = (
 
 @dataclass
 class Answers:
-    """What one engine's lookups used, by what, case and kind."""
+    """The resources used by one engine's lookups, by resource, case and kind."""
 
     used: dict[tuple[str, str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -38,13 +38,13 @@ class Answers:
 
 @dataclass(frozen=True)
 class Target:
-    """Ours shall use so many `times` less than the best of some peers."""
+    """A target: ours uses `times` times less than the best of some peers."""
 
     what: str
     case: str
     times: int
     title: str
-    without_filters: bool | None = None  # only those that use none, or only those that do; None for all
+    without_filters: bool | None = None  # True for peers that use none, False for those that do, None for all
 
     def peers(self, names: Iterable[str]) -> list[str]:
         peers = (name for name in names if name not in ALWAYS)
@@ -68,8 +68,8 @@ def print_table(answers: Mapping[str, Answers]) -> None:
         print(title)
         print(f"  {'':{width}}" + "".join(f"   {text:^{10 * len(cases)}}".rstrip() for text, _, cases in _COLUMNS))
         print(f"  {'':{width}}" + _line([f"{case:>10}" for case in cases] for _, _, cases in _COLUMNS))
-        for name, found in answers.items():
-            print(f"  {name:{width}}" + _line(_cells(found, what, cases, kind) for _, what, cases in _COLUMNS))
+        for name, uses in answers.items():
+            print(f"  {name:{width}}" + _line(_cells(uses, what, cases, kind) for _, what, cases in _COLUMNS))
         print()
 
 
@@ -77,13 +77,13 @@ def _line(groups: Iterable[Iterable[str]]) -> str:
     return "".join("   " + "".join(cells) for cells in groups)
 
 
-def _cells(found: Answers, what: str, cases: Sequence[str], kind: str) -> list[str]:
+def _cells(uses: Answers, what: str, cases: Sequence[str], kind: str) -> list[str]:
     factor, digits = _UNITS[what]
-    return [f"{found.median(what, case, kind) * factor:10,.{digits}f}" for case in cases]
+    return [f"{uses.median(what, case, kind) * factor:10,.{digits}f}" for case in cases]
 
 
 def verdicts(answers: Mapping[str, Answers]) -> Iterator[tuple[Target, dict[str, float]]]:
-    """Each target, and how many times more each of its peers used than ours, in the worse of the two kinds."""
+    """Print each target, and the usage of its peers relative to ours, in the worse of the two kinds."""
     for target in TARGETS:
         ratios = {
             name: min(_times_more(answers[name], answers[OURS], target, kind) for kind in KINDS)

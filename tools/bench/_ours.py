@@ -1,6 +1,6 @@
-"""parquet_bloom as a peer of kernels.py; kernels_peer.h has the protocol, `do_fill` and `do_boundary` add to it.
+"""parquet_bloom as a peer of kernels.py; kernels_peer.h defines the protocol, extended by `do_fill` and `do_boundary`.
 
-It is a process of its own, as PARQUET_BLOOM_SIMD is read when the package is imported.
+It runs in a separate process, as PARQUET_BLOOM_SIMD is read when the package is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parquet_bloom.core.keys import Keys
 SWEPT = 32 << 20  # as in kernels_peer.h
 SWEEPS = 4
 WARM_KEYS = 4096
-LENGTHS = (1_048_576, 1_000)  # values a call, where the boundary is measured
+LENGTHS = (1_048_576, 1_000)  # values per call, to measure the overhead of calls
 
 
 class Run:
@@ -37,7 +37,7 @@ class Run:
         self.count = len(self.values) if self.offsets is None else len(self.offsets) - 1
         for mapped in (self.values, self.offsets):
             if mapped is not None:
-                mapped.view(np.uint8)[::4096].sum()  # so that no slice pays for the page faults
+                mapped.view(np.uint8)[::4096].sum()  # so that no slice includes page faults
 
     def keys(self, start: int, count: int) -> Keys:
         if self.offsets is None:
@@ -52,7 +52,7 @@ class Run:
 
 
 class Server:
-    """Answers one line a line."""
+    """Answers each line of input with a line."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
@@ -76,7 +76,7 @@ class Server:
         return "ok"
 
     def do_fill(self, filled: str) -> str:
-        """Insert the present keys into the filled filter too, and write it: what all peers probe."""
+        """Insert the present keys into the filled filter, and write it, for all peers to probe."""
         present = self.runs["present"]
         insert_keys(self.filters[2], present.keys(0, present.count))
         np.frombuffer(self.filters[2], np.uint8).tofile(filled)
@@ -96,7 +96,7 @@ class Server:
             return self._work(operation, thread, int(start) + thread * share, share, barrier)
 
         done = list(self.pool.map(work, range(int(threads))))
-        return f"{max(taken for taken, _ in done)} {sum(found for _, found in done)}"
+        return f"{max(taken for taken, _ in done)} {sum(hits for _, hits in done)}"
 
     def _work(self, operation: str, thread: int, start: int, count: int, barrier: threading.Barrier) -> tuple[int, int]:
         filter = self.filters[thread if operation == "insert" else 2]
@@ -109,15 +109,15 @@ class Server:
         kernel(filter, run.keys((start + run.count // 2) % (run.count - WARM_KEYS), WARM_KEYS))
         barrier.wait()
         before = time.thread_time_ns()
-        found = kernel(filter, run.keys(start, count))
+        answers = kernel(filter, run.keys(start, count))
         taken = time.thread_time_ns() - before
-        return taken, 0 if found is None else int(np.count_nonzero(found))
+        return taken, 0 if answers is None else int(np.count_nonzero(answers))
 
     def do_boundary(self) -> str:
-        """Nanoseconds a key of each entrance, by values a call, as JSON; and those of one scalar probe."""
+        """Return as JSON the nanoseconds per key of each entry point, by values per call, and of a scalar probe."""
         present = self.runs["present"]
         filter = SplitBlockBloomFilter(self.filters[2].num_bytes)
-        filter.insert(present.array(0, 1))  # bound to a type, as a filter of a file is
+        filter.insert(present.array(0, 1))  # bound to a type, like a filter of a file
         np.frombuffer(filter, np.uint8)[:] = np.frombuffer(self.filters[2], np.uint8)
         lengths = [min(length, present.count) for length in LENGTHS]
         table = {str(length): self._entrances(filter, present, length) for length in lengths}

@@ -1,4 +1,4 @@
-"""The programs that the kernel benchmark compares: built, started, and asked line by line (see kernels_peer.h)."""
+"""Build, start and query the programs that the kernel benchmark compares (see kernels_peer.h for the protocol)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ JAVA_OPTIONS = ("-Xms4g", "-Xmx4g", "-XX:+UseParallelGC")
 
 
 class Peer:
-    """A process that runs what it is told, and says how long it took.
+    """A process that runs commands, and returns their times.
 
     Attributes
     ----------
-    name : what the tables call it.
-    fills : whether it makes a filter whose bits and answers can be compared.
+    name : its name in the tables.
+    fills : whether it builds a filter whose bits and answers can be compared.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Peer:
 
 
 def ours(simd: str) -> Peer:
-    """parquet_bloom on one path of its kernels, which is its name."""
+    """parquet_bloom on one path of its kernels, which is also its name."""
     return Peer(simd, [sys.executable, str(HERE / "_ours.py")], environment={"PARQUET_BLOOM_SIMD": simd})
 
 
 def arrow(folder: Path, mode: str) -> Peer:
-    """Arrow C++ from the pyarrow wheel: keys hashed by `batch`, or each `single`."""
+    """Arrow C++ from the pyarrow wheel, hashing keys by `batch` or `single`."""
     program = folder / "kernels_arrow"
     if not program.exists():
         libraries = Path(pa.get_library_dirs()[0])
@@ -81,7 +81,7 @@ def arrow(folder: Path, mode: str) -> Peer:
 
 
 def limit(folder: Path, mode: str) -> Peer:
-    """The least a filter does, for the best instruction set of this machine: `read` a block, or `mask` it too."""
+    """The minimum work of a filter with the best instruction set of this machine: `read` a block, or also `mask` it."""
     program = folder / "kernels_limit"
     if platform.machine() != "x86_64":
         raise FileNotFoundError("the limit is written for x86-64")
@@ -109,7 +109,7 @@ def java() -> Peer:
 
 
 def available(start: Callable[[], Peer], what: str) -> list[Peer]:
-    """The peer, or none and a line that says why."""
+    """Return the peer, or None after printing the reason."""
     try:
         return [start()]
     except (FileNotFoundError, subprocess.CalledProcessError) as error:

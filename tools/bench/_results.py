@@ -1,6 +1,6 @@
-"""RESULTS.md: the last output of each benchmark, kept under its name.
+"""RESULTS.md: the last output of each benchmark, under its name.
 
-_results.py NAME    puts what comes over standard input under NAME.
+_results.py NAME    stores standard input under NAME.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ TITLE = "# Results of the benchmarks\n\nWritten by `bash tools/bench.sh`; each p
 
 
 def keep(path: Path, name: str, output: str) -> None:
-    """Replace the part `name` of a file of results, or add it; the others stay."""
+    """Replace or add the part `name` of a file of results."""
     parts = dict(_parts(path.read_text())) if path.exists() else {}
     parts[name] = f"```text\n{output.strip()}\n```\n"
     path.write_text(TITLE + "".join(f"\n## {name}\n\n{parts[name]}" for name in sorted(parts)))
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r"^## (\S+)\n\n(```text\n.*?^```\n)", text, re.MULTILINE | re.DOTALL):
-        yield found[1], found[2]
+    for match in re.finditer(r"^## (\S+)\n\n(```text\n.*?^```\n)", text, re.MULTILINE | re.DOTALL):
+        yield match[1], match[2]
 
 
 class _Tee(io.TextIOBase):
-    """Writes to standard output and remembers it."""
+    """Writes to standard output and records it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -43,8 +43,8 @@ class _Tee(io.TextIOBase):
 
 
 @contextmanager
-def kept(path: Path | None, name: str) -> Iterator[None]:
-    """Keep what is printed inside, if it comes to its end and there is a path."""
+def record(path: Path | None, name: str) -> Iterator[None]:
+    """Store the output of the `with` statement, if it succeeds and a path is given."""
     if path is not None and not path.parent.is_dir():
         raise SystemExit(f"{path}: there is no such folder")
     tee = _Tee()

@@ -1,8 +1,8 @@
-"""What the slow store keeps, and how it answers: S3's protocol over folders on disk, without a check of signatures.
+"""The objects of the slow store, and its responses: S3's protocol over folders on disk, without checking signatures.
 
-Answered are GET and HEAD (ranges, suffixes, `If-Match`, `If-None-Match`), ListObjectsV2, PUT (with both conditions),
-multi-part uploads, DELETE of one object or many. All that is known of objects is in memory from the start on, since the
-folders are no one else's while the server runs.
+It supports GET and HEAD (ranges, suffixes, `If-Match`, `If-None-Match`), ListObjectsV2, PUT (with both conditions),
+multi-part uploads, and DELETE of one object or many. Metadata of all objects is read at the start and kept in memory,
+as nothing else changes the folders while the server runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 from xml.sax.saxutils import escape
 
-INCOMING = ".incoming"  # where objects are written before they are renamed
+INCOMING = ".incoming"  # folder in which objects are written before they are renamed
 _LAST = "\U0010ffff"
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _NAMESPACE = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -33,7 +33,7 @@ _TEXTS = {
 
 
 class Piece(NamedTuple):
-    """A part of a file that is sent as a body."""
+    """A range of a file, sent as a body."""
 
     descriptor: int
     offset: int
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The head of an answer, blank line included, and its body."""
+    """The head of a response, including the blank line, and its body."""
 
     head: bytes
     body: bytes | Piece
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request as it came; names of headers are in lower case."""
+    """A request; names of headers are in lower case."""
 
     method: bytes
     target: bytes
@@ -68,7 +68,7 @@ class Entry:
     def __init__(self, key: str, path: Path) -> None:
         status = path.stat()
         identity = f"{key} {status.st_size} {status.st_mtime_ns}".encode()
-        # The same file has the same etag the next time the server runs.
+        # A file has the same etag in the next run of the server.
         etag = hashlib.blake2b(identity, digest_size=16).hexdigest()
         moment = datetime.fromtimestamp(int(status.st_mtime), UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         self.path = path
@@ -96,7 +96,7 @@ class Entry:
 
 
 class Bucket:
-    """The files of a folder as objects; keys are their paths in it."""
+    """The files of a folder as objects, with their relative paths as keys."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,7 +134,7 @@ class Bucket:
             del self.keys[bisect_left(self.keys, key)]
 
     def listed(self, query: Mapping[str, str]) -> str:
-        """ListObjectsV2's answer."""
+        """Return the response to ListObjectsV2."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         after = query.get("continuation-token") or query.get("start-after", "")
         most = min(int(query.get("max-keys", 1000)), 1000)
@@ -153,7 +153,7 @@ class Bucket:
             end = key.find(delimiter, len(prefix)) if delimiter else -1
             if end >= 0:
                 folder = key[: end + len(delimiter)]
-                last = folder + _LAST  # all below it come before
+                last = folder + _LAST  # after all keys below it
                 at = bisect_left(self.keys, last)
                 folders.append(f"<CommonPrefixes><Prefix>{spelled(folder)}</Prefix></CommonPrefixes>")
             else:
@@ -174,21 +174,21 @@ class Bucket:
 
 @dataclass
 class Upload:
-    """A multi-part upload that is not complete."""
+    """An incomplete multi-part upload."""
 
     key: str
     parts: dict[int, bytes]
 
 
 class Served:
-    """What was asked since the counts were last taken.
+    """Counts of requests since they were last taken.
 
     Attributes
     ----------
     requests : {kind: number}; a GET of a folder is LIST.
-    down, up : bytes of bodies, sent and received.
-    ranges : of each object, the ranges that were sent.
-    most : of the requests that waited at a time.
+    down, up : bytes of bodies sent and received.
+    ranges : ranges sent of each object.
+    most : maximum number of requests waiting at the same time.
     """
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class Served:
         self.ranges: dict[tuple[str, str, bytes], list[tuple[int, int]]] = {}
 
     def counts(self) -> dict[str, object]:
-        """All of it; `below` are the bytes sent of each file or folder that stands at the top of a bucket."""
+        """Return all counts; `below` are the bytes sent of each file or folder at the top of a bucket."""
         below: Counter[str] = Counter()
         for (_, key, _), ranges in self.ranges.items():
             below[key.partition("/")[0]] += sum(end - start for start, end in ranges)
@@ -212,7 +212,7 @@ class Served:
 
 
 def _again(ranges: list[tuple[int, int]]) -> int:
-    """How many bytes of an object were sent that had been sent before."""
+    """Return the number of bytes of an object that were sent again."""
     reached = sent = covered = 0
     for start, end in sorted(ranges):
         sent += end - start
@@ -222,7 +222,7 @@ def _again(ranges: list[tuple[int, int]]) -> int:
 
 
 class Store:
-    """Buckets, and answers to requests for what is in them."""
+    """Buckets, and responses to requests for their objects."""
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
         self.buckets = {name: Bucket(folder) for name, folder in folders.items()}
@@ -231,7 +231,7 @@ class Store:
         self._numbers = itertools.count(1)
 
     def answer(self, request: Request) -> Answer:
-        """Do what is asked, and count it."""
+        """Answer a request, and count it."""
         self.served.up += len(request.body)
         kind, answer = self._answered(request)
         self.served.requests[kind] += 1
@@ -280,10 +280,10 @@ class Store:
         if b"if-none-match" in headers and _matches(headers[b"if-none-match"], entry.etag):
             return Answer(b"HTTP/1.1 304 Not Modified\r\n" + entry.head, b"")
         start, end = 0, entry.size
-        asked = headers.get(b"range")
+        range_header = headers.get(b"range")
         line = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % entry.size
-        if asked is not None:
-            first, _, last = asked.removeprefix(b"bytes=").partition(b"-")
+        if range_header is not None:
+            first, _, last = range_header.removeprefix(b"bytes=").partition(b"-")
             if first:
                 start = int(first)
                 end = min(int(last) + 1, entry.size) if last else entry.size
@@ -303,7 +303,7 @@ class Store:
         if b"x-amz-copy-source" in request.headers or query.keys() & {"tagging", "acl"}:
             return _error(501, "NotImplemented")
         if key.endswith("/"):
-            return _empty(200, "0" * 32)  # pyarrow marks folders so; a file of that name cannot be
+            return _empty(200, "0" * 32)  # pyarrow's folder marker, whose name no file can have
         body = _unwrapped(request)
         if "partNumber" in query:
             upload = self.uploads.get(query["uploadId"])
@@ -344,24 +344,24 @@ class Store:
         )
 
 
-def _matches(wanted: bytes | None, etag: bytes) -> bool:
-    """Whether an `If-Match` lets a request pass."""
-    return wanted is None or wanted == b"*" or etag in wanted
+def _matches(condition: bytes | None, etag: bytes) -> bool:
+    """Return whether the condition of `If-Match` holds."""
+    return condition is None or condition == b"*" or etag in condition
 
 
 def _refused(bucket: Bucket, key: str, request: Request) -> Answer | None:
-    """Refuse a write whose conditions do not hold."""
+    """Reject a write whose conditions do not hold."""
     entry = bucket.entries.get(key)
-    wanted = request.headers.get(b"if-match")
-    if wanted is not None and entry is None:
+    if_match = request.headers.get(b"if-match")
+    if if_match is not None and entry is None:
         return _error(404, "NoSuchKey")
-    if entry is not None and (b"if-none-match" in request.headers or not _matches(wanted, entry.etag)):
+    if entry is not None and (b"if-none-match" in request.headers or not _matches(if_match, entry.etag)):
         return _error(412, "PreconditionFailed")
     return None
 
 
 def _unwrapped(request: Request) -> bytes:
-    """The body, out of the signed chunks that some clients send."""
+    """Decode a body from the signed chunks that some clients send."""
     if b"aws-chunked" not in request.headers.get(b"content-encoding", b""):
         return request.body
     parts = []

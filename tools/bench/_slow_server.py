@@ -1,15 +1,15 @@
-"""A store of S3's protocol on loopback that lets each request wait, and counts: a process of its own.
+"""An object store with S3's protocol on loopback, in a separate process, that delays and counts requests.
 
 python tools/bench/_slow_server.py [--latency MS] [--port N] NAME=FOLDER...
 
-A bucket NAME is the files of FOLDER (`_slow_objects`). The first line of output is the port. An answer begins MS
-milliseconds after the whole request is there, however many others wait; its bytes then come as fast as loopback carries
-them. `GET /_counts` gives what was asked since the last time, as JSON, at once, and counts from zero again. The server
-ends with its standard input.
+Bucket NAME has the files of FOLDER (see `_slow_objects`). The first line of output is the port. A response begins MS
+milliseconds after the complete request was received, however many others wait, and is sent at the speed of loopback.
+`GET /_counts` returns the counts since its last call as JSON, without a delay, and resets them. The server ends at the
+end of its standard input.
 
-Clients and server share the processors, so that it is a bare loop over epoll in one thread: a request takes 60 to 90
-microseconds of them, a third of what obstore takes for it. As all requests wait equally long, those that wait are a
-queue, and no timer is set.
+As clients and server share the processors, it is a minimal epoll loop in one thread: a request takes 60 to 90
+microseconds of processor time, a third of obstore's. As all requests wait equally long, they form a queue, and need no
+timers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 
 from _slow_objects import Answer, Piece, Request, Store
 
-_ONE_SEND = 64 * 1024  # up to here head and body leave together
+_ONE_SEND = 64 * 1024  # maximum size of a head and body that are sent together
 _RECEIVED = 256 * 1024
 _SENT = 1024 * 1024
 
@@ -40,13 +40,13 @@ class Connection:
     def __init__(self, accepted: socket.socket) -> None:
         self.socket = accepted
         self.arrived = bytearray()
-        self.needed = 0  # bytes without which nothing can be done
-        self.request: Request | None = None  # one whose body is still to come
+        self.needed = 0  # bytes required to continue
+        self.request: Request | None = None  # a request whose body is incomplete
         self.busy = False
-        self.rest: list[bytes | Piece] = []  # of an answer, what could not be sent at once
+        self.rest: list[bytes | Piece] = []  # the unsent rest of a response
 
     def next(self) -> Request | None:
-        """The next request, if all of it is there."""
+        """Return the next request, if it is complete."""
         if len(self.arrived) < self.needed:
             return None
         head = self.request or self._head()
@@ -86,7 +86,7 @@ class Connection:
         return Request(method, target, headers, b"")
 
     def _chunks(self) -> bytes | None:
-        """A body in chunks, if all of them are there."""
+        """Return a chunked body, if it is complete."""
         parts = []
         at = 0
         while (end := self.arrived.find(b"\r\n", at)) >= 0:
@@ -102,7 +102,7 @@ class Connection:
         return None
 
     def send(self, answer: Answer) -> bool:
-        """Send what can be sent; whether all is."""
+        """Send as much as possible; return whether everything is sent."""
         body = answer.body
         if isinstance(body, Piece) and body.length <= _ONE_SEND:
             body = os.pread(body.descriptor, body.length, body.offset)
@@ -117,8 +117,8 @@ class Connection:
                     count = os.sendfile(self.socket.fileno(), part.descriptor, part.offset, min(part.length, _SENT))
                     if not count:
                         raise ConnectionError  # the file has become shorter
-                    left = part._replace(offset=part.offset + count, length=part.length - count)
-                    self.rest[0:1] = [left] if left.length else []
+                    unsent = part._replace(offset=part.offset + count, length=part.length - count)
+                    self.rest[0:1] = [unsent] if unsent.length else []
                 else:
                     count = self.socket.send(part, socket.MSG_MORE if len(self.rest) > 1 else 0)
                     self.rest[0:1] = [part[count:]] if count < len(part) else []
@@ -128,7 +128,7 @@ class Connection:
 
 
 class Server:
-    """The loop: it accepts, reads requests, lets them wait, and answers."""
+    """The event loop: accepts connections, reads requests, delays and answers them."""
 
     def __init__(self, store: Store, port: int, latency: float) -> None:
         self._store = store
@@ -142,7 +142,7 @@ class Server:
         self._waiting: deque[tuple[float, Connection, Request]] = deque()
 
     def run(self, ends: int) -> None:
-        """Serve until the descriptor `ends` is at its end."""
+        """Serve until the end of the file descriptor `ends`."""
         self._poll.register(ends, select.EPOLLIN)
         clock = time.monotonic
         waiting = self._waiting
@@ -217,7 +217,7 @@ class Server:
 
     def _answer(self, connection: Connection, answer: Answer) -> None:
         if connection.socket.fileno() < 0:
-            return  # it has left meanwhile
+            return  # the client has closed the connection
         try:
             if connection.send(answer):
                 self._done(connection)
@@ -241,12 +241,12 @@ class Server:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--latency", type=float, default=30, help="milliseconds that each request waits")
+    parser.add_argument("--latency", type=float, default=30, help="delay of each request in milliseconds")
     parser.add_argument("--port", type=int, default=0, help="0 for a free one")
     parser.add_argument("buckets", nargs="+", metavar="NAME=FOLDER")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each object that was read stays open
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # objects stay open once they are read
     folders = {name: Path(folder) for name, _, folder in (text.partition("=") for text in options.buckets)}
     server = Server(Store(folders), options.port, options.latency / 1e3)
     print(server.port, flush=True)

@@ -1,14 +1,14 @@
-"""The slow store's lakes and its server's process.
+"""The lakes of the slow store, and the process of its server.
 
-The bucket `lake` is one folder, made once and kept:
+The bucket `lake` is one folder, made once and reused:
 
 data/           1,000 files of 4 row groups of 4,050 rows, 0.9 MB each: id (int64, random), key (a uuid's text), value
-more/.../data/  50 files more of the same kind
+more/.../data/  50 more files of the same kind
 ids.index/      a lake index of data/; appended-....index/ while the server runs: new ones, and copies of it
-zoned/data/     a file of 4 row groups of 820,000 rows, without filters, so that each zone is asked
+zoned/data/     a file of 4 row groups of 820,000 rows, without filters, so that each zone is probed
 ids.zones.parquet   its zones of 8,192 rows, 13 MB
 
-Index and zones are made through the server, at 0 ms, so that they know the objects' etags.
+Index and zones are built through the server, without a delay, so that they hold the objects' etags.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+import _common  # noqa: F401  (first, to import the package of this checkout)
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,7 +44,7 @@ _ZONED_SEED = 1 << 40
 
 
 def rows_of(seed: int, count: int) -> pa.Table:
-    """As many rows; the same ones for the same seed."""
+    """Make rows, deterministically by the seed."""
     rng = np.random.default_rng([_SEED, seed])
     ids, values = rng.integers(-(2**63), 2**63, count), rng.random(count)
     return pa.table({"id": ids, "key": texts(uuids(rng, count)), "value": values})
@@ -52,7 +52,7 @@ def rows_of(seed: int, count: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class SlowLake(Lake):
-    """Files of three columns; the first one's number is `first`."""
+    """Write files of three columns; `first` is the number of the first one."""
 
     first: int = 0
 
@@ -61,7 +61,7 @@ class SlowLake(Lake):
 
 
 class Server:
-    """The store in a process of its own."""
+    """The store in a separate process."""
 
     def __init__(self, folder: Path, latency: float) -> None:
         program = Path(__file__).with_name("_slow_server.py")
@@ -71,13 +71,13 @@ class Server:
         self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def counts(self) -> dict[str, Any]:
-        """What was asked since the last call."""
+        """Return the counts since the last call."""
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.endpoint}/_counts") as answer:
             return json.load(answer)
 
     @property
     def options(self) -> dict[str, str]:
-        """What obstore has to know."""
+        """Return the options for obstore."""
         return {
             "aws_endpoint": self.endpoint,
             "aws_region": "us-east-1",
@@ -103,7 +103,7 @@ def url(key: str) -> str:
 
 
 class Bucket:
-    """The bucket's files on disk, and rows of them that can be asked for."""
+    """The bucket's files on disk, and their rows."""
 
     def __init__(self, home: Path, files: int, more: int) -> None:
         self.lake = SlowLake(home, files, ROW_GROUPS, ROWS, FPP, ("id",))
@@ -118,12 +118,12 @@ class Bucket:
         return f"{self.more.data.relative_to(self.folder).as_posix()}/"
 
     def size(self, key: str) -> int:
-        """Bytes of an object, or of all below a folder."""
+        """Return the bytes of an object, or of all objects below a folder."""
         path = self.folder / key
         return sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
 
     def make(self, anew: bool, zoned: bool) -> None:
-        """Make what is not there; what is indexed also when `anew` is true, the file with zones when `zoned` is."""
+        """Make missing files; rebuild index and zones if `anew`, and make the file with zones if `zoned`."""
         self.lake.make()
         self.more.make()
         if anew or not (self.folder / "indexed.json").exists():
@@ -153,7 +153,7 @@ class Bucket:
             zones.build(url("zoned/data/"), "id", url(ZONES), rows_per_zone=PER_ZONE, storage_options=server.options)
 
     def empty(self, copies: int) -> None:
-        """Take away what appends have written, and copy the index as often as it is to be appended to."""
+        """Delete the output of appends, and make a copy of the index for each append."""
         for path in self.folder.glob("appended-*.index"):
             shutil.rmtree(path)
         for number in range(copies):
@@ -164,10 +164,10 @@ class Bucket:
         return rows_of(_ZONED_SEED, ROW_GROUPS * ZONED_ROWS)
 
     def rows(self, rng: np.random.Generator) -> Iterator[Mapping[str, Any]]:
-        """Rows of the lake, drawn at random."""
+        """Return random rows of the lake."""
         return self.lake.some_rows(rng)
 
     def zoned_rows(self, rng: np.random.Generator) -> Iterator[Mapping[str, Any]]:
-        """Rows of the file that has zones, drawn at random."""
+        """Return random rows of the file with zones."""
         while True:
             yield self._zoned.slice(int(rng.integers(self._zoned.num_rows)), 1).to_pylist()[0]

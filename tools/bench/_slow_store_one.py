@@ -1,8 +1,8 @@
-"""One way to ask the slow store, in a process of its own: `_slow_store_one.py WAY`, with a line of JSON on its input.
+"""Query the slow store in one way, in a separate process: `_slow_store_one.py WAY`, with a line of JSON on its input.
 
-The JSON says where things are: endpoint, options, and URLs. When all that the way needs is imported, the first line is
-answered. Each `lookup ID` after that is answered by a line of JSON: the rows, or null where a way reads none, and the
-seconds, of the processors too. The first lookup of a process knows nothing of the store.
+The JSON has the endpoint, options and URLs. It is answered once everything that the way requires is imported. Each
+following `lookup ID` is answered by a line of JSON: the rows, or null if the way reads none, and the elapsed and
+processor seconds. The first lookup of a process has nothing of the store in memory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 Where = dict[str, Any]
 Lookup = Callable[[int], Any]
 Way = Callable[[Where], Lookup]
-"""Imports what it needs, and gives what looks an id up: as a pyarrow table, a list of rows, or None."""
+"""Imports its dependencies, and returns a function that looks up an id: to a pyarrow table, a list of rows, or None."""
 
 
 def _ours() -> None:
-    """Import what every way of ours needs, which `parquet_bloom` does not before it is asked."""
+    """Import the dependencies of all our ways, which `parquet_bloom` imports lazily."""
     import obstore.store  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
@@ -104,7 +104,7 @@ def index_not_live(where: Where) -> Lookup:
 
 
 def _named(index: Any, key: int) -> None:
-    """Look a value up in an index alone, which names files and reads no row."""
+    """Look up a value in an index, without reading rows."""
     if not index.lookup("id", [key])[0]:
         raise SystemExit(f"the index has lost {key}")
 
@@ -136,7 +136,7 @@ def not_zoned(where: Where) -> Lookup:
 
 
 def append(where: Where) -> Lookup:
-    """Index the files beside the lake in a new index, which is empty; the id is not used."""
+    """Index the files outside of the lake in a new index; the id is not used."""
     import parquet_bloom
 
     index = parquet_bloom.LakeIndex.create(where["appended"], "id", storage_options=where["options"])
@@ -144,7 +144,7 @@ def append(where: Where) -> Lookup:
 
 
 def append_more(where: Where) -> Lookup:
-    """Index them in a copy of the lake's index, which is opened as part of it."""
+    """Index them in a copy of the lake's index, including opening it."""
     import parquet_bloom
 
     def lookup(key: int) -> None:
@@ -174,10 +174,10 @@ def pyarrow_dataset(where: Where) -> Lookup:
     import pyarrow.dataset as ds
     import pyarrow.fs as fs
 
-    made: list[Any] = []
+    opened: list[Any] = []
 
     def lookup(key: int) -> Any:
-        if not made:
+        if not opened:
             store = fs.S3FileSystem(
                 endpoint_override=where["endpoint"].removeprefix("http://"),
                 scheme="http",
@@ -185,8 +185,8 @@ def pyarrow_dataset(where: Where) -> Lookup:
                 access_key=where["options"]["aws_access_key_id"],
                 secret_key=where["options"]["aws_secret_access_key"],
             )
-            made.append(ds.dataset(where["data"].removeprefix("s3://"), filesystem=store))
-        return made[0].to_table(filter=ds.field("id") == key)
+            opened.append(ds.dataset(where["data"].removeprefix("s3://"), filesystem=store))
+        return opened[0].to_table(filter=ds.field("id") == key)
 
     return lookup
 
@@ -196,10 +196,10 @@ def datafusion(where: Where) -> Lookup:
     import pyarrow as pa
     from datafusion.object_store import AmazonS3
 
-    made: list[Any] = []
+    opened: list[Any] = []
 
     def lookup(key: int) -> Any:
-        if not made:
+        if not opened:
             config = datafusion.SessionConfig()
             for name in ("pruning", "bloom_filter_on_read", "pushdown_filters"):
                 config = config.set(f"datafusion.execution.parquet.{name}", "true")
@@ -214,8 +214,8 @@ def datafusion(where: Where) -> Lookup:
             )
             context.register_object_store("s3://", store, where["bucket"])
             context.register_parquet("lake", where["data"])
-            made.append(context)
-        batches = made[0].sql(f"SELECT * FROM lake WHERE id = {key}").collect()
+            opened.append(context)
+        batches = opened[0].sql(f"SELECT * FROM lake WHERE id = {key}").collect()
         return pa.Table.from_batches(batches) if batches else []
 
     return lookup
@@ -229,7 +229,7 @@ def duckdb(where: Where) -> Lookup:
     folder = os.path.join(next(iter(duckdb_extension_httpfs.__path__)), "extensions", version)
     connection = duckdb.connect()
     connection.execute(f"LOAD '{os.path.join(folder, 'httpfs.duckdb_extension')}'")
-    connection.execute("SET threads = 16")  # by default it has as many as processors, and waits eight times as long
+    connection.execute("SET threads = 16")  # the default is the number of processors, which takes eight times as long
     connection.execute("SET parquet_metadata_cache = true")
     for name, value in {
         "s3_endpoint": where["endpoint"].removeprefix("http://"),
@@ -271,7 +271,7 @@ PEERS = ("polars", "pyarrow_dataset", "datafusion", "duckdb")
 
 
 def main() -> None:
-    # What engines print goes where errors go: the answers have the output for themselves.
+    # Redirect output of engines to stderr, as stdout is for the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     if sys.argv[1] not in PEERS:

@@ -1,4 +1,4 @@
-"""Spark in the benchmark's own process: a session, ways to ask it, and what its plans say that they read."""
+"""Spark in the process of the benchmark: a session, ways to query it, and the metrics of its plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import _common  # noqa: F401  (first: the package beside these tools is the one to import)
+import _common  # noqa: F401  (first, to import the package of this checkout)
 
 import parquet_bloom.spark
 from parquet_bloom.file.cache.memory import SHARED_CACHE
@@ -36,7 +36,7 @@ _SETTINGS = {
 
 @contextmanager
 def session() -> Iterator[Any]:
-    """Spark with two task slots."""
+    """Start Spark with two task slots."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise SystemExit("there is no Java; on Debian: apt-get install openjdk-17-jdk-headless")
     with warnings.catch_warnings():
@@ -54,19 +54,19 @@ def session() -> Iterator[Any]:
 
 
 Ask = Callable[[str], Any]
-"""From a condition to a DataFrame."""
+"""Makes a DataFrame from a condition."""
 
 
 @dataclass
 class Way:
-    """A way to ask, and what it took.
+    """A way to query, and its results.
 
     Attributes
     ----------
-    ask : gives the DataFrame; that is part of the time.
-    cold : whether nothing is known of the files: footers that are kept in memory are forgotten before.
-    seconds, files, rows, extra : {kind of question: a value a run}; files and rows read are by Spark's own metrics.
-    planning, scanning : {kind of question: a count a run} of what was counted until Spark had a plan, and from then on.
+    ask : makes the DataFrame; included in the time.
+    cold : whether to clear footers cached in memory before each run.
+    seconds, files, rows, extra : {kind of query: a value per run}; files and rows read are Spark's own metrics.
+    planning, scanning : {kind of query: a count per run} of requests until Spark has a plan, and after that.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Way:
         expected: Sequence[Any] | None = None,
         count: Callable[[], int] | None = None,
     ) -> list[Any]:
-        """Ask once, and give the rows; under no kind, it is to get warm only. `count` tells what was done since."""
+        """Query once, and return the rows; without a kind, only to warm up. `count` returns the requests since."""
         if self.cold:
             SHARED_CACHE.clear()
         if count is not None:
@@ -99,14 +99,14 @@ class Way:
         planned = files = 0
         if count is not None:
             for scan in [plan for kind, plan in _scans(frame) if kind == "FileSourceScanExec"]:
-                scan.selectedPartitions()  # only when it is asked for them does a plan list its files
+                scan.selectedPartitions()  # makes the plan list its files
             planned = count()
-            files, _ = scanned(frame)  # the run sets it to zero, as a plan lists its files but once
+            files, _ = scanned(frame)  # before the run, which resets it, as a plan lists its files only once
         rows = frame.collect()
         seconds = time.perf_counter() - started
-        found = [row.asDict() for row in rows]
-        if expected is not None and found != expected:
-            raise SystemExit(f"{self.name} found {found} for {where}: there is {expected}")
+        result = [row.asDict() for row in rows]
+        if expected is not None and result != expected:
+            raise SystemExit(f"{self.name} returned {result} for {where}, expected {expected}")
         if kind is not None:
             listed, read = scanned(frame)
             files = files or listed
@@ -116,11 +116,11 @@ class Way:
             if count is not None:
                 self.planning[kind].append(planned)
                 self.scanning[kind].append(count())
-        return found
+        return result
 
 
 def ways_of(spark: Any, path: str) -> list[Way]:
-    """Native Spark and ours, on a DataFrame that is there and from the path on; of ours, cold and warm."""
+    """Return native Spark and ours, on an existing DataFrame and from a path; ours both cold and warm."""
     frame = spark.read.parquet(path)
     ways = [
         Way("native, DataFrame at hand", frame.where),
@@ -135,10 +135,9 @@ def ways_of(spark: Any, path: str) -> list[Way]:
 
 
 def scanned(frame: Any) -> tuple[int, int]:
-    """Files and rows that a DataFrame's scans read when it was collected, by Spark's own metrics.
+    """Return the files and rows that a DataFrame's scans read when it was collected, by Spark's own metrics.
 
-    Row groups that were chosen one by one are no scan's: they are counted as no file, and by the rows that came from
-    them.
+    Row groups that were selected individually are not read by a scan: they count as no file, and by their rows.
     """
     files = rows = 0
     for kind, plan in _scans(frame):
@@ -155,7 +154,7 @@ _ROWS = {
 
 
 def _scans(frame: Any) -> Iterator[tuple[str, Any]]:
-    """What reads files in a DataFrame's plan, by its kind."""
+    """Return the nodes of a DataFrame's plan that read files, by kind."""
     plans = [frame._jdf.queryExecution().executedPlan()]
     while plans:
         plan = plans.pop()
@@ -173,5 +172,5 @@ def _scans(frame: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _metric(plan: Any, name: str) -> int:
-    found = plan.metrics().get(name)
-    return int(found.get().value()) if found.isDefined() else 0
+    metric = plan.metrics().get(name)
+    return int(metric.get().value()) if metric.isDefined() else 0

@@ -1,4 +1,4 @@
-"""Timestamps as Spark writes them in forms on which it consults no filter itself, with filters by us."""
+"""Timestamps written by Spark in types for which it does not use filters itself, with our filters."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _OUTPUT = "spark.sql.parquet.outputTimestampType"
 
 @dataclass
 class Moments:
-    """`files` files of `row_groups` row groups of `rows` rows with a random moment `t` each; kept below `home`.
+    """`files` files of `row_groups` row groups of `rows` rows with a random timestamp `t` each; stored below `home`.
 
-    A row's moment is a hash of its number `id`, so that any row can be told without reading it.
+    A row's timestamp is a hash of its number `id`, so that any row can be computed without reading it.
     """
 
     spark: Any
@@ -45,7 +45,7 @@ class Moments:
         return moment if self.kind == "INT96" else f"cast({moment} as timestamp_ntz)"
 
     def make(self) -> None:
-        """Make it, unless it is there."""
+        """Make the files, unless they exist."""
         done = self.folder / "complete.json"
         if done.exists() and json.loads(done.read_text()) == _RECIPE:
             return
@@ -63,7 +63,7 @@ class Moments:
         done.write_text(json.dumps(_RECIPE))
 
     def __call__(self, kind: str) -> tuple[str, list[dict[str, Any]]]:
-        """A question for a moment of a row, or for one of none, and the row by its `id`."""
+        """Return a query for the timestamp of a row, or for an absent one, and the row's `id`."""
         rng = np.random.default_rng()
         number = int(rng.integers(self.files * self.row_groups * self.rows))
         if kind == "absent":

@@ -1,4 +1,4 @@
-"""Filters added to a file that exists: `embed` against pyarrow's way, which is to read it and write it anew.
+"""Compare adding filters to an existing file by `embed` with pyarrow's way, which is to read and rewrite it.
 
 The file: 2,000,000 rows, a random int64 id, a 36-byte request id, the 36-byte id of one of 1,000 devices (a dictionary
 holds them), and three columns of payload; row groups of 500,000 rows. Two cases: filters on the first two, and on the
@@ -22,7 +22,7 @@ import parquet_bloom
 ROWS = 2_000_000
 ROW_GROUP = 500_000
 CASES = {"ids": ("user_id", "request_id"), "dictionary": ("device",)}
-ASKED = {"ids": 4}
+TARGETS = {"ids": 4}
 DEVICES = 1000
 FPP = 0.01
 
@@ -57,7 +57,7 @@ def measure(case: str, plain: Path, folder: Path) -> None:
         options = {name: {"ndv": ndv, "fpp": FPP} for name in columns}
         pq.write_table(pq.read_table(plain), theirs, row_group_size=ROW_GROUP, bloom_filter_options=options)
 
-    def clear() -> None:  # to free the last run's file is not what is measured
+    def clear() -> None:  # exclude freeing the last run's file from the measurement
         for output in (ours, theirs):
             output.unlink(missing_ok=True)
 
@@ -72,8 +72,8 @@ def measure(case: str, plain: Path, folder: Path) -> None:
         print(f"{case}: filters on {', '.join(columns)}; {same} of {len(pairs)} bit for bit as pyarrow's")
     for name, taken in seconds.items():
         print(f"  {name:14} {taken:7.3f} s   {taken / (len(columns) * ROWS) * 1e9:6.0f} ns a value")
-    asked = f" (asked: at least {ASKED[case]})" if case in ASKED else ""
-    print(f"  ratio          {seconds['pyarrow'] / seconds['parquet_bloom']:7.1f} x faster{asked}\n")
+    target = f" (asked: at least {TARGETS[case]})" if case in TARGETS else ""
+    print(f"  ratio          {seconds['pyarrow'] / seconds['parquet_bloom']:7.1f} x faster{target}\n")
 
 
 def main() -> None:

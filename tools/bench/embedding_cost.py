@@ -1,9 +1,9 @@
-"""What a filter costs a value while a file is written: pyarrow's `bloom_filter_options` against our embedding step.
+"""Measure the cost of filters per value while writing: pyarrow's `bloom_filter_options` against our embedding step.
 
-CPU time of the whole process. What pyarrow's filters cost, and those of our `write_table`, is the difference to writing
-the same table without any (plain pages, uncompressed, so that the difference does not drown). Our step is also measured
-alone: hashing, counting the distinct hashes, sizing and filling, as `parquet_bloom.file.write.build` does it, against
-just inserting the same values into a filter of that size.
+Times are CPU times of the whole process. The cost of filters of pyarrow and of our `write_table` is the difference to
+writing the same table without filters (plain pages, uncompressed, so that the difference is significant). Our step is
+also measured alone: hashing, counting the distinct hashes, sizing and filling, as in `parquet_bloom.file.write.build`,
+against just inserting the same values into a filter of that size.
 
 python tools/bench/embedding_cost.py [--output FILE]
 """
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from _common import header, in_turn
 from _keys import make
-from _results import kept
+from _results import record
 
 import parquet_bloom
 from parquet_bloom.core.bloom.distinct import HashSet
@@ -34,13 +34,13 @@ ROW_GROUP = 1_048_576
 ROW_GROUPS = 2
 ROWS = ROW_GROUP * ROW_GROUPS
 FPP = 0.01
-ASKED = 3  # times the bare insertion
+TARGET = 3  # times the bare insertion
 REPEAT = 11
 PLAIN = {"use_dictionary": False, "compression": "NONE", "write_statistics": False}
 
 
 def make_array(kind: str, distinct: int) -> pa.Array:
-    """ROWS random values, of which `distinct` differ in a row group."""
+    """Make ROWS random values, with `distinct` distinct ones in a row group."""
     keys = make(kind, distinct, seed=3).repeated(distinct, ROWS)
     if keys.offsets is None:
         return pa.array(keys.values)
@@ -105,13 +105,13 @@ def measure(kind: str, distinct: int, folder: Path) -> None:
     print(f"  for comparison: HashSet alone  {cost['count']:7.1f}")
     print(f"  bare insertion                 {cost['insert']:7.1f}")
     ratio = cost["build"] / cost["insert"]
-    verdict = "ok" if ratio <= ASKED else "SHORT"
-    print(f"  FilterBuilder / bare insertion  {ratio:7.1f}   (asked: at most {ASKED}) {verdict}")
+    verdict = "ok" if ratio <= TARGET else "SHORT"
+    print(f"  FilterBuilder / bare insertion  {ratio:7.1f}   (asked: at most {TARGET}) {verdict}")
     print(f"  pyarrow's cost / FilterBuilder {(cost['pyarrow, filter'] - base) / cost['build']:7.1f}\n")
 
 
 def compare(kind: str, theirs: Path, ours: Path) -> None:
-    """Both ways must have done the same work: bits differ only where the sizes do, and that is said."""
+    """Check that both ways give the same filters: bits may differ only if the sizes do, which is printed."""
     with parquet_bloom.open(theirs) as first, parquet_bloom.open(ours) as second:
         for other, mine in zip(first.chunks(), second.chunks(), strict=True):
             if mine.filter.num_bytes != other.filter.num_bytes:
@@ -122,10 +122,10 @@ def compare(kind: str, theirs: Path, ours: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, help="file of results whose part on this is replaced")
+    parser.add_argument("--output", type=Path, help="file of results in which to replace the part of this benchmark")
     options = parser.parse_args()
     with ExitStack() as stack:
-        stack.enter_context(kept(options.output, "embedding_cost"))
+        stack.enter_context(record(options.output, "embedding_cost"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         header(
             "the cost of a filter while a file is written",

@@ -1,11 +1,10 @@
-"""The kernels against Arrow C++, parquet-java and the bare random read, over sizes, keys, operations and threads.
+"""Compare the kernels with Arrow C++, parquet-java and bare random reads, by sizes, keys, operations and threads.
 
 python tools/bench/kernels.py [--simd PATH,...] [--sizes SIZE,...] [--quick] [--output FILE]
 
-Every peer is a process that is told what to run. They take turns, a slice of the keys each, so that a noisy neighbour
-disturbs all alike; times are CPU nanoseconds of the slowest thread a key, medians of the slices, hashing included.
-Before a slice its filter is read through where it might live in a cache, which the others have emptied, and a few keys
-are run.
+Every peer is a process that runs commands. They run interleaved, on a slice of the keys each, so that other load
+affects all equally; times are CPU nanoseconds of the slowest thread per key, medians of the slices, including hashing.
+Before a slice, filters small enough for a cache are read, as the other peers have evicted them, and a few keys are run.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ import pyarrow as pa
 from _common import header
 from _kernel_tables import HUGE, SIZES, Case, Times, print_boundary, print_table, print_verdicts
 from _peers import Peer
-from _results import kept
+from _results import record
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom.sbbf import insert_hashes
@@ -41,7 +40,7 @@ PATHS = (*instruction_sets(), "base")  # best first
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: key counts, slices a case, and keys a slice where a key is cheap and where it is not."""
+    """The amount of work: key counts, slices per case, and keys per slice for cheap and for expensive keys."""
 
     int64s: int = _keys.NUM_INT64
     strings: int = _keys.NUM_STRINGS
@@ -60,27 +59,27 @@ QUICK = Effort(1 << 18, 1 << 17, 3, 1 << 16, 1 << 16)
 
 
 class Bench:
-    """Makes keys and filters, lets the peers take turns, and compares what they did."""
+    """Makes keys and filters, runs the peers interleaved, and compares their results."""
 
     def __init__(self, peers: list[Peer], folder: Path, effort: Effort):
         self.peers = peers
         self.folder = folder
         self.effort = effort
         self.times: dict[Case, Times] = {}
-        self.boundaries: dict[str, dict[str, dict]] = {}  # path -> kind -> what _ours.py measured
+        self.boundaries: dict[str, dict[str, dict]] = {}  # path -> kind -> results of _ours.py
 
     def run(self, sizes: list[str], threads: list[int]) -> None:
         for kind in _keys.KINDS:
             count = self.effort.keys(kind)
             present = _keys.make(kind, count, seed=1)
             self.tell("keys", "absent", _protocol(kind), *_keys.make(kind, count, seed=2).save(self.folder / "absent"))
-            held = None
+            loaded = None
             for i, size in enumerate(sizes):
                 distinct = min(count, _keys.capacity(SIZES[size]))
-                if distinct != held:
+                if distinct != loaded:
                     keys = present.repeated(distinct, count).save(self.folder / "present")
                     self.tell("keys", "present", _protocol(kind), *keys)
-                    held = distinct
+                    loaded = distinct
                 if i == 0:
                     self.tell("warm")
                 self.fill(kind, SIZES[size], distinct)
@@ -96,7 +95,7 @@ class Bench:
             peer.ask(*words)
 
     def fill(self, kind: str, num_bytes: int, distinct: int) -> None:
-        """Give every peer a filter filled to an fpp of 1 %, and compare the bits that each sets for the same keys."""
+        """Load a filter filled to an fpp of 1 % into every peer, and compare the bits each sets for the same keys."""
         filled = self.folder / "filled"
         ours = self.peers[0]
         ours.ask("filter", num_bytes, _background(filled, num_bytes, distinct))
@@ -111,19 +110,19 @@ class Bench:
         starts = self.effort.keys(case.kind) // count
         taken: dict[str, list[float]] = {peer.name: [] for peer in self.peers}
         for turn in range(self.effort.rounds):
-            found = {}
+            counts = {}
             shift = turn % len(self.peers)
             for peer in self.peers[shift:] + self.peers[:shift]:
                 words = (OPERATIONS[case.operation], case.threads, turn % starts * count, count)
                 nanoseconds, many = map(int, peer.ask("run", *words).split())
                 taken[peer.name].append(nanoseconds / count)
                 if peer.fills:
-                    found[peer.name] = many
+                    counts[peer.name] = many
                 elif peer.name == "limit mask" and case.operation == "check-hit" and many:
                     raise SystemExit(f"the limit lost keys that are in the filter: {case}")
-            _same(found, f"found other keys: {case}")
-            if case.operation == "check-hit" and set(found.values()) != {count}:
-                raise SystemExit(f"a key that is in a filter was not found: {case}, {found}")
+            _same(counts, f"found other keys: {case}")
+            if case.operation == "check-hit" and set(counts.values()) != {count}:
+                raise SystemExit(f"a key that is in a filter was not found: {case}, {counts}")
         self.times[case] = {name: statistics.median(times) for name, times in taken.items()}
         if sys.stderr.isatty():
             progress = f"{len(self.times)} cases: {case.size} {case.kind} {case.operation}, threads {case.threads}"
@@ -140,20 +139,20 @@ def _same(answers: dict[str, object], problem: str) -> None:
 
 
 def _background(path: Path, num_bytes: int, distinct: int) -> Path:
-    """A filter of random keys that lacks `distinct` keys to being full."""
+    """Make a filter of random keys with room for `distinct` more."""
     background = SplitBlockBloomFilter(num_bytes)
     rng = np.random.default_rng(num_bytes)
-    left = _keys.capacity(num_bytes) - distinct
-    while left > 0:
-        hashes = rng.integers(0, 2**64, min(left, 1 << 22), dtype=np.uint64)
+    remaining = _keys.capacity(num_bytes) - distinct
+    while remaining > 0:
+        hashes = rng.integers(0, 2**64, min(remaining, 1 << 22), dtype=np.uint64)
         insert_hashes(background, hashes)
-        left -= len(hashes)
+        remaining -= len(hashes)
     np.frombuffer(background, np.uint8).tofile(path)
     return path
 
 
 def default_paths() -> list[str]:
-    """AVX-512 and AVX2, which something is asked of; on a processor without them the best it has."""
+    """Return AVX-512 and AVX2, which have targets; on a processor without them its best path."""
     return [path for path in PATHS if path in ("avx512", "avx2")] or [PATHS[0]]
 
 
@@ -168,12 +167,12 @@ def start_peers(paths: list[str], folder: Path) -> list[Peer]:
     ]
 
 
-def _choices(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+def _choices(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         chosen = text.split(",")
         for one in chosen:
-            if one not in known:
-                raise argparse.ArgumentTypeError(f"{one!r} is none of {', '.join(known)}")
+            if one not in names:
+                raise argparse.ArgumentTypeError(f"{one!r} is none of {', '.join(names)}")
         return chosen
 
     return parse
@@ -183,8 +182,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simd", type=_choices(PATHS), default=default_paths(), help=", ".join(PATHS))
     parser.add_argument("--sizes", type=_choices(tuple(SIZES)), default=list(SIZES), help=", ".join(SIZES))
-    parser.add_argument("--quick", action="store_true", help="few keys and slices: whether it runs, not how fast")
-    parser.add_argument("--output", type=Path, help="file of results whose part on the kernels is replaced")
+    parser.add_argument("--quick", action="store_true", help="few keys and slices, only to test that it runs")
+    parser.add_argument("--output", type=Path, help="file of results in which to replace the part of the kernels")
     return parser.parse_args(arguments)
 
 
@@ -192,7 +191,7 @@ def main() -> None:
     options = parse_arguments(sys.argv[1:])
     effort = QUICK if options.quick else Effort()
     threads = [1, 2] if processors() > 1 else [1]
-    with kept(options.output, "kernels"), tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+    with record(options.output, "kernels"), tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         header(
             "insert and check: the kernels against their peers",
             f"peers    Arrow C++ {pa.__version__}: 256 keys hashed at a time as its writer does; key by key;",

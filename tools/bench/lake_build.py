@@ -1,7 +1,7 @@
-"""How long an index takes to build, and how much memory, from a million values to a thousand million.
+"""Measure the time and memory of building an index of a million to a billion values.
 
-Values are random 64-bit numbers at hand (`append_batches`, a million a file), so that hashing, the external sort and
-packing are measured, not the reading of files; `spark_index.py` measures that. Each size runs in a process of its own.
+Values are random 64-bit numbers in memory (`append_batches`, a million per file), to measure hashing, the external sort
+and packing without reading files, which `spark_index.py` measures. Each size runs in a separate process.
 
 python tools/bench/lake_build.py [--most VALUES] [--folder FOLDER] [--output FILE]
 """
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from _common import header, positive
-from _results import kept
+from _results import record
 
 from parquet_bloom.lake.index import LakeIndex
 
@@ -31,7 +31,7 @@ PAPER = 10**11
 
 
 class Batches:
-    """Random numbers, a million a file; `seconds` is what making them has taken."""
+    """Random numbers, a million per file; `seconds` is the time of generating them."""
 
     def __init__(self, values: int):
         self._files = values // IN_A_FILE
@@ -46,7 +46,7 @@ class Batches:
 
 
 def build(folder: str, values: int, queue: Any) -> None:
-    list(Batches(IN_A_FILE))  # what numpy and pyarrow take of memory is there before it is measured
+    list(Batches(IN_A_FILE))  # allocates the memory of numpy and pyarrow before it is measured
     batches = Batches(values)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    with kept(given.output, "lake_build"), tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with record(given.output, "lake_build"), tempfile.TemporaryDirectory(dir=given.folder) as folder:
         os.environ["TMPDIR"] = folder
         header("building a lake index", f"limit    {LIMIT >> 20} MiB of memory for values", "layout   postings")
         print(f"{'values':>15} {'seconds':>9} {'values a second':>16} {'MiB more':>9} {'bytes a value':>14}")
@@ -75,9 +75,9 @@ def main() -> None:
                 target=build, args=(f"{folder}/{values}", values, queue)
             )
             child.start()
-            seconds, own, memory, width = queue.get()
+            seconds, net_seconds, memory, width = queue.get()
             child.join()
-            rate = values / own
+            rate = values / net_seconds
             print(f"{values:15,} {seconds:9.1f} {rate:16,.0f} {memory:9,.0f} {width:14.2f}")
             values *= 10
         print("values a second leave out the making of the random numbers")

@@ -1,8 +1,8 @@
-"""The lake index: postings against aligned Cuckoo filters, built, looked up warm and cold, alone and side by side.
+"""Compare postings and aligned Cuckoo filters of the lake index: building, warm and cold lookups, single or batched.
 
-File i holds the whole numbers i*V to i*V+V-1, so that every answer can be checked without a lake. The lookups are those
-of `LakeIndex.lookup`, one value a call unless it says otherwise; present values are drawn at random. "cold" drops the
-part's pages from the page cache before each lookup (posix_fadvise), so that it is read from the disk.
+File i holds the integers i*V to i*V+V-1, so that every answer can be checked without a lake. Lookups are those of
+`LakeIndex.lookup`, one value per call unless stated otherwise; present values are random. "cold" drops the part's pages
+from the page cache before each lookup (posix_fadvise), so that it is read from the disk.
 
 python tools/bench/lake_index.py [--files N] [--values V] [--layout NAME] [--folder FOLDER] [--output FILE]
 """
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from _common import header, positive
-from _results import kept
+from _results import record
 
 from parquet_bloom.core.hash.xxh64 import hash_keys
 from parquet_bloom.hashing.arrow import keys_of
@@ -54,7 +54,7 @@ def peak() -> float:
 
 
 def build(folder: Path, layout: str, files: int, values: int) -> tuple[float, float]:
-    """Seconds and MiB at most, of a process of its own."""
+    """Return the seconds and the peak MiB of a separate process."""
     queue: Any = multiprocessing.Queue()
 
     def run() -> None:
@@ -66,9 +66,9 @@ def build(folder: Path, layout: str, files: int, values: int) -> tuple[float, fl
 
     child = multiprocessing.get_context("fork").Process(target=run)
     child.start()
-    found = queue.get()
+    result = queue.get()
     child.join()
-    return found
+    return result
 
 
 def part_of(folder: Path, layout: str) -> Path:
@@ -83,11 +83,11 @@ def drop(path: Path) -> None:
 
 
 def timed(
-    index: LakeIndex, wanted: list[int], values: int, before: Callable[[], None] | None = None
+    index: LakeIndex, keys: list[int], values: int, before: Callable[[], None] | None = None
 ) -> tuple[list[float], int]:
-    """Seconds of each lookup, and files named in vain."""
+    """Return the seconds of each lookup, and the number of false positives."""
     seconds, false = [], 0
-    for value in wanted:
+    for value in keys:
         if before:
             before()
         started = time.perf_counter()
@@ -100,8 +100,8 @@ def timed(
     return seconds, false
 
 
-def as_the_original(part: Path, reader: Any, wanted: list[int]) -> list[float]:
-    """Seconds of lookups as the original program makes them: two rows into new memory, slot after slot."""
+def as_the_original(part: Path, reader: Any, keys: list[int]) -> list[float]:
+    """Return the seconds of lookups done as in the original program: two rows into new memory, slot by slot."""
     with tempfile.TemporaryDirectory() as folder:
         built = f"{folder}/peer.so"
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", built, str(PEER)], check=True)
@@ -110,9 +110,9 @@ def as_the_original(part: Path, reader: Any, wanted: list[int]) -> list[float]:
         slots = np.ascontiguousarray(reader.slots, np.uint8)
         out = np.empty(1 << 20, np.uint32)
         seconds = []
-        hashes = np.asarray(hash_keys(keys_of(pa.array(wanted))))
+        hashes = np.asarray(hash_keys(keys_of(pa.array(keys))))
         prints, *rows = reader.layout.places(hashes)
-        for at in range(len(wanted)):
+        for at in range(len(keys)):
             started = time.perf_counter()
             for row in rows:
                 peer.scan_row(
@@ -136,13 +136,13 @@ def p99(seconds: list[float]) -> float:
 def reader(folder: Path, layout: str, total: int, seed: int, go: Any, queue: Any) -> None:
     chance = np.random.default_rng(seed)
     with LakeIndex.open(folder / layout, live=False) as index:
-        wanted = chance.integers(0, total, 20_000).tolist()
-        index.lookup("id", wanted[:10])
+        keys = chance.integers(0, total, 20_000).tolist()
+        index.lookup("id", keys[:10])
         go.wait()
         seconds: list[float] = []
         ends = time.perf_counter() + SECONDS
         while (started := time.perf_counter()) < ends:
-            index.lookup("id", [wanted[len(seconds) % len(wanted)]])
+            index.lookup("id", [keys[len(seconds) % len(keys)]])
             seconds.append(time.perf_counter() - started)
     queue.put((len(seconds), statistics.median(seconds)))
 
@@ -157,11 +157,11 @@ def side_by_side(folder: Path, layout: str, total: int) -> None:
             process.start()
         time.sleep(1 + 0.3 * count)
         go.set()
-        found = [queue.get() for _ in readers]
+        results = [queue.get() for _ in readers]
         for process in readers:
             process.join()
-        rate = sum(lookups for lookups, _ in found) / SECONDS
-        median = statistics.median(seconds for _, seconds in found)
+        rate = sum(lookups for lookups, _ in results) / SECONDS
+        median = statistics.median(seconds for _, seconds in results)
         print(f"  {count} readers{rate:15,.0f} lookups a second, median {1e6 * median:9,.1f} us")
 
 
@@ -178,17 +178,17 @@ def measure(folder: Path, layout: str, files: int, values: int) -> None:
     with LakeIndex.open(folder / layout, live=False) as index:
         stats = index.stats()
         print(f"  size             {stats.bytes_a_value:9.2f} bytes a value")
-        wanted = chance.integers(0, total, LOOKUPS).tolist()
-        timed(index, wanted, values)
-        warm, false = timed(index, wanted, values)
+        keys = chance.integers(0, total, LOOKUPS).tolist()
+        timed(index, keys, values)
+        warm, false = timed(index, keys, values)
         seed = f"   the original program: {1e3 * SEED_MS[files]:,.0f} us" if files in SEED_MS else ""
         print(f"  warm             {1e6 * statistics.median(warm):9.1f} us   p99 {1e6 * p99(warm):,.1f}{seed}")
         if layout == "cuckoo" and shutil.which("cc"):
             (opened,) = index.state.segments[0].parts
-            peer = statistics.median(as_the_original(part, opened.readers[0], wanted[:300]))
+            peer = statistics.median(as_the_original(part, opened.readers[0], keys[:300]))
             ratio = peer / statistics.median(warm)
             print(f"  as the original  {1e6 * peer:9.1f} us   read, and compared slot by slot: {ratio:.1f} x ours")
-        one = index.lookup("id", wanted[:1])
+        one = index.lookup("id", keys[:1])
         print(f"  read             {one.bytes_read / 1000:9.1f} KB   in {one.requests} requests")
         started = time.perf_counter()
         many = index.lookup("id", chance.integers(0, total, BATCH).tolist()) if layout == "postings" else []
@@ -199,7 +199,7 @@ def measure(folder: Path, layout: str, files: int, values: int) -> None:
         expected = stats.expected_false["id"]
         print(f"  false files      {named:9.4f}      a lookup of an absent value; predicted {expected:.4f}")
         print(f"                   {false / LOOKUPS:9.4f}      a lookup of a present one")
-        cold, _ = timed(index, wanted[:COLD], values, lambda: drop(part))
+        cold, _ = timed(index, keys[:COLD], values, lambda: drop(part))
         print(f"  cold             {1e3 * statistics.median(cold):9.3f} ms   p99 {1e3 * p99(cold):.3f}")
     side_by_side(folder, layout, total)
     print()
@@ -210,11 +210,11 @@ def main() -> None:
     parser.add_argument("--files", type=positive, default=MILLION)
     parser.add_argument("--values", type=positive, default=100)
     parser.add_argument("--layout", action="append", choices=["postings", "cuckoo"])
-    parser.add_argument("--folder", type=Path, help="where the index is made (and left)")
+    parser.add_argument("--folder", type=Path, help="folder in which the index is created (and kept)")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     name = "lake_index" if given.files == MILLION else f"lake_index_{given.files}x{given.values}"
-    with kept(given.output, name), tempfile.TemporaryDirectory() as temporary:
+    with record(given.output, name), tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         header("the lake index", f"values   {given.files * given.values:,}", f"memory   {MEMORY >> 20} MiB asked for")
         for layout in given.layout or ["postings", "cuckoo"]:

@@ -1,7 +1,7 @@
-"""Much of everything: what it takes of memory, held to a ceiling that is stated; one that is broken ends with code 1.
+"""Measure the memory of operations on large data against stated ceilings; exceeding one gives exit code 1.
 
-Each step runs in a process of its own, whose peak memory is the kernel's (`VmHWM`), interpreter and imports included,
-pages of mapped files, too. Steps without a ceiling make data.
+Each step runs in a separate process; peak memory is measured by the kernel (`VmHWM`), including interpreter, imports
+and pages of mapped files. Steps without a ceiling make data.
 
 python tools/bench/load.py [--cases files,columns,...] [--small] [--folder FOLDER] [--output FILE]
 """
@@ -19,7 +19,7 @@ import _load_index
 import _load_one
 from _common import header
 from _load import Size, Step, measure
-from _results import kept
+from _results import record
 
 CASES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "files": ("many small files", _load_files.MANY),
@@ -29,11 +29,11 @@ CASES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "big": ("one large file", _load_one.BIG),
     "index": ("an index of many values", _load_index.INDEX),
 }
-DISK = {"big": 45, "index": 30, "values": 4, "files": 3}  # GB that a case takes meanwhile, in full
+DISK = {"big": 45, "index": 30, "values": 4, "files": 3}  # GB of disk space that a case requires, in full
 
 
 def run(name: str, folder: Path, size: Size) -> bool:
-    """Measure a case; whether all its ceilings were kept."""
+    """Measure a case; return whether all its ceilings are met."""
     title, steps = CASES[name]
     print(f"{name}: {title}")
     print(f"  {'':34} {'seconds':>9} {'of CPU':>8} {'peak MiB':>9} {'ceiling':>8} {'written MiB':>12}")
@@ -52,16 +52,16 @@ def run(name: str, folder: Path, size: Size) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default=",".join(CASES), help="of %(default)s")
-    parser.add_argument("--small", action="store_true", help="data that are made in seconds")
-    parser.add_argument("--folder", type=Path, help="where the data are made")
+    parser.add_argument("--cases", default=",".join(CASES), help="some of %(default)s")
+    parser.add_argument("--small", action="store_true", help="use small data, made in seconds")
+    parser.add_argument("--folder", type=Path, help="folder for the data")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     names = given.cases.split(",")
     if unknown := [name for name in names if name not in CASES]:
         parser.error(f"there is no case {', '.join(unknown)}")
     good = True
-    with kept(given.output, "load"):
+    with record(given.output, "load"):
         header(
             "load: time, memory and what is written, beside a ceiling",
             "of CPU   seconds of processors, start of the interpreter included",

@@ -1,9 +1,9 @@
-"""One key asked of 10,000 filters of 1 MiB in one file: single blocks, mapped and read, against whole filters.
+"""Probe one key in 10,000 filters of 1 MiB in one file: single blocks, mapped and read, against complete filters.
 
-The file holds bitsets of random bits, half of them set, each behind a header as in a Parquet file. A second file is a
-real one, with filters embedded by us, and asked the way a caller asks. `--filters`, `--row-groups` and `--folder` (or
-TMPDIR) scale it down and say where; the files are removed at the end. Cold means that the page cache held none of the
-blocks when the clock started, which is looked at (mincore); what the machine below it caches cannot be known.
+The file holds bitsets of random bits, half of them set, each after a header as in a Parquet file. A second file is a
+real one, with embedded filters, probed by the public API. `--filters`, `--row-groups` and `--folder` (or TMPDIR) set
+sizes and location; the files are removed at the end. Cold means that the page cache holds none of the blocks at the
+start, which is checked (mincore); caches of the host are unknown.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from parquet_bloom.storage.local.scatter import count_resident
 
 NUM_BYTES = 1 << 20
 REPEAT = 7
-SAMPLE = 300  # filters that are read whole; all of them would take half a minute
-ROWS = 100_000  # a row group of the real file
+SAMPLE = 300  # filters that are read completely; all would take half a minute
+ROWS = 100_000  # rows per row group of the real file
 
 
 def write_filters(path: Path, count: int) -> np.ndarray:
-    """A file of `count` headers and bitsets; returns where the bitsets begin."""
+    """Write a file of `count` headers and bitsets; return the offsets of the bitsets."""
     head = write_header(NUM_BYTES)
     bits = memoryview(np.random.default_rng(7).bytes(16 * NUM_BYTES))
     with path.open("wb", buffering=0) as file:
@@ -51,13 +51,13 @@ def write_filters(path: Path, count: int) -> np.ndarray:
 
 
 def drop(path: Path, offsets: np.ndarray | None = None) -> None:
-    """Put the file out of the page cache, and make sure that the pages at `offsets` are."""
+    """Drop the file from the page cache, and check that for the pages at `offsets`."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     if offsets is not None:
         with open_source(path) as source:
-            left = count_resident(source.mapped().data, np.ascontiguousarray(offsets.ravel(), np.int64))
-            assert left <= offsets.size // 100, f"{left} of {offsets.size} blocks are still in the page cache"
+            resident = count_resident(source.mapped().data, np.ascontiguousarray(offsets.ravel(), np.int64))
+            assert resident <= offsets.size // 100, f"{resident} of {offsets.size} blocks are still in the page cache"
 
 
 def timed(run: Callable[[], object], times: int = REPEAT, before: Callable[[], object] = lambda: None) -> float:
@@ -71,7 +71,7 @@ def timed(run: Callable[[], object], times: int = REPEAT, before: Callable[[], o
 
 
 def show(what: str, seconds: float, filters: int) -> float:
-    """Print a line; returns the time a filter."""
+    """Print a line; return the time per filter."""
     each = seconds / filters
     text = f"{each * 1e9:9.1f} ns" if each < 1e-6 else f"{each * 1e6:9.2f} us"
     print(f"{what:58}{text} a filter")
@@ -92,9 +92,9 @@ def made_up(path: Path, count: int) -> None:
         offsets = starts + locate_blocks(sizes, key)[:, 0]
         return check_blocks(reader.gather(offsets, lengths).reshape(-1, sbbf.BLOCK_BYTES), numbers, key)
 
-    # Cold first: pages that a mapping has touched cannot be dropped. Blocks and whole filters take turns, so that a
-    # noisy neighbour on the disk disturbs both.
-    cold, whole, cold_mapped = [], [], []
+    # Cold first, as pages accessed through a mapping cannot be dropped. Blocks and complete filters are interleaved, so
+    # that other load on the disk affects both.
+    cold, complete, cold_mapped = [], [], []
     sample = min(SAMPLE, count)
     for turn in range(REPEAT):
         key = new_key()
@@ -103,7 +103,7 @@ def made_up(path: Path, count: int) -> None:
             started = time.perf_counter()
             answers = by_blocks(source, key)
             cold.append(time.perf_counter() - started)
-            asked = source.requests, source.bytes_read
+            requests = source.requests, source.bytes_read
         with open_source(path) as source:
             assert (answers == sbbf.probe_filters(source.mapped().data, starts, sizes, key)).all()
 
@@ -113,7 +113,7 @@ def made_up(path: Path, count: int) -> None:
             started = time.perf_counter()
             for start in starts[first : first + sample].tolist():
                 sbbf.check_hashes(np.frombuffer(source.read_at(start, NUM_BYTES), np.uint8), key)
-            whole.append(time.perf_counter() - started)
+            complete.append(time.perf_counter() - started)
 
         key = new_key()
         drop(path, starts + locate_blocks(sizes, key)[:, 0])
@@ -139,10 +139,10 @@ def made_up(path: Path, count: int) -> None:
     show("read, hot", hot, count)
     blocks = show("read, cold: all announced, then read", statistics.median(cold), count)
     show("mapped, cold: all announced, then touched", statistics.median(cold_mapped), count)
-    each = show(f"whole filters, cold ({sample} of them in a row)", statistics.median(whole), sample)
+    each = show(f"whole filters, cold ({sample} of them in a row)", statistics.median(complete), sample)
     print(f"the runs, cold blocks: {' '.join(f'{run / count * 1e6:.1f}' for run in cold)} us")
-    print(f"the runs, cold whole:  {' '.join(f'{run / sample * 1e6:.0f}' for run in whole)} us")
-    print(f"asked of the system: {asked[0]:,} requests, {asked[1]:,} bytes")
+    print(f"the runs, cold whole:  {' '.join(f'{run / sample * 1e6:.0f}' for run in complete)} us")
+    print(f"asked of the system: {requests[0]:,} requests, {requests[1]:,} bytes")
     print(f"cold ratio      {each / blocks:8.1f} x faster than whole filters (asked: at least 50)")
     print(f"mapped and hot  {kernel * 1e9:8.1f} ns (asked: at most 50)")
 
@@ -160,13 +160,13 @@ def real(path: Path, row_groups: int) -> None:
 
     def in_blocks(immutable: bool) -> tuple[np.ndarray, int, int]:
         with parquet_bloom.open(path) as file:
-            found = probe(list(file.chunks(columns=["id"])), [key], immutable=immutable).maybe
-            return found[:, 0], file.source.requests, file.source.bytes_read
+            maybe = probe(list(file.chunks(columns=["id"])), [key], immutable=immutable).maybe
+            return maybe[:, 0], file.source.requests, file.source.bytes_read
 
     def as_a_whole() -> tuple[np.ndarray, int, int]:
         with parquet_bloom.open(path) as file:
-            found = [key in chunk.filter for chunk in file.chunks(columns=["id"])]
-            return np.array(found), file.source.requests, file.source.bytes_read
+            maybe = [key in chunk.filter for chunk in file.chunks(columns=["id"])]
+            return np.array(maybe), file.source.requests, file.source.bytes_read
 
     with parquet_bloom.open(path) as file:
         num_bytes = file.filter(0, "id").num_bytes
@@ -187,7 +187,7 @@ def real(path: Path, row_groups: int) -> None:
 
 def _folder(text: str) -> str:
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder")
+        raise argparse.ArgumentTypeError(f"{text} is not a folder")
     return text
 
 
@@ -195,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filters", type=positive, default=10_000)
     parser.add_argument("--row-groups", type=positive, default=200)
-    parser.add_argument("--folder", type=_folder, default=None, help="where the files are made; TMPDIR if not given")
+    parser.add_argument("--folder", type=_folder, default=None, help="folder for the files; default: TMPDIR")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         needed, free = options.filters * NUM_BYTES * 11 // 10, shutil.disk_usage(folder).free

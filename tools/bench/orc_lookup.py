@@ -1,14 +1,14 @@
-"""One id among 3,000,000 rows of an ORC file of 8 stripes: `read_table` against pyarrow's full read and pyorc.
+"""Look up one of 3,000,000 rows of an ORC file of 8 stripes: `read_table` against pyarrow's full read and pyorc.
 
 python tools/bench/orc_lookup.py [--rows N] [--repeat N] [--output RESULTS.md]
 
 Two files of the same rows, by pyarrow and by Spark, each with a Bloom filter on the id in every row group of 10,000:
-a random int64 id, and 5 columns of payload (a time stamp, a 36-byte request id, one of 1,000 device names, a float64, a
-decimal). Ids are looked up that are there and that are not, another each time; every answer is compared with the row
-that was written. Nothing is kept between lookups but pages of the files in memory.
+a random int64 id, and 5 columns of payload (a timestamp, a 36-byte request id, one of 1,000 device names, a float64, a
+decimal). Present and absent ids are looked up, another one each time; every answer is compared with the row that was
+written. Only the page cache is kept between lookups.
 
-What a stripe's filters say together is told at three rates of false positives: a stripe that pyarrow reads whole is
-spared only where none of its row groups says "maybe".
+The joint answer of a stripe's filters is measured at three false-positive rates: pyarrow, which reads complete stripes,
+skips one only if none of its row groups says "maybe".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pyorc
 from _common import header, in_turn, positive
-from _results import kept
+from _results import record
 from pyorc.predicates import PredicateColumn
 
 import parquet_bloom
@@ -39,7 +39,7 @@ from parquet_bloom.scan.read import orc_seek as orc_seeking
 
 STRIPES = 8
 STRIDE = 10_000
-ASKED = 4
+TARGET = 4
 RATES = (0.05, 0.01, 0.001)
 FULL = "pyarrow, full read and filter"
 PREDICATE = "pyorc, its predicate"
@@ -65,25 +65,25 @@ def make_table(num_rows: int) -> pa.Table:
 
 
 def by_pyarrow(table: pa.Table, path: Path, fpp: float) -> None:
-    """A file of the wanted number of stripes: they end where a number of bytes is reached, so this is found out."""
+    """Write a file with the given number of stripes, by trying stripe sizes in bytes."""
     size = max(table.nbytes // STRIPES, 1 << 20)
     for _ in range(8):
         po.write_table(
             table, path, stripe_size=size, bloom_filter_columns=[1], bloom_filter_fpp=fpp, compression="zstd"
         )
-        found = po.ORCFile(path).nstripes
-        if found == STRIPES:
+        num_stripes = po.ORCFile(path).nstripes
+        if num_stripes == STRIPES:
             return
-        size = math.ceil(size * (found - 0.5) / (STRIPES - 0.5))
-    print(f"{path.name} has {found} stripes, not {STRIPES}")
+        size = math.ceil(size * (num_stripes - 0.5) / (STRIPES - 0.5))
+    print(f"{path.name} has {num_stripes} stripes, not {STRIPES}")
 
 
 def by_spark(table: pa.Table, folder: Path, fpp: float) -> Path:
     import _spark
 
     source = folder / "rows.parquet"
-    place = table.schema.get_field_index("ts")
-    pq.write_table(table.set_column(place, "ts", table["ts"].cast(pa.timestamp("us", "UTC"))), source)
+    position = table.schema.get_field_index("ts")
+    pq.write_table(table.set_column(position, "ts", table["ts"].cast(pa.timestamp("us", "UTC"))), source)
     written = folder / "spark"
     with _spark.session() as spark:
         options = {
@@ -139,23 +139,23 @@ LOOKUPS: dict[str, Callable[[Path, int], Any]] = {
 
 
 class Keys:
-    """Ids that are there, with their rows, or not there."""
+    """Yield present ids with their rows, or absent ones."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
         self._rng = np.random.default_rng(3)
-        self._known = np.sort(table["id"].to_numpy())
+        self._sorted_ids = np.sort(table["id"].to_numpy())
 
     def present(self) -> Iterator[tuple[int, int | None]]:
         while True:
-            place = int(self._rng.integers(self._table.num_rows))
-            yield self._table["id"][place].as_py(), place
+            row = int(self._rng.integers(self._table.num_rows))
+            yield self._table["id"][row].as_py(), row
 
     def absent(self) -> Iterator[tuple[int, int | None]]:
         while True:
             key = int(self._rng.integers(-(2**61), 2**61))
-            place = np.searchsorted(self._known, key)
-            if self._known[min(place, len(self._known) - 1)] != key:
+            row = np.searchsorted(self._sorted_ids, key)
+            if self._sorted_ids[min(row, len(self._sorted_ids) - 1)] != key:
                 yield key, None
 
 
@@ -167,13 +167,13 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
             f"{path.name}: by {written}, {path.stat().st_size / 1e6:.0f} MB, {len(file.stripes)} stripes, "
             f"{len(file.row_groups)} row groups, {file.compression}"
         )
-    for kind, several in (("there", keys.present()), ("not there", keys.absent())):
-        key, place = 0, None
+    for kind, ids in (("there", keys.present()), ("not there", keys.absent())):
+        key, row = 0, None
         answers: dict[str, Any] = {}
 
         def another() -> None:
-            nonlocal key, place
-            key, place = next(several)  # noqa: B023
+            nonlocal key, row
+            key, row = next(ids)  # noqa: B023
 
         def run(name: str) -> Callable[[], None]:
             def runs() -> None:
@@ -182,9 +182,9 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
             return runs
 
         def check() -> None:
-            """Each engine's last answer, outside of the time."""
+            """Check each engine's last answer, outside of the timed part."""
             for name, answer in answers.items():  # noqa: B023
-                if answer is not None and [row["id"] for row in answer] != ([] if place is None else [key]):  # noqa: B023
+                if answer is not None and [each["id"] for each in answer] != ([] if row is None else [key]):  # noqa: B023
                     raise SystemExit(f"{name} found {answer} for id {key}, which is {kind}")  # noqa: B023
 
         def before() -> None:
@@ -203,13 +203,13 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
         best, whole = seconds[FULL] / seconds[GROUPS], seconds[FULL] / seconds[WHOLE]
         print(
             f"    ratio {best:.1f} x faster than pyarrow, {seconds[PREDICATE] / seconds[GROUPS]:.1f} x than pyorc; "
-            f"without pyorc {whole:.1f} x (asked: at least {ASKED})"
+            f"without pyorc {whole:.1f} x (asked: at least {TARGET})"
         )
     print()
 
 
 def tell_rates(table: pa.Table, folder: Path, num_keys: int) -> None:
-    """How many stripes, and row groups, keys that are not there leave to read."""
+    """Return the number of stripes and row groups to read for absent keys."""
     print(f"stripes and row groups left to {num_keys} ids that are not there")
     print("     fpp   bytes of filters   row groups      stripes    predicted")
     absent = Keys(table).absent()
@@ -241,10 +241,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=positive, default=3_000_000)
     parser.add_argument("--repeat", type=positive, default=9, help="lookups of each kind")
-    parser.add_argument("--keys", type=positive, default=200, help="to tell rates of false positives by")
-    parser.add_argument("--output", type=Path, default=None, help="file of results to keep this in")
+    parser.add_argument("--keys", type=positive, default=200, help="number of keys for measuring false-positive rates")
+    parser.add_argument("--output", type=Path, default=None, help="file of results to store the output in")
     options = parser.parse_args()
-    with kept(options.output, "orc_lookup"), tempfile.TemporaryDirectory() as name:
+    with record(options.output, "orc_lookup"), tempfile.TemporaryDirectory() as name:
         folder, table = Path(name), make_table(options.rows)
         header(
             f"one id among {options.rows:,} rows of an ORC file",

@@ -1,8 +1,8 @@
-"""One row out of a row group of 1,000,000: its pages, against pyarrow's `read_row_group` and a filter.
+"""Read one row of a row group of 1,000,000 by its pages, against pyarrow's `read_row_group` and a filter.
 
-The file: one row group, 5 columns (a time stamp, ascending; a random int64 id; a 36-byte request id; one of 1,000
-device names; a float64), a page index. Asked for is a row by its time stamp, which statistics of pages find, and by its
-id, whose column has to be read whole; another row each time.
+The file has one row group, 5 columns (an ascending timestamp; a random int64 id; a 36-byte request id; one of 1,000
+device names; a float64), and a page index. Rows are queried by their timestamp, which page statistics locate, and by
+their id, whose column has to be read completely; another row each time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import parquet_bloom
 from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
 
 ROWS = 1_000_000
-ASKED = {"ts": 50}
+TARGETS = {"ts": 50}
 REPEAT = 21
 PEER = "pyarrow, read_row_group and filter"
 
@@ -94,8 +94,8 @@ def measure(path: Path, table: pa.Table, column: str) -> None:
     for name, taken in seconds.items():
         print(f"  {name:36} {taken * 1e3:9.2f} ms   {seconds[PEER] / taken:6.1f} x")
     ratio = seconds[PEER] / seconds["parquet_bloom, again"]
-    asked = f" (asked: at least {ASKED[column]})" if column in ASKED else ""
-    print(f"  ratio {ratio:.1f} x faster{asked}\n")
+    target = f" (asked: at least {TARGETS[column]})" if column in TARGETS else ""
+    print(f"  ratio {ratio:.1f} x faster{target}\n")
 
 
 def main() -> None:
@@ -103,7 +103,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, table = Path(folder, "a.parquet"), make_table()
         pq.write_table(table, path, row_group_size=ROWS, write_page_index=True)
-        time.sleep(SETTLED_NS / 1e9 + 0.1)  # younger files are not kept in mind
+        time.sleep(SETTLED_NS / 1e9 + 0.1)  # footers of more recently changed files are not cached
         header(
             "one row out of a row group of 1,000,000",
             f"file     {path.stat().st_size / 1e6:.0f} MB, 1 row group, 5 columns, snappy, page index",

@@ -1,18 +1,18 @@
-"""One id among 1,000 files of 4 row groups: `prune` and `read_table` against the engines, same files, same filters.
+"""Look up one id in 1,000 files of 4 row groups: `prune` and `read_table` against engines with the same filters.
 
 python tools/bench/point_lookup.py [--files N] [--rows N] [--fpp P] [--folder FOLDER] [--engines NAME,...] [--repeat N]
 
-The lake (2 GB) is made once and kept, in the folder given, PARQUET_BLOOM_LAKE or a folder below the system's temporary
-one. Each engine has a process of its own and they take turns, each lookup with an id of its own, by turns one of a row
-and one of none; every answer is compared with the row that was written. The figures are medians:
+The lake (2 GB) is made once and reused, in the given folder, PARQUET_BLOOM_LAKE or a temporary folder. Each engine has
+a separate process; they run interleaved, each lookup with another id, alternately present and absent; every answer is
+compared with the row that was written. The figures are medians:
 
-warm    a process that has looked up others, the files in the page cache
-first   the first lookup of a process, which knows nothing of the files yet; they are in the page cache
-cached  as warm, but no page of the files in memory, which is looked at (mincore): footers can come from the process
-cold    as first, but no page of the files in memory
+warm    a process that has looked up other ids, with the files in the page cache
+first   the first lookup of a process, with the files in the page cache
+cached  as warm, but with no page of the files in memory, which is checked (mincore); the process may have footers
+cold    as first, but with no page of the files in memory
 
-Asked are bytes that the process read by system calls: no engine here maps the files, ClickHouse is told not to. From
-storage came whole pages, and what the system reads ahead. Both are counted by the system (/proc/PID/io).
+"asked" are bytes that the process read by system calls: no engine here maps the files (ClickHouse by a setting). Reads
+from storage are of complete pages, and include read-ahead. Both are counted by the system (/proc/PID/io).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from _peers import HERE, Peer
 from parquet_bloom.storage import open_source
 from parquet_bloom.storage.local.scatter import count_resident
 
-SLOW = ("Spark", *PYARROW)  # asked once or twice for each kind
-COMPILING = "Spark"  # warm after more lookups than others
-STUBBORN = 0.01  # part of the pages that may withstand being dropped
+SLOW = ("Spark", *PYARROW)  # run only once or twice for each kind
+COMPILING = "Spark"  # needs more lookups than others to warm up
+STUBBORN = 0.01  # share of the pages that may remain in memory after dropping them
 
 
 class Keys:
-    """Ids that no lookup has asked for before, and the rows that have them."""
+    """Ids that have not been looked up before, with their rows."""
 
     def __init__(self, lake: Lake) -> None:
         self._rng = np.random.default_rng()
@@ -58,11 +58,11 @@ class Keys:
         if kind == "there":
             row = next(self._rows)
             return row["id"], [_lookup.plain(row)]
-        return int(self._rng.integers(-(2**63), 2**63)), []  # one in 10^12 is there
+        return int(self._rng.integers(-(2**63), 2**63)), []  # present with a probability of 10^-12
 
 
 def drop(lake: Lake) -> None:
-    """Put the lake out of the page cache, and make sure that it is."""
+    """Drop the lake from the page cache, and check that."""
     for path in lake.paths:
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -72,7 +72,7 @@ def drop(lake: Lake) -> None:
 
 
 def resident_pages(lake: Lake) -> tuple[int, int]:
-    """How many pages of the lake are in the page cache, and how many it has."""
+    """Return the number of pages of the lake in the page cache, and of all its pages."""
     resident = total = 0
     for path in lake.paths:
         with open_source(path) as source:
@@ -83,7 +83,7 @@ def resident_pages(lake: Lake) -> tuple[int, int]:
 
 
 class Race:
-    """Engines, each in its process, that take turns at one lake."""
+    """Engines, each in a separate process, that run interleaved on one lake."""
 
     def __init__(self, lake: Lake, engines: list[str], repeat: int) -> None:
         self.lake = lake
@@ -95,7 +95,7 @@ class Race:
         self.answers = {name: Answers() for name in engines}
 
     def run(self) -> None:
-        few, slow = 2 * -(-self.repeat // 4), 2  # as many of each kind
+        few, slow = 2 * -(-self.repeat // 4), 2  # an even number, for both kinds
         for path in self.lake.paths:
             path.read_bytes()
         for turn, name in self._turns(few, slow):
@@ -114,7 +114,7 @@ class Race:
             self._alone(name, "cold", turn)
 
     def _turns(self, count: int, slow: int | None = None) -> Iterator[tuple[int, str]]:
-        """All engines, `count` times in turn; the slow ones `slow` times only."""
+        """Run all engines, interleaved, `count` times; the slow ones only `slow` times."""
         for turn in range(count):
             for name in self.engines:
                 if slow is None or turn < slow or name not in SLOW:
@@ -127,7 +127,7 @@ class Race:
         return peer
 
     def _alone(self, name: str, case: str, turn: int) -> None:
-        """A lookup in a new process."""
+        """Look up an id in a new process."""
         with ExitStack() as stack:
             peer = self._start(name, stack)
             if case == "cold":
@@ -145,11 +145,11 @@ class Race:
                 self.answers[peer.name].used[what, case, kind].append(answer[what])
 
 
-def choose(asked: str | None) -> list[str]:
-    """The engines that can run here; of each other one, a line says why not."""
-    wanted = list(_lookup.ENGINES) if asked is None else [*ALWAYS, *asked.split(",")]
+def choose(names: str | None) -> list[str]:
+    """Return the engines that can run here; print the reason for each other one."""
+    requested = list(_lookup.ENGINES) if names is None else [*ALWAYS, *names.split(",")]
     chosen = []
-    for name in dict.fromkeys(wanted):
+    for name in dict.fromkeys(requested):
         module = _lookup.ENGINES[name][0]
         if importlib.util.find_spec(module) is None:
             print(f"left out {name}: {module} is not installed; pip install {module}")
@@ -176,11 +176,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     home = os.environ.get("PARQUET_BLOOM_LAKE") or Path(tempfile.gettempdir(), "parquet_bloom_lake")
     parser.add_argument("--files", type=positive, default=1_000)
-    parser.add_argument("--rows", type=positive, default=5_000, help="of a row group; a file has 4")
-    parser.add_argument("--fpp", type=float, default=0.001, help="of the filters")
-    parser.add_argument("--folder", type=Path, default=home, help="where the lake is kept; PARQUET_BLOOM_LAKE if set")
-    parser.add_argument("--engines", type=_engines, default=None, help="names, with commas between; else all")
-    parser.add_argument("--repeat", type=positive, default=9, help="warm lookups of each kind")
+    parser.add_argument("--rows", type=positive, default=5_000, help="rows of a row group; a file has 4")
+    parser.add_argument("--fpp", type=float, default=0.001, help="false-positive probability of the filters")
+    parser.add_argument(
+        "--folder", type=Path, default=home, help="folder of the lake; default: PARQUET_BLOOM_LAKE if set"
+    )
+    parser.add_argument("--engines", type=_engines, default=None, help="comma-separated names; default: all")
+    parser.add_argument("--repeat", type=positive, default=9, help="number of warm lookups of each kind")
     options = parser.parse_args()
     lake = Lake(Path(options.folder), options.files, 4, options.rows, options.fpp)
     lake.make()

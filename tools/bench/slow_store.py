@@ -1,20 +1,20 @@
-"""One id among 1,000 files in a store that takes 30 ms a request: time, requests and bytes, ours beside the engines.
+"""Look up one id in 1,000 files in a store with 30 ms per request: time, requests and bytes of ours and of engines.
 
 python tools/bench/slow_store.py [--quick] [--latency MS] [--folder FOLDER] [--ways NAME,...] [--repeat N] [--rebuild]
                                  [--files N] [--duckdb PYTHON] [--output FILE]
 
-The store is a server on loopback (`_slow_server.py`) that lets each request wait so long, any number of them side by
-side; bytes cost next to nothing. It counts requests and bytes of bodies both ways. Each case has processes of its own:
+The store is a server on loopback (`_slow_server.py`) that delays each request, any number of them in parallel; bytes
+cost next to nothing. It counts requests and bytes of bodies in both directions. Each case has separate processes:
 
-cold    the first lookup of a process, which has imported what it needs and knows nothing of the store
-warm    the next one in the same process, of another id
-new     the first lookup of a process, with a cache on disk that an earlier one has filled
+cold    the first lookup of a process, which has imported its dependencies and has nothing of the store in memory
+warm    the next lookup in the same process, of another id
+new     the first lookup of a process, with a cache on disk filled by an earlier one
 
-Each lookup is for an id of its own, which one row has; what comes back is compared with that row. The figures are
-medians; a case whose first lookup takes longer than 10 s has no second run. "MB again" are bytes of an object that the
-lookup had been sent before, "at once" the most requests that waited at a time.
+Each lookup is for another id, which one row has; the result is compared with that row. The figures are medians; a case
+whose first lookup takes longer than 10 s has no second run. "MB again" are bytes of an object that the lookup had
+already received, "at once" is the maximum number of requests that waited at the same time.
 
-DuckDB's httpfs has to fit its DuckDB, so that it has an environment of its own, FOLDER/duckdb unless PYTHON is given:
+DuckDB's httpfs has to match its DuckDB, so it has a separate environment, FOLDER/duckdb unless PYTHON is given:
     python -m venv FOLDER/duckdb
     FOLDER/duckdb/bin/pip install duckdb==1.4.4 duckdb-extension-httpfs==1.4.4
 """
@@ -40,13 +40,13 @@ import _slow_store
 import numpy as np
 from _common import header, positive
 from _peers import HERE, Peer
-from _results import kept
+from _results import record
 from _slow_store import APPENDED, DATA, INDEX, ZONED, ZONES, Bucket, Server, url
 
 import parquet_bloom
 
 LONG = 10.0  # seconds of a first lookup after which there is no second run
-# By S3's list: dollars for 1,000 requests (DELETE is free), and for a GB that leaves the region; within it, none.
+# S3's list prices: dollars for 1,000 requests (DELETE is free), and for a GB that leaves the region; within it, none.
 READING, WRITING, LEAVING = 0.0004, 0.005, 0.09
 PRICES = {"GET": READING, "HEAD": READING, "LIST": WRITING, "PUT": WRITING, "POST": WRITING}
 NO_PROXY = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "AWS_EC2_METADATA_DISABLED": "true"}
@@ -54,12 +54,12 @@ NO_PROXY = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "AWS_EC2_METADATA_
 
 @dataclass(frozen=True)
 class Case:
-    """A way to ask (`_slow_store_one.py`), and when it is asked."""
+    """A way to query (see `_slow_store_one.py`), and the moments to do so."""
 
     way: str
     title: str
     moments: tuple[str, ...] = ("cold", "warm")
-    zoned: bool = False  # its rows are those of the file that has zones
+    zoned: bool = False  # whether its rows are those of the file with zones
     module: str = "parquet_bloom"
 
 
@@ -81,12 +81,12 @@ CASES = (
     Case("pyarrow_dataset", "pyarrow dataset", module="pyarrow"),
     Case("datafusion", "DataFusion", module="datafusion"),
 )
-UNLESS_ASKED = ("datafusion",)  # left out: it takes minutes
+SLOW_WAYS = ("datafusion",)  # run only if requested, as it takes minutes
 
 
 @dataclass
 class Used:
-    """What lookups of one case at one moment took: a value each."""
+    """The cost of the lookups of one case at one moment: a value each."""
 
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Used:
         return statistics.median(count[name] for count in self.counts)
 
     def below(self, name: str) -> float:
-        """Bytes that were sent of a file or folder at the top of the bucket."""
+        """Return the bytes sent of a file or folder at the top of the bucket."""
         return statistics.median(count["below"].get(name, 0) for count in self.counts)
 
     @property
@@ -113,7 +113,7 @@ class Used:
 
     @property
     def dollars(self) -> tuple[float, float]:
-        """What 1,000 of them cost by list price, within the region and out of it."""
+        """Return the cost of 1,000 lookups at list prices, within the region and out of it."""
         within = statistics.median(
             sum(PRICES.get(kind, 0.0) * number for kind, number in count["requests"].items()) for count in self.counts
         )
@@ -125,7 +125,7 @@ class Used:
 
 
 class Race:
-    """Cases, one after the other, at one store."""
+    """Runs cases, one after the other, on one store."""
 
     def __init__(self, bucket: Bucket, server: Server, repeat: int, duckdb: Path | None, caches: Path) -> None:
         self._bucket = bucket
@@ -160,7 +160,7 @@ class Race:
                 break
 
     def _in_a_process(self, case: Case, where: Mapping[str, Any], moments: tuple[str, ...]) -> float:
-        """Ask at each of the moments; seconds of the first."""
+        """Query at each of the moments; return the seconds of the first."""
         python = sys.executable if case.way != "duckdb" else str(self._duckdb)
         peer = Peer(case.title, [python, str(HERE / "_slow_store_one.py"), case.way], environment=NO_PROXY)
         try:
@@ -198,7 +198,7 @@ def print_table(cases: list[Case], used: Mapping[tuple[str, str], Used]) -> None
 
 
 def verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> Iterator[tuple[str, float, float, str]]:
-    """What was asked for: the case, what it took, how much it may, and of what."""
+    """Return the targets: the case, its cost, the maximum, and the unit."""
     files = bucket.lake.files
     scale = files / 1_000
     limits = [
@@ -236,11 +236,11 @@ def print_verdicts(bucket: Bucket, used: Mapping[tuple[str, str], Used]) -> None
             print(f"1,000 lookups by read_table, {moment}, by S3's list price: {prices}")
 
 
-def choose(asked: list[str] | None, duckdb: Path) -> list[Case]:
-    """The cases that can run here; of each other one, a line says why not."""
+def choose(requested: list[str] | None, duckdb: Path) -> list[Case]:
+    """Return the cases that can run here; print the reason for each other one."""
     chosen = []
     for case in CASES:
-        if case.way in UNLESS_ASKED if asked is None else case.way not in asked:
+        if case.way in SLOW_WAYS if requested is None else case.way not in requested:
             continue
         if case.way == "duckdb":
             if not duckdb.exists():
@@ -269,10 +269,10 @@ def _versions(cases: list[Case], duckdb: Path) -> str:
 
 
 def _ways(text: str) -> list[str]:
-    known = [case.way for case in CASES]
+    names = [case.way for case in CASES]
     for name in text.split(","):
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"no way {name!r}; there are: {', '.join(known)}")
+        if name not in names:
+            raise argparse.ArgumentTypeError(f"no way {name!r}; there are: {', '.join(names)}")
     return text.split(",")
 
 
@@ -280,21 +280,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=positive, default=1_000)
     parser.add_argument("--quick", action="store_true", help="100 files, one run of each case")
-    parser.add_argument("--latency", type=float, default=30, help="milliseconds that a request waits")
+    parser.add_argument("--latency", type=float, default=30, help="delay of a request in milliseconds")
     parser.add_argument(
-        "--folder", type=Path, default=Path(tempfile.gettempdir(), "slow_store_lake"), help="where the lake is kept"
+        "--folder", type=Path, default=Path(tempfile.gettempdir(), "slow_store_lake"), help="folder of the lake"
     )
-    parser.add_argument("--ways", type=_ways, default=None, help="names, with commas between; else all but the slowest")
-    parser.add_argument("--repeat", type=positive, default=3, help="processes of each case")
-    parser.add_argument("--rebuild", action="store_true", help="make index and zones anew")
-    parser.add_argument("--duckdb", type=Path, default=None, help="a Python that has DuckDB and httpfs")
-    parser.add_argument("--output", type=Path, default=None, help="a file of results to keep what is printed in")
+    parser.add_argument("--ways", type=_ways, default=None, help="comma-separated names; default: all but the slowest")
+    parser.add_argument("--repeat", type=positive, default=3, help="number of processes of each case")
+    parser.add_argument("--rebuild", action="store_true", help="rebuild index and zones")
+    parser.add_argument("--duckdb", type=Path, default=None, help="a Python with DuckDB and httpfs")
+    parser.add_argument("--output", type=Path, default=None, help="file of results to store the output in")
     options = parser.parse_args()
     files, more, repeat = (100, 5, 1) if options.quick else (options.files, 50, options.repeat)
     duckdb = options.duckdb or options.folder / "duckdb" / "bin" / "python"
     os.environ.update(NO_PROXY)
     bucket = Bucket(options.folder, files, more)
-    with kept(options.output, "slow_store"):
+    with record(options.output, "slow_store"):
         cases = choose(options.ways, duckdb)
         bucket.make(options.rebuild, any(case.zoned for case in cases))
         _header(bucket, options.latency, _versions(cases, duckdb), repeat)

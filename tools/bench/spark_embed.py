@@ -1,11 +1,11 @@
-"""Filters embedded into a lake's files by Spark: `spark.embed` against a loop in one process, and Spark's own rewrite.
+"""Embed filters into the files of a lake: `spark.embed` against a loop in one process, and Spark's own rewrite.
 
 python tools/bench/spark_embed.py [--repeat N] [--lakes small,large]
 
 Two lakes with a random int64 `id` and a text `key`, filters on both at an fpp of 0.01: 400 files of 10,000 rows, and 40
-of 250,000. The loop is `parquet_bloom.embed` file by file in the driver's process; the rewrite reads all and writes it
-anew with filters (`parquet.bloom.filter.enabled`). All take turns, each on a fresh copy of the lake, in one session of
-two task slots that is warmed up first; figures are medians.
+of 250,000. The loop is `parquet_bloom.embed` file by file in the driver's process; the rewrite reads and rewrites
+everything with filters (`parquet.bloom.filter.enabled`). All run interleaved, each on a fresh copy of the lake, in one
+session of two task slots that is warmed up first; figures are medians.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def measure(spark: Any, name: str, folder: Path, repeat: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeat", type=positive, default=5)
-    parser.add_argument("--lakes", default=",".join(LAKES), help="which of them, with commas between")
+    parser.add_argument("--lakes", default=",".join(LAKES), help="comma-separated names")
     options = parser.parse_args()
     header("filters embedded by Spark's executors, local[2]", f"pyspark  {version('pyspark')}")
     with _spark.session() as spark, tempfile.TemporaryDirectory(prefix="spark_embed") as folder:

@@ -1,13 +1,13 @@
-"""The index of a lake with Spark: how fast it is built, and what one value among 2,000 files costs with it.
+"""Measure the index of a lake with Spark: the speed of building it, and of looking up one value in 2,000 files with it.
 
 python tools/bench/spark_index.py [--files N] [--folder FOLDER] [--repeat N] [--values N] [--parts NAME,...]
 
 All in one process and one session of two task slots, warmed up first.
 
-build   values a second, of a column of random whole numbers and one of texts, by Spark and by LakeIndex.append
-lookup  2,000 files of one row group of 2,000 rows, filters by us: all ways take turns, each lookup with a value of its
-        own, by turns one of a row and one of none; figures are medians. Cold: no footer is kept in memory. Files are
-        what Spark's own metric of the scan (numFiles) says.
+build   values per second, of a column of random integers and one of strings, by Spark and by LakeIndex.append
+lookup  2,000 files of one row group of 2,000 rows, with our filters: all ways run interleaved, each lookup with another
+        value, alternately present and absent; figures are medians. Cold: no footers are cached in memory. Files are
+        counted by Spark's own metric of the scan (numFiles).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BUILT_FILES = 20
 
 
 def build(spark: Any, values: int, repeat: int) -> None:
-    """Values a second, twice each, the better one."""
+    """Measure values per second, the better of two runs each."""
     rows = values // 2 // BUILT_FILES
     with tempfile.TemporaryDirectory(prefix="spark_index") as folder:
         lake = Path(folder, "lake")
@@ -60,8 +60,8 @@ def build(spark: Any, values: int, repeat: int) -> None:
                 else:
                     build_index(spark, lake, ["id", "key"], index)
                 rates.setdefault(name, []).append(time.perf_counter() - started)
-                with LakeIndex.open(index, live=False) as made:
-                    size = made.stats().bytes_a_value
+                with LakeIndex.open(index, live=False) as opened:
+                    size = opened.stats().bytes_a_value
                 shutil.rmtree(index)
         for name, seconds in rates.items():
             best = min(seconds)
@@ -70,7 +70,7 @@ def build(spark: Any, values: int, repeat: int) -> None:
 
 
 def lookup(spark: Any, lake: Lake, repeat: int) -> None:
-    """One value among many files."""
+    """Look up one value in many files."""
     lake.make()
     path, index = str(lake.data), lake.folder / "index"
     shutil.rmtree(index, ignore_errors=True)

@@ -1,16 +1,16 @@
-"""One value among 2,000 files with Spark: pruned before the scan against Spark's own use of the same filters.
+"""Look up one value in 2,000 files with Spark: pruning before the scan against Spark's own use of the same filters.
 
 python tools/bench/spark_lookup.py [--files N] [--web-files N] [--folder FOLDER] [--repeat N] [--parts NAME,...]
 
-All in one process and one session of two task slots, warmed up first; all ways take turns, each lookup with a value of
-its own, by turns one of a row and one of none, and every answer is compared. The figures are medians. Times are from
-the call until the rows are there, listing included where a path is given. Cold: no footer is kept in memory; the files
-are in the page cache. Files are what Spark's own metric of the scan (numFiles) says.
+All in one process and one session of two task slots, warmed up first; all ways run interleaved, each lookup with
+another value, alternately present and absent, and every answer is compared. The figures are medians. Times are from the
+call to the rows, including listing if a path is given. Cold: no footers are cached in memory; the files are in the page
+cache. Files are counted by Spark's own metric of the scan (numFiles).
 
-lake    2,000 files of one row group of 2,000 rows, filters by us
-moments INT96 and timestamp_ntz, where Spark itself consults nothing: a file of 50 row groups, and 100 files
-scans   all rows, nothing to be skipped
-web     files behind WebHDFS on loopback, each answer of which comes after 25 ms, served by another process
+lake    2,000 files of one row group of 2,000 rows, with our filters
+moments INT96 and timestamp_ntz, for which Spark uses no filters itself: a file of 50 row groups, and 100 files
+scans   all rows, nothing to skip
+web     files on WebHDFS on loopback, with a delay of 25 ms per response, served by another process
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from _spark_moments import KINDS as MOMENTS
 from _spark_moments import Moments
 
 from parquet_bloom.spark import install, pruned, read_parquet
+from parquet_bloom.util.wording import count
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 KINDS = ("there", "absent")
 WARMING = 3
 DELAY = 0.025
 Question = Callable[[str], tuple[str, list[dict[str, Any]]]]
-"""From a kind of question to a condition and the rows that it has."""
+"""Makes a condition of a kind of query, and its rows."""
 
 
 def race(
     ways: Sequence[Way], ask: Question, repeat: int, count: Callable[[], int] | None = None, warming: int = WARMING
 ) -> None:
-    """All ways in turn, `repeat` times each kind of question; `count` tells how much was counted since it was asked."""
+    """Run all ways interleaved, `repeat` times each kind of query; `count` returns the requests since its last call."""
     for turn in range(-warming, repeat):
         for kind in KINDS:
             for way in ways:
@@ -55,7 +56,7 @@ def race(
 
 
 def print_ways(ways: Sequence[Way], columns: Sequence[tuple[str, str, float, int]], base: dict[str, str]) -> None:
-    """A line a way; `base` names, for each, the way that it is compared with."""
+    """Print a line per way; `base` names the way that each is compared with."""
     width = max(len(way.name) for way in ways)
     titles = "".join(f"{title:>12}" for title, *_ in columns)
     print(f"  {'':{width}}" + "".join(f"   {kind + titles[len(kind) :]}{'':9}".rstrip() for kind in KINDS))
@@ -71,13 +72,13 @@ def print_ways(ways: Sequence[Way], columns: Sequence[tuple[str, str, float, int
 
 
 def bases(ways: Sequence[Way]) -> dict[str, str]:
-    """Ours from the path are compared with native from the path, those on a DataFrame with native on it."""
+    """Return the way to compare with: native from the path for ours from the path, else native on a DataFrame."""
     natives = ("native, DataFrame at hand", "native, from the path")
     return {way.name: natives[way.name.startswith("read_parquet")] for way in ways if not way.name.startswith("native")}
 
 
-def verdict(ways: Sequence[Way], case: str, asked: float, title: str) -> None:
-    """Whether each way of ours is so many times as fast as native, in the worse of the two kinds."""
+def verdict(ways: Sequence[Way], case: str, target: float, title: str) -> None:
+    """Check that each of our ways is a number of times as fast as native, in the worse of the two kinds."""
     by_name = {way.name: way for way in ways}
     ratios = {}
     for name, native in bases(ways).items():
@@ -85,13 +86,13 @@ def verdict(ways: Sequence[Way], case: str, asked: float, title: str) -> None:
             pairs = [(by_name[native].median("seconds", k), by_name[name].median("seconds", k)) for k in KINDS]
             ratios[name] = min(theirs / ours for theirs, ours in pairs)
     worst = min(ratios.values())
-    reached = "reached" if worst >= asked else "missed"
-    told = ", ".join(f"{name.partition(',')[0]} {ratio:.1f}" for name, ratio in ratios.items())
-    print(f"{title}: {told} x (asked: at least {asked:.1f}): {reached}")
+    reached = "reached" if worst >= target else "missed"
+    text = ", ".join(f"{name.partition(',')[0]} {ratio:.1f}" for name, ratio in ratios.items())
+    print(f"{title}: {text} x (asked: at least {target:.1f}): {reached}")
 
 
 class Ids:
-    """Questions for an id that nobody has asked for."""
+    """Queries for ids that have not been queried before."""
 
     def __init__(self, lake: Lake) -> None:
         self._rng = np.random.default_rng()
@@ -99,13 +100,13 @@ class Ids:
 
     def __call__(self, kind: str) -> tuple[str, list[dict[str, Any]]]:
         if kind == "absent":
-            return f"id = {int(self._rng.integers(-(2**63), 2**63))}", []  # one in 10^12 is there
+            return f"id = {int(self._rng.integers(-(2**63), 2**63))}", []  # present with a probability of 10^-12
         row = next(self._rows)
         return f"id = {row['id']}", [{name: row[name] for name in ("id", "key")}]
 
 
 def selecting(ways: Sequence[Way], *columns: str) -> list[Way]:
-    """The same ways, asked for some columns."""
+    """Return the same ways, for some columns only."""
     return [Way(way.name, lambda where, ask=way.ask: ask(where).select(*columns), way.cold) for way in ways]
 
 
@@ -125,8 +126,7 @@ def moments_part(spark: Any, home: Path, repeat: int) -> None:
             moments = Moments(spark, home, kind, files, row_groups, size)
             moments.make()
             ways = selecting(moment_ways(spark, str(moments.data)), "id")
-            several = "s" if files > 1 else ""
-            print(f"{kind}: {files} file{several} of {row_groups} x {moments.rows:,} rows: one value")
+            print(f"{kind}: {count(files, 'file')} of {row_groups} x {moments.rows:,} rows: one value")
             race(ways, moments, repeat)
             for way in ways:
                 for of_kind, rows in way.rows.items():
@@ -138,7 +138,7 @@ def moments_part(spark: Any, home: Path, repeat: int) -> None:
 
 
 def moment_ways(spark: Any, path: str) -> list[Way]:
-    """Native Spark and ours, warm; by row groups and by files."""
+    """Return native Spark and ours, warm; by row groups and by files."""
     frame = spark.read.parquet(path)
     installed = install(spark.read.parquet(path))
     return [
@@ -192,7 +192,7 @@ def web_part(spark: Any, lake: Lake, repeat: int) -> None:
     from support.servers import webhdfs_server
 
     print(f"{lake.files:,} files of {lake.rows:,} rows behind WebHDFS, each answer after {DELAY * 1000:.0f} ms: one id")
-    long_ago = time.time() - 86_400  # what was changed just now is not remembered
+    long_ago = time.time() - 86_400  # files that were changed just now are not cached
     for file in lake.paths:
         os.utime(file, (long_ago, long_ago))
     with webhdfs_server.other_process(lake.data, DELAY) as server:
@@ -208,18 +208,18 @@ def web_part(spark: Any, lake: Lake, repeat: int) -> None:
 
 
 def fewer_requests(ways: Sequence[Way]) -> None:
-    """Whether each way of ours asks for no more than native does, in the worse of the two kinds."""
+    """Check that none of our ways makes more requests than native, in the worse of the two kinds."""
     by_name = {way.name: way for way in ways}
-    told, worst = [], float("inf")
+    texts, worst = [], float("inf")
     for name, native in bases(ways).items():
-        asked = [
+        counts = [
             [way.median("planning", kind) + way.median("scanning", kind) for kind in KINDS]
             for way in (by_name[native], by_name[name])
         ]
-        ratio = min(theirs / max(1, ours) for theirs, ours in zip(*asked, strict=True))
+        ratio = min(theirs / max(1, ours) for theirs, ours in zip(*counts, strict=True))
         worst = min(worst, ratio)
-        told.append(f"{name} {ratio:.1f}")
-    print(f"fewer requests: {'; '.join(told)} x (asked: at least 1.0): {'reached' if worst >= 1 else 'missed'}")
+        texts.append(f"{name} {ratio:.1f}")
+    print(f"fewer requests: {'; '.join(texts)} x (asked: at least 1.0): {'reached' if worst >= 1 else 'missed'}")
 
 
 def main() -> None:
@@ -228,16 +228,18 @@ def main() -> None:
     parts = ("lake", "moments", "scans", "web")
     parser.add_argument("--files", type=positive, default=2_000)
     parser.add_argument("--web-files", type=positive, default=300)
-    parser.add_argument("--folder", type=Path, default=home, help="where the lakes are kept; PARQUET_BLOOM_LAKE if set")
-    parser.add_argument("--repeat", type=positive, default=9, help="lookups of each kind")
-    parser.add_argument("--parts", default=",".join(parts), help="which, with commas between")
+    parser.add_argument(
+        "--folder", type=Path, default=home, help="folder of the lakes; default: PARQUET_BLOOM_LAKE if set"
+    )
+    parser.add_argument("--repeat", type=positive, default=9, help="number of lookups of each kind")
+    parser.add_argument("--parts", default=",".join(parts), help="comma-separated names")
     options = parser.parse_args()
-    wanted = options.parts.split(",")
+    parts_to_run = options.parts.split(",")
     lake = Lake(Path(options.folder), options.files, 1, 2_000, 0.001)
     web = Lake(Path(options.folder), options.web_files, 1, 2_000, 0.001)
-    for kept, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
-        if part in wanted:
-            kept.make()
+    for made_lake, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
+        if part in parts_to_run:
+            made_lake.make()
     header(
         "one value among many files, by Spark",
         f"scale    {lake.files:,} files, 2,000 were asked for",
@@ -245,13 +247,13 @@ def main() -> None:
         f"medians  of {options.repeat} runs of each kind in turn, {WARMING} before them to get warm",
     )
     with _spark.session() as spark:
-        if "lake" in wanted:
+        if "lake" in parts_to_run:
             lake_part(spark, lake, options.repeat)
-        if "moments" in wanted:
+        if "moments" in parts_to_run:
             moments_part(spark, Path(options.folder), options.repeat)
-        if "scans" in wanted:
+        if "scans" in parts_to_run:
             scans_part(spark, lake, 2 * options.repeat)
-        if "web" in wanted:
+        if "web" in parts_to_run:
             web_part(spark, web, -(-options.repeat // 3))
 
 

@@ -1,10 +1,10 @@
-"""One row out of a row group of 1,000,000 by a zone index, against pyarrow's `read_row_group` and a filter.
+"""Read one row of a row group of 1,000,000 by a zone index, against pyarrow's `read_row_group` and a filter.
 
-The files: one row group, 5 columns (a 36-byte request id, which is asked for; a time stamp, ascending; a random int64
-user; an address of about 80 bytes; a float64), a page index. One has pages as pyarrow makes them (20,000 rows or 1 MB),
-the other pages of no more rows than a zone has: to find one row, whole pages are unpacked up to it. The zones are of
-8,192 rows, the filters 32 KiB each. Asked for is a row by its id, another one each time, and an id that is not there.
-`--profile` tells where the time of a lookup goes.
+The files have one row group, 5 columns (a 36-byte request id, which is queried; an ascending timestamp; a random int64
+user; an address of about 80 bytes; a float64), and a page index. One has pyarrow's default pages (20,000 rows or 1 MB),
+the other pages of at most as many rows as a zone, as reading a row requires decoding its page up to it. The zones have
+8,192 rows, with filters of 32 KiB each. Present ids, another one each time, and absent ones are looked up. `--profile`
+prints where the time of a lookup goes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
 from parquet_bloom.file.pages.reader import RowGroupPages
 
 ROWS, ZONE = 1_000_000, 8192
-ASKED = 50
+TARGET = 50
 REPEAT = 11
 IN_A_ROW = 5  # lookups, each of another value
 LAYOUTS = {"pages as pyarrow makes them": {}, f"pages of at most {ZONE:,} rows": {"max_rows_per_page": ZONE}}
@@ -64,7 +64,7 @@ def make_table() -> pa.Table:
 
 
 def pages_read(run: Callable[[], object]) -> dict[str, int]:
-    """How many pages of each column a lookup decodes."""
+    """Return the number of pages of each column that a lookup decodes."""
     counts: dict[str, int] = {}
     original = RowGroupPages._fetch
 
@@ -84,10 +84,10 @@ def pages_read(run: Callable[[], object]) -> dict[str, int]:
 def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex, present: bool) -> None:
     rng = np.random.default_rng(3)
     count = 20 * REPEAT * IN_A_ROW
-    asked: Iterator[str] = iter([table["request_id"][int(row)].as_py() for row in rng.integers(0, ROWS, count)])
+    ids: Iterator[str] = iter([table["request_id"][int(row)].as_py() for row in rng.integers(0, ROWS, count)])
     if not present:
-        asked = iter(ids_of(rng, count))
-    value = next(asked)
+        ids = iter(ids_of(rng, count))
+    value = next(ids)
     results: dict[str, pa.Table] = {}
 
     def ours(given: object) -> pa.Table:
@@ -113,7 +113,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
         def runs() -> None:
             nonlocal value
             for _ in range(IN_A_ROW):
-                value = next(asked)
+                value = next(ids)
                 results[name] = readers[name]()
 
         return runs
@@ -132,8 +132,8 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
     left = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
     pages = ", ".join(f"{count} of {name}" for name, count in pages_read(lambda: ours(index)).items()) or "none"
     print(f"  rows left by zones: {left:,}; pages read: {pages}")
-    print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {ASKED})")
-    # pyarrow decodes columns on all processors, a lookup takes one.
+    print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {TARGET})")
+    # pyarrow decodes columns on all processors, a lookup uses one.
     busy = in_turn({name: run(name) for name in (PEER, OURS)}, REPEAT, clock=time.process_time)
     peer, ours_busy = (busy[name] / IN_A_ROW * 1e3 for name in (PEER, OURS))
     print(f"  time of processors: {peer:.2f} ms and {ours_busy:.2f} ms, {peer / ours_busy:.1f} x\n")
@@ -150,7 +150,7 @@ def profile(path: Path, table: pa.Table, index: zones.ZoneIndex) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--profile", action="store_true", help="tell where the time of 200 lookups goes")
+    parser.add_argument("--profile", action="store_true", help="print where the time of 200 lookups goes")
     arguments = parser.parse_args()
     table = make_table()
     for name, options in LAYOUTS.items():
@@ -158,7 +158,7 @@ def main() -> None:
             path, zone_path = Path(folder, "a.parquet"), Path(folder, "zones", "request_id.arrow")
             zone_path.parent.mkdir()
             pq.write_table(table, path, row_group_size=ROWS, write_page_index=True, **options)
-            time.sleep(SETTLED_NS / 1e9 + 0.1)  # younger files are not kept in mind
+            time.sleep(SETTLED_NS / 1e9 + 0.1)  # footers of more recently changed files are not cached
             started = time.perf_counter()
             zones.build(path, "request_id", zone_path, rows_per_zone=ZONE)
             taken = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""One module a command of `parquet-bloom`.
+"""The commands of `parquet-bloom`, one module each.
 
 A command parses its options with `cli.options`, calls the public API, and prints with `cli.output`; no command
 imports another.

@@ -1,4 +1,4 @@
-"""`parquet-bloom advise`: which columns deserve filters, and why."""
+"""`parquet-bloom advise`: recommend columns for filters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ...file.advise.survey import FileSurvey
 from ...file.advise.verdict import MAYBE, NO, YES, ColumnAdvice
 from ...scan.advise import survey
 from ...util.threads import processors
+from ...util.wording import count
 from ..options.common import column_option, command
 from ..options.paths import MatchedPaths, find_files
 from ..output.output import Output, write_text
-from ..output.table import Column, counted
-from ..run.parallel import Progress, working
+from ..output.table import Column
+from ..run.parallel import Progress, run_over_files
 
 _ORDER = (YES, MAYBE, NO)
-_FILES_AT_ONCE = 4  # a processor: to wait for a store takes none
+_FILES_AT_ONCE = 4  # per processor: waiting for a store takes no processor time
 
 
 def _percent(value: float | None) -> str:
@@ -36,7 +37,7 @@ def _engines(value: list[str]) -> str:
 
 
 def _detail(row: Any) -> bool:
-    """For columns of which a narrow terminal shows nothing."""
+    """Mark a column that narrow terminals leave out."""
     return True
 
 
@@ -75,42 +76,42 @@ COLUMNS = (
     ),
     exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
 )
-@column_option("Look at this column only: a dotted path, a group standing for all columns in it. Repeatable.")
+@column_option("Consider this column only: a dotted path; a group stands for all columns in it. Repeatable.")
 @click.option(
     "--sample",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help=f"Read the values of N row groups, spread over all files, for surer advice; {SAMPLE} is a good number.",
+    help=f"Read the values of N row groups, spread over all files, for more certain advice; {SAMPLE} is a good number.",
 )
 @click.option(
     "--fpp",
     type=float,
     default=0.01,
     show_default=True,
-    help="False-positive probability that is reckoned with; in ORC files that of a stripe.",
+    help="False-positive probability to compute sizes for; in ORC files that of a stripe.",
 )
 def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sample: int, fpp: float) -> int:
-    r"""Say which columns deserve filters, and why: for queries of the form column = value.
+    r"""Recommend the columns that deserve filters, for queries of the form column = value, and say why.
 
-    Without --sample this is told from footers alone, and from the headers of dictionaries in a few files; what these
-    leave open is said to be open. A row a column, the best first, then the command that embeds what is advised. Into
-    ORC files nothing can be embedded: for them it is told how to write them anew. A reader that takes stripes whole
-    asks the filters of all row groups in them, so these need a smaller fpp each.
+    Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
+    reported as unknown. Prints a row per column, the best first, then the command that embeds the recommended filters.
+    Nothing can be embedded into ORC files: for them it prints how to rewrite them. A reader that reads whole stripes
+    probes the filters of all row groups in them, so each of these needs a smaller fpp.
 
     \b
     distinct  share of a row group's values that are distinct
     in dict.  row groups whose values are all in a dictionary
-    in range  row groups that min and max leave to be read: few of a sorted
+    in range  row groups that min and max do not skip: few of a sorted
               column, all of a random one
-    size      of all filters, against the files; at most, if distinct is ?
+    size      of all filters, relative to the files; at most, if distinct is ?
     skips     row groups that min, max and a filter skip, for a value that
               occurs, and (absent) for one that does not
-    fpp now   of the filters that are there; of ORC files alone, as are
+    fpp now   of the existing filters; of ORC files only, as are
     a stripe     the most row groups in one, and
-    fpp of each  what filters are to be made for, that a stripe has --fpp
-    asked by  which of DuckDB, DataFusion, ClickHouse and Spark ask such a
+    fpp of each  the fpp to write filters with, so that a stripe has --fpp
+    asked by  which of DuckDB, DataFusion, ClickHouse and Spark use such a
               column's filters themselves
     """
     files = find_files(paths, output)
@@ -118,12 +119,12 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
         [file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem, look=survey
     )
 
-    def look(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
+    def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
         progress(0, 1)
         return file.path, question(file.path), None
 
     with output.rows("columns", COLUMNS) as rows:
-        with working(output, "look at files", files, look, _FILES_AT_ONCE * processors()) as surveys:
+        with run_over_files(output, "look at files", files, survey_one, _FILES_AT_ONCE * processors()) as surveys:
             report = make_report(paths, question, options.fpp, surveys)
         for advice in sorted(report.columns, key=lambda advice: _ORDER.index(advice.verdict)):
             rows.add(_row(advice, report))
@@ -158,17 +159,17 @@ def _totals(report: AdviceReport) -> dict[str, int]:
 
 
 def _say_commands(report: AdviceReport) -> None:
-    """The commands to go on with, on stdout: they are what was asked for."""
-    said = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
+    """Print the commands to run next on stdout, as they are part of the result."""
+    commands = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
     if report.orc_calls:
         spark, pyarrow = report.orc_calls
-        said += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
-    lines = [f"{head}\n    {printable(command)}\n" for head, command in said if command]
+        commands += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
+    lines = [f"{head}\n    {printable(command)}\n" for head, command in commands if command]
     if lines:
         write_text("\n" + "".join(lines))
 
 
 def _summary(report: AdviceReport) -> str:
-    many = (counted(report.files, "file"), counted(report.row_groups, "row group"), counted(report.rows, "row"))
-    read = f"values of {counted(report.sampled, 'file')} read" if report.sampled else "no values read"
-    return f"{', '.join(many)}, {report.num_bytes:,} bytes; {read}"
+    counts = (count(report.files, "file"), count(report.row_groups, "row group"), count(report.rows, "row"))
+    read = f"values of {count(report.sampled, 'file')} read" if report.sampled else "no values read"
+    return f"{', '.join(counts)}, {report.num_bytes:,} bytes; {read}"

@@ -1,4 +1,4 @@
-"""`parquet-bloom completion`: the script by which a shell completes commands, options, and names of columns."""
+"""`parquet-bloom completion`: print the script that completes commands, options and column names in a shell."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 EPILOG = """\b
 bash, in ~/.bashrc:                  eval "$(parquet-bloom completion bash)"
-zsh, in ~/.zshrc, behind compinit:   eval "$(parquet-bloom completion zsh)"
+zsh, in ~/.zshrc, after compinit:    eval "$(parquet-bloom completion zsh)"
 fish, once:
   parquet-bloom completion fish > ~/.config/fish/completions/parquet-bloom.fish
 
---column is completed with the columns of the first file that the PATHs before it lead to, if it is a local one.
+--column is completed with the columns of the first file matched by the PATHs before it, if that is a local file.
 
-Exit codes: 0 printed, 2 error: no such shell.
+Exit codes: 0 printed, 2 error: unknown shell.
 
 \b
 Example:
@@ -30,16 +30,16 @@ Example:
 @click.command("completion", epilog=EPILOG)
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 def completion(shell: str | None) -> int:
-    """Print the script that completes commands, options and names of columns in a shell: by default in $SHELL."""
+    """Print the script that completes commands, options and column names in a shell (default: $SHELL)."""
     context = click.get_current_context()
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
-    made = get_completion_class(name) if name in SHELLS else None
-    if made is None:
+    completer = get_completion_class(name) if name in SHELLS else None
+    if completer is None:
         raise click.UsageError(f"say which shell: {', '.join(SHELLS)}", context)
     root = context.find_root()
     program = str(root.info_name)
-    variable = f"_{program}_COMPLETE".replace("-", "_").upper()  # as click looks for it
-    script = made(root.command, {}, program, variable)
-    # Not `source()`: for bash it would run the one of this machine to ask for its version.
+    variable = f"_{program}_COMPLETE".replace("-", "_").upper()  # the name that click expects
+    script = completer(root.command, {}, program, variable)
+    # Not `source()`: for bash it would run the local bash to get its version.
     write_text(script.source_template % script.source_vars() + "\n")
     return GOOD

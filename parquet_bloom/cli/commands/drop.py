@@ -1,4 +1,4 @@
-"""`parquet-bloom drop`: filters out of files again, in place or to another place, or as a plan."""
+"""`parquet-bloom drop`: remove filters from files, in place or into copies, or show what would be removed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..options.common import column_option, command, jobs_option, require_target
 from ..output.output import Output
 from ..output.table import Column
 from ..run.parallel import Progress
-from ..run.rewrite import Rewriting
+from ..run.rewrite import RewriteCommand
 
-DROP = Rewriting(
+DROP = RewriteCommand(
     "drop",
     "dropped",
     bytes="bytes_freed",
@@ -23,7 +23,7 @@ DROP = Rewriting(
         Column("num_bytes", "bytes", right=True),
         Column("freed", "freed"),
     ),
-    row_of=asdict,
+    make_row=asdict,
 )
 
 
@@ -34,10 +34,10 @@ DROP = Rewriting(
         "parquet-bloom drop lake/ --column trace --in-place\n"
         "parquet-bloom drop a.parquet -o plain.parquet"
     ),
-    exit_codes="0 done, or there was nothing to drop; 2 error, of whichever file: the others were done.",
+    exit_codes="0 done, or there was nothing to drop; 2 error in a file: the others were done.",
 )
-@column_option("A column whose filters go, as a dotted path. Repeatable. Without it, all filters go.")
-@target_options("the filters that would go")
+@column_option("Remove the filters of this column, a dotted path. Repeatable. Default: all filters.")
+@target_options("the filters that would be removed")
 @jobs_option
 def drop(
     output: Output,
@@ -48,16 +48,16 @@ def drop(
     dry_run: bool,
     jobs: int,
 ) -> int:
-    """Take Bloom filters out of Parquet files again.
+    """Remove Bloom filters from Parquet files.
 
-    Pages and all other metadata stay byte for byte. Filters that stand right before the footer leave the file; others,
-    between row groups or before page indexes, become dead bytes: the footer points to them no more. -o or --in-place
-    is needed, but for --dry-run. A file is the old one or the new one, whole, whatever happens.
+    Pages and all other metadata stay byte for byte. Filters that are stored right before the footer are cut out of the
+    file; others, between row groups or before page indexes, become dead bytes that the footer no longer refers to.
+    Either -o or --in-place is required, except with --dry-run. Files are replaced atomically.
     """
     require_target(target, in_place, dry_run)
 
-    def drop_one(path: str, place: str | None, progress: Progress) -> DropReport:
-        progress(0, 1)  # it takes no time but that of the copy, which is not begun once nobody waits for it
-        return drop_from(path, columns or None, output=place, dry_run=dry_run, filesystem=output.filesystem)
+    def drop_one(path: str, target: str | None, progress: Progress) -> DropReport:
+        progress(0, 1)  # raises if the command was interrupted, before the copy starts
+        return drop_from(path, columns or None, output=target, dry_run=dry_run, filesystem=output.filesystem)
 
     return DROP.run(output, paths, target, dry_run, jobs, drop_one)

@@ -1,4 +1,4 @@
-"""`parquet-bloom embed`: filters for files that exist, in place or to another place, or as a plan."""
+"""`parquet-bloom embed`: add filters to existing files, in place or into copies, or show what would be added."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..options.common import column_option, command, jobs_option, require_target
 from ..output.output import Output
 from ..output.table import Column
 from ..run.parallel import Progress
-from ..run.rewrite import Rewriting
+from ..run.rewrite import RewriteCommand
 
-EMBED = Rewriting(
+EMBED = RewriteCommand(
     "embed",
     "embedded",
     bytes="bytes_added",
@@ -31,7 +31,7 @@ EMBED = Rewriting(
         Column("num_bytes", "bytes", right=True),
         Column("fpp", "fpp", right=True),
     ),
-    row_of=asdict,
+    make_row=asdict,
 )
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -44,11 +44,11 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
         "parquet-bloom embed lake/ --column user.id --column trace=0.001 -o filtered/\n"
         "parquet-bloom embed a.parquet --column user.id --in-place"
     ),
-    exit_codes="0 done, or there was nothing to add; 2 error, of whichever file: the others were done.",
+    exit_codes="0 done, or there was nothing to add; 2 error in a file: the others were done.",
 )
 @column_option(
-    "A column that gets filters, as a dotted path; NAME=FPP gives it an fpp of its own. Repeatable. "
-    "(A name that ends in = and a number needs =FPP behind it.)",
+    "Add filters to this column, a dotted path; NAME=FPP sets the fpp of the column. Repeatable. "
+    "(A name that itself ends in = and a number must be followed by =FPP.)",
     required=True,
 )
 @click.option(
@@ -59,16 +59,16 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
     help="False-positive probability: the share of absent keys that a filter may let pass.",
 )
 @target_options("the filters that would be written")
-@click.option("--replace", is_flag=True, help="Build filters anew where there are some; else those stay.")
+@click.option("--replace", is_flag=True, help="Rebuild existing filters; by default they are kept.")
 @click.option(
     "--keep-footer",
     is_flag=True,
-    help="Leave the old footer in the file, unused, so that Spark's queries that have listed it already do not fail.",
+    help="Leave the old footer in the file, unused, so that running Spark queries that listed the file do not fail.",
 )
 @click.option(
     "--exact-size",
     is_flag=True,
-    help="Size filters to the smallest multiple of 32 bytes instead of a power of two; not every reader accepts that.",
+    help="Size filters to the smallest multiple of 32 bytes instead of a power of two; not all readers accept that.",
 )
 @jobs_option
 def embed(
@@ -86,20 +86,20 @@ def embed(
 ) -> int:
     """Embed Bloom filters into Parquet files.
 
-    Filters are sized from the data; pages and all other metadata stay byte for byte. -o or --in-place is needed, but
-    for --dry-run. A file is the old one or the new one, whole, whatever happens.
+    Filters are sized from the data; pages and all other metadata stay byte for byte. Either -o or --in-place is
+    required, except with --dry-run. Files are replaced atomically.
     """
     require_target(target, in_place, dry_run)
-    asked = columns_of(columns)
-    parse_columns(asked, FilterOptions(fpp, None, not exact_size))  # what is wrong with them is said once
+    requested = parse_column_arguments(columns)
+    parse_columns(requested, FilterOptions(fpp, None, not exact_size))  # report invalid options once, not per file
 
-    def embed_one(path: str, place: str | None, progress: Progress) -> EmbedReport:
+    def embed_one(path: str, target: str | None, progress: Progress) -> EmbedReport:
         return embed_file(
             path,
-            asked,
+            requested,
             fpp=fpp,
             power_of_two=not exact_size,
-            output=place,
+            output=target,
             replace=replace,
             keep_footer=keep_footer,
             dry_run=dry_run,
@@ -111,14 +111,14 @@ def embed(
     return EMBED.run(output, paths, target, dry_run, jobs, embed_one)
 
 
-def columns_of(arguments: tuple[str, ...]) -> Mapping[str, float | None]:
-    """`["user.id", "trace=0.001"]` as {"user.id": None, "trace": 0.001}."""
+def parse_column_arguments(arguments: tuple[str, ...]) -> Mapping[str, float | None]:
+    """Parse ("user.id", "trace=0.001") into {"user.id": None, "trace": 0.001}."""
     columns: dict[str, float | None] = {}
     for argument in arguments:
         name, equals, number = argument.rpartition("=")
-        own = bool(equals and name and _NUMBER.fullmatch(number))
-        column = name if own else argument
+        has_fpp = bool(equals and name and _NUMBER.fullmatch(number))
+        column = name if has_fpp else argument
         if column in columns:
             raise ParquetBloomError("the column is named twice", column=column)
-        columns[column] = float(number) if own else None
+        columns[column] = float(number) if has_fpp else None
     return columns

@@ -1,4 +1,4 @@
-"""`parquet-bloom show`: the filters as they are, broken ones included."""
+"""`parquet-bloom show`: list filters, including broken ones."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ...file.chunk_filter import ChunkFilter
 from ...file.columns import find_leaves
 from ...file.reader import BloomFile
 from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
+from ...util.wording import count
 from ..options.common import column_option, command, variant_option
 from ..options.paths import find_files
 from ..output import orc_rows
 from ..output.output import Output
-from ..output.table import PROBLEM, Column, counted
+from ..output.table import PROBLEM, Column
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
 
 
-def _known(key: str, names: dict[int, str]) -> Any:
+def _has_standard_name(key: str, names: dict[int, str]) -> Any:
     return lambda row: row[key] in (None, *names.values())
 
 
-def _of_orc(row: Any) -> bool:
+def _is_orc(row: Any) -> bool:
     return row["stripe"] is not None
 
 
@@ -38,14 +39,16 @@ COLUMNS = (
     Column("column", "column", folds=True),
     Column("type", "type", folds=True),
     orc_rows.STREAM,
-    Column("offset", "offset", right=True, rare=_of_orc),
-    Column("length", "length", right=True, rare=_of_orc),
+    Column("offset", "offset", right=True, rare=_is_orc),
+    Column("length", "length", right=True, rare=_is_orc),
     Column("num_bytes", "bytes", right=True),
-    Column("algorithm", "algorithm", rare=_of_orc, usual=_known("algorithm", ALGORITHMS), folds=True),
-    Column("hash", "hash", rare=_of_orc, usual=_known("hash", HASHES), folds=True),
-    Column("compression", "compression", rare=_of_orc, usual=_known("compression", COMPRESSIONS), folds=True),
+    Column("algorithm", "algorithm", rare=_is_orc, usual=_has_standard_name("algorithm", ALGORITHMS), folds=True),
+    Column("hash", "hash", rare=_is_orc, usual=_has_standard_name("hash", HASHES), folds=True),
+    Column(
+        "compression", "compression", rare=_is_orc, usual=_has_standard_name("compression", COMPRESSIONS), folds=True
+    ),
     Column("variant", "variant", rare=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
-    Column("num_blocks", "blocks", right=True, rare=_of_orc),
+    Column("num_blocks", "blocks", right=True, rare=_is_orc),
     orc_rows.FUNCTIONS,
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
     Column("fpp", "fpp", right=True),
@@ -58,18 +61,16 @@ COLUMNS = (
 @command(
     "show",
     example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
-    exit_codes="0 shown (a broken filter is a row that says what is broken), 2 error.",
+    exit_codes="0 shown (the row of a broken filter says what is broken), 2 error.",
 )
-@column_option(
-    "Show the filters of this column only: a dotted path, a group standing for all columns in it. Repeatable."
-)
+@column_option("Show the filters of this column only: a dotted path; a group stands for all columns in it. Repeatable.")
 @click.option(
     "--row-group",
     "row_groups",
     metavar="N",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Show the filters of this row group of each file only, counted from 0, in ORC files through all stripes. "
+    help="Show the filters of this row group of each file only, counted from 0, in ORC files across stripes. "
     "Repeatable.",
 )
 @variant_option
@@ -80,22 +81,22 @@ def show(
     row_groups: tuple[int, ...],
     variant: str | None,
 ) -> int:
-    """Show the filters of Parquet and ORC files, a row each: place, header, size, fill, false-positive probability.
+    """Show the filters of Parquet and ORC files, a row each: offset, header, size, fill, false-positive probability.
 
-    fpp and ndv (distinct values) are estimated from the bits that are set. A file is what it holds, whatever its name.
-    Row groups of ORC files are numbered through all stripes; filters that other writers' faults make useless are said
-    to be so.
+    fpp and ndv (distinct values) are estimated from the bits that are set. The format of a file is detected from its
+    content, not its name. Row groups of ORC files are numbered across stripes; filters that are useless because of
+    known writer bugs are marked.
     """
     files = find_files(paths, output)
     missing = set(columns)
     highest = -1
     totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
     with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
-        for file in bar.over(files):
+        for file in bar.track(files):
             with (
-                output.going_on(),
+                output.collect_errors(),
                 output.step("read filters"),
-                orc_rows.opened(file.path, output.filesystem, variant) as opened,
+                orc_rows.open_file(file.path, output.filesystem, variant) as opened,
             ):
                 totals["files"] += 1
                 highest = max(highest, len(opened.row_groups) - 1)
@@ -106,10 +107,12 @@ def show(
                     totals["num_bytes"] += 0 if row["problem"] else row["num_bytes"]
                     rows.add(row)
         if totals["files"]:
-            _complain(output, sorted(missing), [number for number in row_groups if number > highest], totals["files"])
+            _report_missing(
+                output, sorted(missing), [number for number in row_groups if number > highest], totals["files"]
+            )
         rows.facts["totals"] = totals
     output.summary(
-        f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
+        f"{count(totals['filters'], 'filter')} in {count(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
         + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
         + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
     )
@@ -120,20 +123,20 @@ def _rows(
     file: BloomFile | OrcFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
 ) -> Iterator[dict[str, Any]]:
     if not isinstance(file, BloomFile):
-        yield from orc_rows.rows_of(file, columns, row_groups, missing, [column.key for column in COLUMNS])
+        yield from orc_rows.iter_filter_rows(file, columns, row_groups, missing, [column.key for column in COLUMNS])
         return
     leaves = file.leaves
     if columns:
-        found = {name: find_leaves(leaves, name) for name in columns}
-        missing.difference_update(name for name in columns if found[name])
-        wanted = {leaf.index for name in columns for leaf in found[name]}
-        leaves = [leaf for leaf in leaves if leaf.index in wanted]
+        matches = {name: find_leaves(leaves, name) for name in columns}
+        missing.difference_update(name for name in columns if matches[name])
+        indices = {leaf.index for name in columns for leaf in matches[name]}
+        leaves = [leaf for leaf in leaves if leaf.index in indices]
     for row_group in file.row_groups:
         if not row_groups or row_group in row_groups:
             for leaf in leaves:
                 try:
                     chunk = file.chunk(row_group, leaf)
-                except EncryptedFileError:  # with all of its metadata: no place of a filter can be seen
+                except EncryptedFileError:  # the chunk's metadata is encrypted, and with it the filter's offset
                     if columns:
                         raise
                     continue
@@ -157,8 +160,8 @@ def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
     return row
 
 
-def _complain(output: Output, columns: list[str], row_groups: list[int], files: int) -> None:
-    """Say which of the options found nothing anywhere: most likely they were mistyped."""
+def _report_missing(output: Output, columns: list[str], row_groups: list[int], files: int) -> None:
+    """Report the columns and row groups that no file has: most likely they were mistyped."""
     where = "the file" if files == 1 else f"any of {files:,} files"
     for name in columns:
         output.fail(UnknownColumnError(f"no such column in {where}", column=name))

@@ -1,4 +1,4 @@
-"""`parquet-bloom size`: how many bytes a filter takes, for its number of values and its false-positive probability."""
+"""`parquet-bloom size`: compute a filter's size from its number of values and false-positive probability."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from ...core.bloom.sizing import MAX_BYTES, fpp_for, size_for
-from ..options.common import command, whole_number
+from ..options.common import command, parse_whole_number
 from ..output.output import Output
 from ..output.table import Column
 
 FPPS = (0.1, 0.05, 0.01, 0.001, 0.0001)
-_OTHERS = (0.1, 0.5, 2, 10)  # times the number of values asked for
+_FACTORS = (0.1, 0.5, 2, 10)  # times the requested number of values
 
 COLUMNS = (
     Column("asked", "", text=lambda value: ">" if value else ""),
@@ -32,7 +32,7 @@ COLUMNS = (
     paths=False,
 )
 @click.option(
-    "--ndv", metavar="N", required=True, callback=whole_number, help="Distinct values in the filter, such as 1e6."
+    "--ndv", metavar="N", required=True, callback=parse_whole_number, help="Distinct values in the filter, such as 1e6."
 )
 @click.option(
     "--fpp",
@@ -42,16 +42,16 @@ COLUMNS = (
     help="False-positive probability: the share of absent keys that the filter may let pass.",
 )
 def size(output: Output, ndv: int, fpp: float) -> int:
-    """Say how many bytes a filter takes, by the exact model, and show others around it.
+    """Compute the size of a filter by the exact model, and show others around it.
 
-    "power of two" is what embed writes, and its real fpp is better than the one asked for; "exact", which takes
-    --exact-size, is the smallest multiple of 32 bytes that will do. Readers accept 128 MiB at most: of filters that
-    would be larger the real fpp is worse.
+    "power of two" is what embed writes by default; its real fpp is better than the requested one. "exact" is the
+    smallest sufficient multiple of 32 bytes, which embed writes with --exact-size. Readers accept at most 128 MiB:
+    filters that would be larger get a worse real fpp.
     """
-    asked = [(ndv, each) for each in sorted({*FPPS, fpp}, reverse=True)]
-    asked += [(number, fpp) for number in sorted({round(ndv * times) for times in _OTHERS} - {0, ndv})]
+    combinations = [(ndv, each) for each in sorted({*FPPS, fpp}, reverse=True)]
+    combinations += [(number, fpp) for number in sorted({round(ndv * factor) for factor in _FACTORS} - {0, ndv})]
     with output.step("reckon"), output.rows("sizes", COLUMNS) as rows:
-        for number, each in asked:
+        for number, each in combinations:
             rows.add(_row(number, each) | {"asked": (number, each) == (ndv, fpp)})
         rows.facts |= {"ndv": ndv, "fpp": fpp}
     num_bytes = size_for(ndv, fpp)

@@ -1,4 +1,4 @@
-"""`parquet-bloom spark-archive`: one archive from which Spark's executors have the package and what it needs."""
+"""`parquet-bloom spark-archive`: pack the package and its dependencies into an archive for Spark's executors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import shlex
 import click
 
 from ...errors import ParquetBloomError
+from ...util.wording import count
 from ..options.common import command
 from ..output.output import Output, write_text
-from ..output.table import Column, counted
+from ..output.table import Column
 
 COLUMNS = (
     Column("name", "distribution"),
@@ -27,7 +28,7 @@ COLUMNS = (
         "parquet-bloom spark-archive -o env.tar.gz\n"
         "parquet-bloom spark-archive -o env.tar.gz --without pyarrow --without numpy"
     ),
-    exit_codes="0 the archive is written; 2 error: there is none, or the one that was there.",
+    exit_codes="0 the archive is written; 2 error: nothing is written, and an existing archive stays.",
     paths=False,
 )
 @click.option(
@@ -42,21 +43,21 @@ COLUMNS = (
     "--without",
     metavar="NAME",
     multiple=True,
-    help="Leave out a distribution that executors have, and what only it needs. Repeatable.",
+    help="Leave out a distribution that executors have, and its dependencies that nothing else needs. Repeatable.",
 )
 @click.option(
     "--extra",
     "extras",
     metavar="NAME",
     multiple=True,
-    help="Pack what an extra of this package needs, too, such as s3. Repeatable.",
+    help="Also pack the dependencies of this extra of the package, such as s3. Repeatable.",
 )
 def spark_archive(output: Output, target: str, without: tuple[str, ...], extras: tuple[str, ...]) -> int:
-    """Pack this package and what it needs for Spark's executors, and show the settings that use the archive.
+    """Pack this package and its dependencies for Spark's executors, and show the settings that use the archive.
 
-    Executors unpack it into their working folder, which PYTHONPATH leads to. They need the version of Python that packs
-    it, the same platform, and the same C library or a newer one; a file in the archive says which those are. pyspark is
-    not packed. What is packed goes before what executors have installed.
+    Executors unpack it into their working folder, which PYTHONPATH refers to. They need the Python version and platform
+    that packed it, and the same C library or a newer one; a file in the archive names these. pyspark is not packed.
+    Packed distributions take precedence over those that executors have installed.
     """
     try:
         from ...spark.archive.build import MANIFEST, write_archive
@@ -64,7 +65,9 @@ def spark_archive(output: Output, target: str, without: tuple[str, ...], extras:
         raise ParquetBloomError(f"it needs the extra 'spark': {error}") from error
 
     with output.step("pack"), output.progress(0) as bar:
-        report = write_archive(target, extras=extras, without=without, filesystem=output.filesystem, progress=bar.of)
+        report = write_archive(
+            target, extras=extras, without=without, filesystem=output.filesystem, progress=bar.update
+        )
     with output.rows("distributions", COLUMNS) as rows:
         made_for = report.made_for
         rows.facts |= {"output": report.path, "num_bytes": report.num_bytes, "unpacked_bytes": report.unpacked_bytes}
@@ -73,15 +76,15 @@ def spark_archive(output: Output, target: str, without: tuple[str, ...], extras:
             row = {"name": one.name, "version": one.version, "files": len(one.files), "bytes": one.num_bytes}
             rows.add(row | {"missing": one.missing})
     if output.format == "table":
-        write_text(_how_to_use(report.settings))
+        write_text(_format_usage(report.settings))
     output.summary(
-        f"{report.path}: {counted(report.num_bytes, 'byte')}, unpacked {report.unpacked_bytes:,}; for Python "
+        f"{report.path}: {count(report.num_bytes, 'byte')}, unpacked {report.unpacked_bytes:,}; for Python "
         f"{made_for['python']} on {made_for['platform']}, {made_for['libc'] or 'any C library'} ({MANIFEST})"
     )
     return output.exit_code()
 
 
-def _how_to_use(settings: dict[str, str]) -> str:
+def _format_usage(settings: dict[str, str]) -> str:
     archives, *others = settings.items()
     flags = [f"--archives {shlex.quote(archives[1])}"]
     flags += [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in others]

@@ -1,16 +1,17 @@
-"""`parquet-bloom verify`: whether every filter is what it should be."""
+"""`parquet-bloom verify`: check every filter."""
 
 from __future__ import annotations
 
 import click
 
 from ...file.verify import ChunkVerdict, VerifyReport
+from ...util.wording import count
 from ..options.common import column_option, command, jobs_option, variant_option
 from ..options.paths import MatchedPaths, find_files
 from ..output.orc_rows import verify_any
 from ..output.output import BAD, GOOD, Output
-from ..output.table import PROBLEM, Column, counted
-from ..run.parallel import Progress, working
+from ..output.table import PROBLEM, Column
+from ..run.parallel import Progress, run_over_files
 
 COLUMNS = (
     Column("file", "file", folds=True),
@@ -29,17 +30,17 @@ COLUMNS = (
     example="parquet-bloom verify lake/ --data",
     exit_codes="0 every filter is good, 1 a filter is bad, 2 error: a file or its footer cannot be read.",
 )
-@click.option("--data", is_flag=True, help="Read the columns too, and probe every value: a filter must not deny one.")
+@click.option("--data", is_flag=True, help="Also read the columns and probe every value: a filter must not deny one.")
 @column_option("Check the filters of this column only, a dotted path. Repeatable.")
 @variant_option
 @jobs_option
 def verify(
     output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...], variant: str | None, jobs: int
 ) -> int:
-    """Check the filters of Parquet and ORC files: their places, headers, sizes, and with --data their answers.
+    """Check the filters of Parquet and ORC files: their offsets, headers, sizes, and with --data their answers.
 
-    Filters of ORC files that no reader may ask, for faults of their writers, are told as such: they are no harm to who
-    knows. Row groups of ORC files are numbered through all stripes.
+    Filters of ORC files that readers must ignore because of known writer bugs are marked as such, and count as good.
+    Row groups of ORC files are numbered across stripes.
     """
     files = find_files(paths, output)
     totals = {"files": 0, "filters": 0, "bad": 0}
@@ -49,7 +50,7 @@ def verify(
 
     with output.rows("filters", COLUMNS) as rows:
         rows.facts["totals"] = totals
-        with working(output, "verify", files, verify_one, jobs) as reports:
+        with run_over_files(output, "verify", files, verify_one, jobs) as reports:
             for report in reports:
                 totals["files"] += 1
                 totals["filters"] += len(report.chunks)
@@ -57,8 +58,8 @@ def verify(
                 for chunk in report.chunks:
                     rows.add(_row(chunk))
                 output.detail(str(report))
-    found = f"{totals['bad'] or 'none'} of them bad"
-    output.summary(f"{counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {found}")
+    summary = f"{totals['bad'] or 'none'} of them bad"
+    output.summary(f"{count(totals['filters'], 'filter')} in {count(totals['files'], 'file')}, {summary}")
     return output.exit_code(BAD if totals["bad"] else GOOD)
 
 

@@ -1,4 +1,4 @@
-"""Names of columns, as shells complete them behind `--column`."""
+"""Shell completion of column names after `--column`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import click
 from ...errors import ParquetBloomError
 from ...storage import is_url
 
-_MOST_NAMES = 1000  # in folders, among which a file is sought: a key was pressed
-_PLAIN = re.compile(r"[\w@%+=:,./-]+")  # what shells take without quotes
+_MAX_NAMES = 1000  # directory entries searched for a file, to answer within a key press
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")  # names that need no quotes in a shell
 
 
-def columns_beginning(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Columns of the first file that the command's PATHs lead to; none where that is not quickly found."""
-    # The option still lacks its value, at which click gives up: the arguments it has seen stay as they were.
+def complete_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the columns of the first file below the command's PATHs; return none if finding it takes long."""
+    # click stops parsing at the option that lacks its value, so PATHs may be among the unparsed arguments.
     named = (context.params.get(name) or () for name in ("paths", "lakes"))
     for path in (*chain.from_iterable(named), *context.args):
         file = _first_file(os.fspath(path))
         if file is not None:
-            from ..output.orc_rows import opened  # who completes nothing need not wait for it
+            from ..output.orc_rows import open_file  # slow to import, and needed only to complete columns
 
             try:
-                with opened(file, None) as found:
-                    names = dict.fromkeys(found.columns)
+                with open_file(file, None) as file_:
+                    names = dict.fromkeys(file_.columns)
             except ParquetBloomError:
                 continue
             return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
@@ -34,7 +34,7 @@ def columns_beginning(context: click.Context, parameter: click.Parameter, incomp
 
 
 def _first_file(path: str) -> str | None:
-    """A local path's own file, or the first one below it that is called .parquet or .orc."""
+    """Return a local path if it is a file, else the first .parquet or .orc file below it."""
     if is_url(path):
         return None
     if os.path.isfile(path):
@@ -46,6 +46,6 @@ def _first_file(path: str) -> str | None:
             if name.endswith((".parquet", ".orc")) and not name.startswith((".", "_")):
                 return os.path.join(folder, name)
         seen += len(names) + len(folders)
-        if seen > _MOST_NAMES:
+        if seen > _MAX_NAMES:
             break
     return None

@@ -1,4 +1,4 @@
-"""What the commands have in common: paths, formats, colors."""
+"""The `command` decorator and the options shared by all commands: paths, formats, colors."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from ...redaction import remember
 from ...storage import resolve_filesystem
 from ..output.formats import FORMATS
 from ..output.output import Output
-from .column_completion import columns_beginning
+from .column_completion import complete_columns
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+def _parse_pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
     pairs = {}
     for number, pair in enumerate(given, 1):
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            # It may be a secret whose key was forgotten, and is not repeated.
+            # The pair may be a secret without its key, so the message must not repeat it.
             raise click.BadParameter(f"number {number} is not of the form KEY=VALUE", context, parameter)
         pairs[key] = value
-    remember(pairs)  # whatever is said from now on
+    remember(pairs)  # hides secret values in all later output
     return pairs
 
 
 _NUMBER = re.compile(r"(\d[\d_]*)(?:\.(\d+))?(?:e\+?(\d{1,2}))?", re.ASCII | re.IGNORECASE)
 
 
-def whole_number(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """A whole number, which may be written 1e6 or 1_000_000."""
-    found = None if text is None else _NUMBER.fullmatch(text)
-    if found is not None:
-        whole, part, power = found[1].replace("_", ""), (found[2] or "").rstrip("0"), int(found[3] or 0)
-        if len(part) <= power:
-            return int(whole + part.ljust(power, "0"))
+def parse_whole_number(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse an integer, which may be written 1e6 or 1_000_000."""
+    match = None if text is None else _NUMBER.fullmatch(text)
+    if match is not None:
+        integer, fraction, power = match[1].replace("_", ""), (match[2] or "").rstrip("0"), int(match[3] or 0)
+        if len(fraction) <= power:
+            return int(integer + fraction.ljust(power, "0"))
     if text is None:
         return None
-    raise click.BadParameter(f"{text!r} is no whole number, such as 1000000, 1_000_000 or 1e6", context, parameter)
+    raise click.BadParameter(f"{text!r} is not an integer such as 1000000, 1_000_000 or 1e6", context, parameter)
 
 
 _COMMON: tuple[_Decorator, ...] = (
@@ -57,7 +57,7 @@ _COMMON: tuple[_Decorator, ...] = (
         type=click.Choice(FORMATS),
         default="table",
         show_default=True,
-        help="How to print the rows; json is one document with totals and errors, ndjson a row a line.",
+        help="How to print the rows; json is one document with totals and errors, ndjson one row per line.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
     click.option(
@@ -72,18 +72,18 @@ _COMMON: tuple[_Decorator, ...] = (
         "storage_options",
         metavar="KEY=VALUE",
         multiple=True,
-        callback=_pairs,
-        help="A setting of the store that URLs lead to, by obstore's name, such as aws_region=eu-west-1. Repeatable.",
+        callback=_parse_pairs,
+        help="A setting of the object store of URLs, by its name in obstore, such as aws_region=eu-west-1. Repeatable.",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Say more on stderr: each file, and where time went."),
+    click.option("-v", "--verbose", is_flag=True, help="Print more on stderr: each file, and the time of each step."),
 )
 
 _COMMON_NAMES = ("format", "as_json", "color", "storage_options", "verbose")
 
 PATHS_HELP = (
-    "A PATH is a file, a folder (with all below it), a quoted pattern such as 'lake/*/*.parquet', "
-    "a URL of any of them on an object store (s3://, gs://, az://, abfss://) or of a file on a web server (https://), "
-    "or - for a list on standard input, a path a line (or ended by NUL, as find -print0 does)."
+    "A PATH is a file, a folder (with all files below it), a quoted pattern such as 'lake/*/*.parquet', "
+    "a URL of any of these on an object store (s3://, gs://, az://, abfss://) or of a file on a web server (https://), "
+    "or - for a list on standard input, one path per line (or NUL-terminated, as by find -print0)."
 )
 
 
@@ -98,17 +98,17 @@ def command(
     cls: type[click.Command] = click.Command,
     **settings: Any,
 ) -> Callable[[Callable[..., int]], click.Command]:
-    """Make a command of a function that takes an `output`, its PATHs, and its own options, and returns the exit code.
+    """Turn a function that takes an `output`, PATHs and its options, and returns the exit code, into a command.
 
     Parameters
     ----------
-    name : of the command, behind that of the group it is in.
-    example : lines for the end of its help.
-    exit_codes : what they mean, for the same place.
+    name : name of the command, preceded by that of its group.
+    example : example lines for the end of its help.
+    exit_codes : description of its exit codes, for the end of its help.
     paths : whether it takes PATHs.
-    index : whether `--index` can stand in their place; the function finds out whether it does.
-    about : its other arguments, for the end of its help.
-    cls, settings : the command's class, and settings of its context.
+    index : whether `--index` can replace the PATHs; the function has to check that one of them is given.
+    about : description of other arguments, for the end of its help.
+    cls, settings : class of the command, and settings of its context.
     """
     lines = "\n".join(f"  {line}" for line in example.splitlines())
     about = "".join(f"{text}\n\n" for text in (PATHS_HELP if paths else "", about) if text)
@@ -128,51 +128,51 @@ def command(
         for option in reversed(_COMMON):
             wrapped = option(wrapped)
         if paths:
-            # The type is for completion by the shell; what a path leads to is found out, and said, elsewhere.
+            # The type is for shell completion only; the command itself checks and reports paths.
             path = click.Path(readable=False, allow_dash=True)
             wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=not index, type=path)(wrapped)
-        made = click.command(name.rpartition(" ")[2], cls=cls, epilog=epilog, context_settings=settings)(wrapped)
-        made.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # the command's own come first
-        return made
+        result = click.command(name.rpartition(" ")[2], cls=cls, epilog=epilog, context_settings=settings)(wrapped)
+        result.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # common options come last
+        return result
 
     return decorate
 
 
 def column_option(help: str, required: bool = False) -> _Decorator:
-    """`--column NAME`, as often as wanted."""
+    """Make a decorator that adds the repeatable option `--column NAME`."""
     return click.option(
         "--column",
         "columns",
         metavar="NAME",
         multiple=True,
         required=required,
-        shell_complete=columns_beginning,
+        shell_complete=complete_columns,
         help=help,
     )
 
 
 def variant_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--variant NAME`, for `open`."""
+    """Add `--variant NAME`, an argument of `open`, to a command."""
     text = (
         "Read the filters as those of a draft of the format: HASH+BLOCK+HEADER, such as murmur3+mask+raw "
-        f"(see docs/drafts.md); or {DETECT}, to try on each filter what its header allows, with values of its column."
+        f"(see docs/drafts.md); or {DETECT}, to try all drafts that a filter's header allows on values of its column."
     )
     return click.option("--variant", metavar="NAME", type=click.Choice((*NAMED, DETECT)), help=text)(function)
 
 
 def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--jobs N`, for `working`."""
-    text = "Files that are worked on at once; results keep the files' order."
+    """Add `--jobs N`, an argument of `run_over_files`, to a command."""
+    text = "Number of files processed at the same time; results keep the order of files."
     return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help=text)(
         function
     )
 
 
-def _known_zone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
-    """Refuse a mistyped zone, which would only make predicates doubtful, and everything be read."""
+def _check_timezone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
+    """Reject an unknown time zone, which would otherwise leave predicates undecided, and all data be read."""
     instants = from_arrow(pa.timestamp("us", "UTC"))
     if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
-        raise click.BadParameter(f"{zone!r} is no time zone that is known here", context, parameter)
+        raise click.BadParameter(f"{zone!r} is not a known time zone", context, parameter)
     return zone
 
 
@@ -181,21 +181,21 @@ timezone_option = click.option(
     metavar="ZONE",
     default="UTC",
     show_default=True,
-    callback=_known_zone,
-    help="Zone of timestamps that are written without one, such as Europe/Berlin or +01:00.",
+    callback=_check_timezone,
+    help="Time zone of timestamps without one, such as Europe/Berlin or +01:00.",
 )
 
 
 def target_options(what: str) -> _Decorator:
-    """`-o`, `--in-place` and `--dry-run`, for commands that write files; `require_target` checks them.
+    """Make a decorator that adds `-o`, `--in-place` and `--dry-run`; `require_target` checks them.
 
     Parameters
     ----------
-    what : what a dry run shows.
+    what : description of the rows of a dry run.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        function = click.option("--dry-run", is_flag=True, help=f"Write nothing; show {what}, a row each.")(function)
+        function = click.option("--dry-run", is_flag=True, help=f"Write nothing; print {what}, one per row.")(function)
         text = "Replace the files themselves, each atomically."
         function = click.option("--in-place", is_flag=True, help=text)(function)
         return click.option(
@@ -203,16 +203,16 @@ def target_options(what: str) -> _Decorator:
             "--output",
             "target",
             metavar="PATH",
-            help="Write here: a file for one file; a folder (made if need be) for several, or if it ends in /. "
-            "Below it, files keep their place.",
+            help="Write here: a file for a single input file; a folder (created if missing) for several, or if it ends "
+            "in /. Files keep their relative paths below it.",
         )(function)
 
     return decorate
 
 
 def require_target(target: str | None, in_place: bool, dry_run: bool) -> None:
-    """Refuse a command that does not say, or says twice, where its files go."""
+    """Reject a command without a target, or with two."""
     if target is not None and in_place:
         raise click.UsageError("-o and --in-place exclude each other", click.get_current_context())
     if target is None and not in_place and not dry_run:
-        raise click.UsageError("say where to: -o PATH, --in-place, or --dry-run", click.get_current_context())
+        raise click.UsageError("no target given: add -o PATH, --in-place or --dry-run", click.get_current_context())

@@ -1,4 +1,4 @@
-"""The options of commands that take a predicate."""
+"""Options and helpers of the commands that take a predicate."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from ...predicate.tree import Node
 from ...scan.api import prune
 from ...scan.evaluate.lake_index import list_live_files
 from ...scan.report import PruneReport
-from ...util.wording import truncate_list
+from ...util.wording import count, truncate_list
 from ..output.output import Output
-from ..output.table import counted
 from .common import timezone_option
 from .paths import MatchedPaths, find_files
 
@@ -28,46 +27,46 @@ _OPTIONS = (
         "--where",
         metavar="SQL",
         required=True,
-        help="The predicate, as behind SQL's WHERE: columns compared with literals; dotted paths for nested columns.",
+        help="The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns.",
     ),
     click.option(
-        "--dialect", metavar="NAME", help="Read the predicate as this SQL dialect (sqlglot's names: spark, ...)."
+        "--dialect", metavar="NAME", help="SQL dialect of the predicate, by its name in sqlglot, such as spark."
     ),
     timezone_option,
-    click.option("--ignore-case", is_flag=True, help="Match names of columns whatever their case, as Spark does."),
+    click.option("--ignore-case", is_flag=True, help="Match column names case-insensitively, as Spark does."),
     click.option(
         "--cache",
         metavar="FOLDER",
         envvar="PARQUET_BLOOM_CACHE",
         show_envvar=True,
-        help="Keep footers in this folder, for this and later calls.",
+        help="Cache footers in this folder, for this and later calls.",
     ),
     click.option(
         "--index",
         metavar="FOLDER",
-        help="Ask this index of the lake, and open no file that it rules out. Without a PATH, all files of its lake.",
+        help="Query this index of the lake, and open no file that it rules out. Without PATHs: all files of its lake.",
     ),
     click.option(
         "--zones",
         metavar="FILE",
         multiple=True,
-        help="Ask this zone index, and read no rows that it rules out. Repeatable.",
+        help="Query this zone index, and read no rows that it rules out. Repeatable.",
     ),
 )
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --where, --dialect, --timezone, --ignore-case, --cache, --index and --zones."""
+    """Add --where, --dialect, --timezone, --ignore-case, --cache, --index and --zones to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 @contextmanager
-def files_asked(
+def resolve_files(
     paths: Sequence[str], index: str | None, output: Output
 ) -> Iterator[tuple[list[MatchedPaths], str | LakeIndex | None]]:
-    """The files that a predicate is put to, and the index, for `pruned`; the index is open if its files are meant."""
+    """Resolve the files to prune, and the index, for `prune_files`; without PATHs the index is opened for its files."""
     if paths:
         yield find_files(paths, output), index
         return
@@ -78,12 +77,12 @@ def files_asked(
 
     with ExitStack() as stack:
         with output.step("index"):
-            opened = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
-            files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(opened)]
-        yield files, opened
+            lake_index = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
+            files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
+        yield files, lake_index
 
 
-def pruned(
+def prune_files(
     output: Output,
     files: Sequence[MatchedPaths],
     node: Node,
@@ -93,36 +92,36 @@ def pruned(
     index: str | LakeIndex | None = None,
     zones: Sequence[str] = (),
 ) -> PruneReport:
-    """Judge files; those that cannot be read are reported, and are not in the report.
+    """Prune files; those that cannot be read are reported as errors, and are not in the result.
 
     Parameters
     ----------
-    files, index : as `files_asked` gives them. That the index cannot be read is said, and no error.
-    zones : paths of zone indexes. That one cannot be used is said, and no error.
+    files, index : results of `resolve_files`. An index that cannot be read gives a note, not an error.
+    zones : paths of zone indexes. One that cannot be used gives a note, not an error.
     """
-    with output.progress(len(files)) as bar, output.step("prune"), _footers(cache) as footers:
+    with output.progress(len(files)) as bar, output.step("prune"), _open_footer_cache(cache) as footers:
         report = prune(
             [file.path for file in files] if index is None or isinstance(index, str) else None,
             node,
             filesystem=output.filesystem,
             timezone=timezone,
             ignore_case=ignore_case,
-            progress=bar.of,
+            progress=bar.update,
             on_error=output.fail,
             cache=footers,
             index=index,
             zones=list(zones) or None,
         )
     for doubt in report.index_doubts:
-        output.note(f"the index is doubtful, so more may be read: {doubt}")
+        output.note(f"the index was not fully used, so more may be read: {doubt}")
     for doubt in truncate_list(report.zone_doubts):
         output.note(f"zones are not used, so more may be read: {doubt}")
     return report
 
 
 @contextmanager
-def _footers(folder: str | None) -> Iterator[MetadataCache]:
-    """Footers kept in a folder; without one, in memory."""
+def _open_footer_cache(folder: str | None) -> Iterator[MetadataCache]:
+    """Open a footer cache in a folder; without a folder, the cache in memory."""
     if folder is None:
         yield SHARED_CACHE
     else:
@@ -130,8 +129,8 @@ def _footers(folder: str | None) -> Iterator[MetadataCache]:
             yield cache
 
 
-def totals_of(report: PruneReport) -> dict[str, Any]:
-    """What a report says in numbers, for the JSON document."""
+def collect_totals(report: PruneReport) -> dict[str, Any]:
+    """Return the totals of a report, for the JSON document."""
     return {
         "files": report.total_files,
         "selected_files": report.selected_files,
@@ -148,10 +147,10 @@ def totals_of(report: PruneReport) -> dict[str, Any]:
 
 
 def describe_plan(report: PruneReport) -> str:
-    """The same on one line, for people, and the first doubt, as it may be why so much is read."""
-    skipped = ", ".join(f"{count:,} by {what}" for what, count in sorted(report.skipped_by.items()))
+    """Format the totals of a report on one line, with the first doubt, which may explain why much is read."""
+    skipped = ", ".join(f"{number:,} by {what}" for what, number in sorted(report.skipped_by.items()))
     text = str(report) + (f"; skipped {skipped}" if skipped else "")
     if doubts := report.doubts:
-        count = len({(path, row_group) for path, row_group, _ in doubts})
-        text += f"; {counted(count, 'row group')} in doubt: {doubts[0][2]}"
+        doubtful = len({(path, row_group) for path, row_group, _ in doubts})
+        text += f"; {count(doubtful, 'row group')} in doubt: {doubts[0][2]}"
     return text

@@ -1,4 +1,4 @@
-"""What commands print: tables, JSON, and rows in several formats.
+"""Output of commands: tables, JSON, and rows in several formats.
 
-`values` spells one value, `table` and `formats` many; `output` chooses the stream.
+`values` formats single values, `table` and `formats` rows; `output` chooses the stream.
 """

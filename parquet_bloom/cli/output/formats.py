@@ -1,4 +1,4 @@
-"""A command's rows in each format of `--format`: text that is handed on piece by piece, as rows come."""
+"""Writers of a command's rows, one per `--format`; text is written as rows come in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...redaction import redacted_in
 from .table import Column, Row, as_text, lay_out
 
 SCHEMA_VERSION = 1
-"""Of the JSON document: raised when a key goes away or changes its meaning, not when one is added."""
+"""Version of the JSON document: increased when a key is removed or changes its meaning, not when one is added."""
 
 FORMATS = ("table", "json", "ndjson", "csv")
 
@@ -24,12 +24,12 @@ Write = Callable[[str], None]
 
 
 class RowWriter(ABC):
-    """Takes a command's rows.
+    """Base class of row writers.
 
     Attributes
     ----------
-    facts : what the JSON document holds besides rows; filled in at any time before `end`.
-    of_lake : whether the rows are data of the lake, which nobody may change: of all others secrets are hidden.
+    facts : items of the JSON document besides rows; may be added until `end`.
+    of_lake : whether the rows are data of the lake, which must not be changed; in all others secrets are hidden.
     """
 
     of_lake = False
@@ -40,33 +40,33 @@ class RowWriter(ABC):
         self._write = write
 
     def begin(self) -> None:  # noqa: B027
-        """Write what stands before all rows."""
+        """Write the header."""
 
     def add(self, row: Row) -> None:
-        """Take a row: a value for the key of each column."""
+        """Add a row: a value for the key of each column."""
         self.add_all([row])
 
     def add_all(self, rows: Iterable[Row]) -> None:
-        """Take rows, and hand on in one piece what they make."""
+        """Add rows, and write their text in one call."""
         text = "".join(map(self._text, rows if self.of_lake else map(redacted_in, rows)))
         if text:
             self._write(text)
 
     @abstractmethod
     def _text(self, row: Row) -> str:
-        """What is printed of a row at once."""
+        """Return the text to write for a row immediately."""
 
     def end(self) -> None:  # noqa: B027
-        """Write what is left."""
+        """Write the remaining text."""
 
 
 class TableRows(RowWriter):
-    """A table: it needs all rows to know its widths, or as many as are laid out at a time, `block`."""
+    """Writes a table: buffers all rows to compute column widths, or `block` rows at a time."""
 
     def __init__(
         self, columns: Sequence[Column], write: Write, width: int | None, color: bool, block: int | None = None
     ) -> None:
-        """With `block` the rows are records of many columns, none of which is a heading for those below it."""
+        """Initialize; with `block` rows are records, whose first column is not a heading for the rows below it."""
         super().__init__(columns, write)
         self._rows: list[Row] = []
         self._width = width
@@ -75,19 +75,19 @@ class TableRows(RowWriter):
 
     def _text(self, row: Row) -> str:
         self._rows.append(row)
-        return self._laid_out() if len(self._rows) == self._block else ""
+        return self._lay_out() if len(self._rows) == self._block else ""
 
-    def _laid_out(self) -> str:
+    def _lay_out(self) -> str:
         lines = lay_out(self.columns, self._rows, self._width, self._color, heads=self._block is None)
         self._rows.clear()
         return "".join(f"{line}\n" for line in lines)
 
     def end(self) -> None:
-        self._write(self._laid_out())
+        self._write(self._lay_out())
 
 
 class CsvRows(RowWriter):
-    """A line of headings, then a line a row; `escape` when it is a terminal that will show them."""
+    """Writes a line of headings, then a line per row; `escape` is for output to a terminal."""
 
     def __init__(self, columns: Sequence[Column], write: Write, escape: bool) -> None:
         super().__init__(columns, write)
@@ -110,7 +110,7 @@ class CsvRows(RowWriter):
 
     def _line(self, cells: list[Any]) -> str:
         self._csv.writerow(cells)
-        # Told that lines end in both, it quotes either, as readers need it; they end as lines do here.
+        # With "\r\n" as its line terminator csv quotes both characters, as readers need; the lines end in "\n".
         line = self._buffer.getvalue().removesuffix("\r\n") + "\n"
         self._buffer.seek(0)
         self._buffer.truncate()
@@ -118,13 +118,13 @@ class CsvRows(RowWriter):
 
 
 class ValueCsvRows(CsvRows):
-    """Values of columns as `values.plain` gives them: a null is nothing, an empty text `""`, what is nested JSON."""
+    """Writes values of `values.plain`: a null is an empty field, an empty string `""`, nested values are JSON."""
 
     def _line(self, cells: list[Any]) -> str:
-        line = ",".join(map(self._quoted, cells))
-        return (line or '""') + "\n"  # readers pass over a line that has nothing in it
+        line = ",".join(map(self._quote, cells))
+        return (line or '""') + "\n"  # readers skip empty lines
 
-    def _quoted(self, cell: Any) -> str:
+    def _quote(self, cell: Any) -> str:
         text = as_value(cell, null="")
         if self._escape:
             text = escaped(text)
@@ -138,14 +138,14 @@ _TO_QUOTE = re.compile(r'[",\r\n]')
 
 
 def as_value(value: Any, null: str = "NULL") -> str:
-    """A column's value as text: what is no text as in JSON."""
+    """Format a column's value: strings as they are, other values as JSON."""
     if value is None:
         return null
     return value if isinstance(value, str) else to_json(value)
 
 
 class NdjsonRows(RowWriter):
-    """A JSON object a line."""
+    """Writes a JSON object per line."""
 
     def _text(self, row: Row) -> str:
         return self._object(row) + "\n"
@@ -155,7 +155,7 @@ class NdjsonRows(RowWriter):
 
 
 class JsonRows(NdjsonRows):
-    """One JSON document, still a line a row: the rows under their name, then the facts."""
+    """Writes one JSON document with a line per row: the rows under their name, then the facts."""
 
     def __init__(self, columns: Sequence[Column], write: Write, command: str, name: str) -> None:
         super().__init__(columns, write)
@@ -181,16 +181,16 @@ class JsonRows(NdjsonRows):
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line: what is no number is null, what cannot be printed is escaped, other text stands as it is."""
+    """Format as JSON on one line: NaN and infinities become null, and only unprintable characters are escaped."""
     text = json.dumps(_with_nulls(value), ensure_ascii=False, allow_nan=False)
-    return text if text.isprintable() else _UNPRINTABLE.sub(_escaped, text)
+    return text if text.isprintable() else _UNPRINTABLE.sub(_escape, text)
 
 
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found.group()
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
     return character if character.isprintable() else json.dumps(character)[1:-1]
 
 

@@ -1,4 +1,4 @@
-"""ORC files among the files of a command: how they are told, and a row for each of their filters."""
+"""Open files that may be ORC files, and make a row for each filter of an ORC file."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ...file.reader import BloomFile, parse_variant
 from ...file.verify import VerifyReport, verify
 from ...scan.model.file_format import open_any
 from ...storage import open_source
-from .table import Column, or_blank
+from .table import Column, text_or_blank
 
 if TYPE_CHECKING:
     from ...orc import OrcFile, OrcFilter
 
 
-def _not_orc(row: Any) -> bool:
+def _is_parquet(row: Any) -> bool:
     return row["stripe"] is None
 
 
-STRIPE = Column("stripe", "stripe", right=True, rare=_not_orc)
-STREAM = Column("stream", "stream", rare=_not_orc, folds=True)
-FUNCTIONS = Column("num_hash_functions", "k", right=True, rare=_not_orc)
-DOUBT = Column("doubt", "not asked, as", text=or_blank, rare=lambda row: row["doubt"] is None, folds=True)
+STRIPE = Column("stripe", "stripe", right=True, rare=_is_parquet)
+STREAM = Column("stream", "stream", rare=_is_parquet, folds=True)
+FUNCTIONS = Column("num_hash_functions", "k", right=True, rare=_is_parquet)
+DOUBT = Column("doubt", "not asked, as", text=text_or_blank, rare=lambda row: row["doubt"] is None, folds=True)
 
 
 @contextmanager
-def opened(path: str, filesystem: object | None, variant: str | None = None) -> Iterator[BloomFile | OrcFile]:
-    """A Parquet or an ORC file, told by what it holds; a Parquet file's filters are read under a variant, as in `open`.
+def open_file(path: str, filesystem: object | None, variant: str | None = None) -> Iterator[BloomFile | OrcFile]:
+    """Open a Parquet or an ORC file, detected by its content; `variant` is for Parquet files, as in `open`.
 
     Raises
     ------
     ParquetBloomError
-        It is neither, or cannot be read.
+        The file is neither, or cannot be read.
     """
     with open_source(path, filesystem) as source:
         yield open_any(source, None, parse_variant(variant))
@@ -49,40 +49,40 @@ def verify_any(
     progress: Any,
     variant: str | None = None,
 ) -> VerifyReport:
-    """What `file.verify.verify` or `orc.verify` find; a Parquet file is asked for no more than by the former.
+    """Verify a file by `file.verify.verify` or `orc.verify`; Parquet files cost no additional request.
 
     Raises
     ------
     ParquetBloomError
-        As these, and for what is neither.
+        See these functions; also if the file has neither format.
     """
     try:
         return verify(path, data, columns, filesystem, progress, variant=variant)
     except NotParquetError:
-        with opened(path, filesystem):  # says better what it is, or that it is an ORC file
+        with open_file(path, filesystem):  # raises a better error unless the file is an ORC file
             from ... import orc
 
         return orc.verify(path, data, columns, filesystem, progress)
 
 
-def rows_of(
+def iter_filter_rows(
     file: OrcFile, columns: Collection[str], row_groups: Collection[int], missing: set[str], keys: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """A row a filter, as `show` prints them.
+    """Yield a row per filter, as `show` prints them.
 
     Parameters
     ----------
     file : the file.
-    columns, row_groups : those that are shown, row groups counted through the whole file; all if empty.
-    missing : names that no file had so far; those that this one has are taken out.
-    keys : of a row.
+    columns, row_groups : columns and row groups to show, the latter numbered across stripes; all if empty.
+    missing : names that no file had so far; those that this file has are removed.
+    keys : keys of a row.
     """
     names = None
     if columns:
-        found = {name: find_leaves(file.leaves, name) for name in columns}
-        missing.difference_update(name for name in columns if found[name])
-        wanted = {leaf.index for name in columns for leaf in found[name]}
-        names = [leaf.name for leaf in file.leaves if leaf.index in wanted]
+        matches = {name: find_leaves(file.leaves, name) for name in columns}
+        missing.difference_update(name for name in columns if matches[name])
+        indices = {leaf.index for name in columns for leaf in matches[name]}
+        names = [leaf.name for leaf in file.leaves if leaf.index in indices]
         if not names:
             return
     numbers = {(group.stripe, group.row_group): group.number for group in file.row_groups}

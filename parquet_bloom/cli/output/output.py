@@ -1,4 +1,4 @@
-"""Everything that is printed: data on stdout, all else on stderr, where the bar of `progress` is drawn for it."""
+"""All printing of the command line: data on stdout, everything else on stderr, including the progress bar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...util.progress import Bar
 
 GOOD, BAD, ERROR = 0, 1, 2
-"""Exit codes; a command says what is bad in its help."""
+"""Exit codes; the help of a command says when it returns BAD."""
 
 _BLOCK = 1000  # records that a table lays out at a time
 
@@ -31,24 +31,24 @@ _ISSUES = "please report it"
 
 
 class CannotPrintError(Exception):
-    """Standard output takes no more, for another reason than that its reader has left."""
+    """Standard output cannot be written, for another reason than that its reader has closed it."""
 
 
 class Output:
-    """What a command says.
+    """The output of a command.
 
     Parameters
     ----------
-    command : its name.
+    command : name of the command.
     format : "table", "json", "ndjson" or "csv".
     color : "auto", "always" or "never".
-    verbose : whether to say more on stderr.
-    filesystem : where the command's paths are, for all that takes a file system.
-    storage_options : the settings that it was made of, for what takes those.
+    verbose : whether to print more on stderr.
+    filesystem : file system of the command's paths.
+    storage_options : the options that the file system was created with.
 
     Attributes
     ----------
-    failures : errors that were reported while work went on.
+    failures : errors reported so far.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Output:
         self.format = format
         self.verbose = verbose
         self.failures: list[ParquetBloomError] = []
-        self._repeated: Counter[tuple[str | None, str]] = Counter()  # what is wrong with the predicate, by files
+        self._repeated: Counter[tuple[str | None, str]] = Counter()  # files per error of the predicate
         self._color = color
         self._bar: Bar | None = None
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -74,35 +74,35 @@ class Output:
     # ------------------------------------------------------------------------------------------------ data
 
     def rows(self, name: str, columns: Sequence[Column]) -> AbstractContextManager[RowWriter]:
-        """Take the command's rows, `name` saying what they are; printed as they come, a table at the end.
+        """Open a writer of the command's rows, called `name`; they are printed as they come, a table at the end.
 
-        When it is interrupted, a table shows what was done until then; a JSON document stays open: it is not whole.
+        When interrupted, a table shows the rows so far; a JSON document is left unterminated, as it is incomplete.
         """
-        return self.filling(self._rows(name, columns))
+        return self._write_rows(self._rows(name, columns))
 
     def records(
         self, name: str, columns: Sequence[Column], write: Write | None = None, format: str | None = None
     ) -> AbstractContextManager[RowWriter]:
-        """Take records of a lake, as many as there are; a table is laid out so many at a time.
+        """Open a writer of records of a lake, of any number; a table is laid out in blocks.
 
         Parameters
         ----------
         name, columns : as in `rows`; the values are those of `values.plain`.
-        write, format : where they go, and how; None for standard output, and the format that was asked for.
+        write, format : destination and format; None for standard output and the format of the command.
         """
         if format is None and self.format != "csv":
-            return self.filling(_of_lake(self._rows(name, columns, _BLOCK)))
+            return self._write_rows(_of_lake(self._rows(name, columns, _BLOCK)))
         escape = write is None and is_terminal(sys.stdout)
         write = write or write_utf8
         if format == "json":
-            return self.filling(_of_lake(JsonRows(columns, write, self.command, name)))
+            return self._write_rows(_of_lake(JsonRows(columns, write, self.command, name)))
         if format == "ndjson":
-            return self.filling(_of_lake(NdjsonRows(columns, write)))
-        return self.filling(_of_lake(ValueCsvRows(columns, write, escape)))
+            return self._write_rows(_of_lake(NdjsonRows(columns, write)))
+        return self._write_rows(_of_lake(ValueCsvRows(columns, write, escape)))
 
     @contextmanager
-    def filling(self, rows: RowWriter) -> Iterator[RowWriter]:
-        """Take rows from their first to their last one."""
+    def _write_rows(self, rows: RowWriter) -> Iterator[RowWriter]:
+        """Begin and end a row writer around the `with` statement."""
         rows.begin()
         try:
             yield rows
@@ -124,14 +124,14 @@ class Output:
             return NdjsonRows(columns, write_utf8)
         if self.format == "csv":
             return CsvRows(columns, write_utf8, escape=terminal)
-        # Who exports COLUMNS wants lines of that width in a pipe, too.
+        # An exported COLUMNS is meant to set the width in a pipe as well.
         width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
         return TableRows(
             columns, self._write_table if terminal else write_text, width, self._colored(sys.stdout), block
         )
 
     def _write_table(self, text: str) -> None:
-        """Print on the terminal, where the bar may be."""
+        """Print on the terminal, after removing the progress bar."""
         if self._bar is not None and text:
             self._bar.close()
         write_text(text)
@@ -139,51 +139,51 @@ class Output:
     # ------------------------------------------------------------------------------------------------ all else
 
     def summary(self, text: str) -> None:
-        """Sum up for people; who asked for another format gets totals in it, or counts himself."""
+        """Print a summary line for people; the other formats hold the totals themselves."""
         if self.format == "table":
             self.note(text)
 
     def detail(self, text: str) -> None:
-        """Say what only `-v` asks for."""
+        """Print a line with `-v` only."""
         if self.verbose:
             self.note(text)
 
     def note(self, text: str) -> None:
-        """Say one line."""
+        """Print one line on stderr."""
         self._say(printable(text))
 
     def error(self, problem: object) -> None:
-        """Say `error: problem` on one line."""
+        """Print `error: problem` on one line on stderr."""
         head = click.style("error:", fg="red", bold=True) if self._colored(sys.stderr) else "error:"
         self._say(f"{head} {printable(' '.join(str(problem).split()))}")
 
     def fail(self, error: ParquetBloomError) -> None:
-        """Say what went wrong and keep in mind that something did, for the rest goes on."""
+        """Print an error and record it for the exit code; the command continues."""
         self.failures.append(error)
-        if isinstance(error, PredicateError):  # the fault is not the file's, so every file has it: once is enough
+        if isinstance(error, PredicateError):  # an error of the predicate occurs for every file: print it once
             self._repeated[error.column, error.problem] += 1
             if self._repeated[error.column, error.problem] > 1:
                 return
         self.error(error)
 
     @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Let one of our errors end the `with` statement, but nothing more."""
+    def collect_errors(self) -> Iterator[None]:
+        """Report a ParquetBloomError of the `with` statement, and continue after it."""
         try:
             yield
         except ParquetBloomError as error:
             self.fail(error)
 
     def bug(self, error: Exception) -> None:
-        """Say that an exception came this far which should not have; with `-v` also from where."""
+        """Report an unexpected exception as a bug; with `-v` also its traceback."""
         if self.verbose:
             lines = "".join(traceback.format_exception(without_secrets(error))).splitlines()
             self._say("\n".join(map(printable, lines)))
-        how = _ISSUES if self.verbose else f"{_ISSUES} with what -v shows"
+        how = _ISSUES if self.verbose else f"{_ISSUES} with the output of -v"
         self.error(f"a bug, {how}: {type(error).__name__}: {error}")
 
     def exit_code(self, otherwise: int = GOOD) -> int:
-        """ERROR if anything failed, else what the command has found."""
+        """Return ERROR if an error was reported, else the given exit code."""
         for (column, problem), count in self._repeated.items():
             if count > 1:
                 self.error(PredicateError(f"{problem} (the same in {count - 1:,} more files)", column=column))
@@ -204,10 +204,10 @@ class Output:
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Bar]:
-        """A bar on stderr while the `with` statement takes long, if a terminal is there to see it."""
+        """Show a progress bar on stderr, if that is a terminal, while the `with` statement runs."""
         from ...util.progress import Bar
 
-        # Rows that are printed as they come would run into the bar.
+        # Rows printed as they come would be mixed with the bar.
         visible = is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))
         with Bar(self.command, total, visible, self._colored(sys.stderr)) as bar:
             self._bar = bar
@@ -218,7 +218,7 @@ class Output:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Count the time of the `with` statement for `what`, one of the things that `-v` shows at the end."""
+        """Add the time of the `with` statement to step `what`, for `-v`."""
         started = time.perf_counter()
         try:
             yield
@@ -226,7 +226,7 @@ class Output:
             self._seconds[what] += time.perf_counter() - started
 
     def close(self) -> None:
-        """Say where time went."""
+        """Print the time of each step, with `-v`."""
         if self._seconds:
             self.detail("time: " + ", ".join(f"{what} {seconds:.3f} s" for what, seconds in self._seconds.items()))
 
@@ -237,7 +237,7 @@ def _of_lake(rows: RowWriter) -> RowWriter:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether somebody may be watching; a stream that is closed or missing is none."""
+    """Return whether a stream is a terminal; False if it is closed or missing."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
@@ -251,7 +251,7 @@ def say(text: str) -> None:
 
 
 def write_text(text: str) -> None:
-    """Print on stdout for people: what its encoding lacks is escaped."""
+    """Print on stdout for people: characters missing in its encoding are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     _write(text.encode(encoding, "backslashreplace"))
 
@@ -270,7 +270,7 @@ def _write(data: bytes) -> None:
             sys.stdout.write(data.decode("utf-8", "replace"))
         else:
             binary.write(data)
-        sys.stdout.flush()  # a reader waits for each row
+        sys.stdout.flush()  # so that the reader of a pipe gets each row at once
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -279,6 +279,6 @@ def _write(data: bytes) -> None:
 
 
 def abandon(*streams: str) -> None:
-    """Let nothing more be written to "stdout" or "stderr": at its exit Python would try again, fail, and complain."""
+    """Detach "stdout" or "stderr", as Python would flush it again at exit, fail, and print an error."""
     for name in streams:
         setattr(sys, name, None)

@@ -1,4 +1,4 @@
-"""Rows written into a file, in the format that its name's ending says; it is there whole, or not at all."""
+"""Write rows into a file atomically, in the format given by its extension."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ FORMATS = {
     ".jsonl": "ndjson",
 }
 
-_ROWS, _BYTES = 1 << 17, 1 << 26  # of a row group: so much is kept in memory
+_ROWS, _BYTES = 1 << 17, 1 << 26  # maximum size of a row group, which is buffered in memory
 
 
-def format_of(path: str) -> str:
-    """The format that a name's ending stands for.
+def parse_format(path: str) -> str:
+    """Return the format of a path by its extension.
 
     Raises
     ------
     click.UsageError
+        The extension is unknown.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in FORMATS:
@@ -45,41 +46,41 @@ class _Writer(Protocol):
 
 
 class Batches:
-    """Collects batches, which may hold a row each, to row groups that are worth it."""
+    """Buffers batches, which may be small, into larger row groups."""
 
     def __init__(self, writer: _Writer, schema: pa.Schema):
         self._writer = writer
         self._schema = schema
-        self._held: list[pa.RecordBatch] = []
+        self._buffer: list[pa.RecordBatch] = []
         self._num_rows = self._num_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
+        self._buffer.append(batch)
         self._num_rows += batch.num_rows
         self._num_bytes += batch.nbytes
         if self._num_rows >= _ROWS or self._num_bytes >= _BYTES:
             self.flush()
 
     def flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held, self._schema).combine_chunks())
-        self._held = []
+        if self._buffer:
+            self._writer.write_table(pa.Table.from_batches(self._buffer, self._schema).combine_chunks())
+        self._buffer = []
         self._num_rows = self._num_bytes = 0
 
 
 @contextmanager
-def batches_into(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[Batches]:
-    """Take batches of a schema for a file that is being written, as "parquet" or "arrow".
+def open_batch_writer(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[Batches]:
+    """Open a writer of batches into a file, in format "parquet" or "arrow".
 
     Raises
     ------
     ParquetBloomError
-        The format cannot hold columns of such types.
+        The format does not support the columns' types.
     """
     sink = pa.PythonFile(Sink(new), mode="w")
-    make = pq.ParquetWriter if format == "parquet" else pa.ipc.new_file
+    open_writer = pq.ParquetWriter if format == "parquet" else pa.ipc.new_file
     try:
-        with make(sink, schema) as writer:
+        with open_writer(sink, schema) as writer:
             batches = Batches(writer, schema)
             yield batches
             batches.flush()

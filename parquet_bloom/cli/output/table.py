@@ -1,4 +1,4 @@
-"""Rows as lines of text: aligned for people, and safe to print whatever names hold."""
+"""Lay out rows as an aligned table, with unprintable characters escaped."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ...errors import escaped
 Row = Mapping[str, Any]
 
 _GAP = "  "
-_INDENT = " " * 4  # of what stands below a row
-_NARROWEST = 12  # cells that a folded column keeps
+_INDENT = " " * 4  # of the lines below a row
+_MIN_WIDTH = 12  # cells, of a folded column
 
 
 def as_text(value: Any) -> str:
-    """A value for people; `-` for one that is not there."""
+    """Format a value for people; `-` for None."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -36,14 +36,9 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-def or_blank(value: Any) -> str:
-    """The same, but nothing at all for one that is not there: for the last column."""
+def text_or_blank(value: Any) -> str:
+    """Format a value as `as_text`, but a missing one as an empty string: for the last column."""
     return as_text(value) if value else ""
-
-
-def counted(number: int, what: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -54,15 +49,15 @@ class Column:
     ----------
     key : its name in JSON, NDJSON and CSV.
     title : its heading in tables.
-    right : whether tables align it to the right, as numbers are.
-    text : a value as tables show it.
-    usual : tells rows in which it says nothing of interest; a terminal too narrow for all columns leaves the column out
-        when there are no others.
-    folds : whether its values may go on in the next line on such a terminal.
-    style : how `click.style` shows its values.
-    rare : tells rows that have nothing of that kind; tables of such rows alone leave the column out on any terminal.
-    below : whether tables show its values below the rows, each in lines of its own, as sentences want to be.
-    sinks : whether they also do so, behind its title, on a terminal for which folding is not enough.
+    right : whether tables align it to the right, as for numbers.
+    text : formats a value for tables.
+    usual : returns whether its value in a row is of no interest; if that is so in all rows, the column is omitted on
+        terminals too narrow for all columns.
+    folds : whether its values may be wrapped on such a terminal.
+    style : arguments of `click.style` for its values.
+    rare : returns whether it does not apply to a row; if that is so for all rows, the column is always omitted.
+    below : whether tables show its values on separate lines below the rows, as for sentences.
+    sinks : whether its values, after its title, are moved below the rows on terminals too narrow even with wrapping.
     """
 
     key: str
@@ -80,12 +75,12 @@ class Column:
 PROBLEM = Column(
     "problem",
     "problem",
-    text=or_blank,
+    text=text_or_blank,
     usual=lambda row: row["problem"] is None,
     folds=True,
     style={"fg": "red"},
 )
-"""What is wrong with a filter: the last column wherever one is listed."""
+"""The problem of a broken filter: the last column of every list of filters."""
 
 
 def lay_out(
@@ -95,25 +90,25 @@ def lay_out(
     color: bool = False,
     heads: bool = True,
 ) -> list[str]:
-    """The lines of a table; none when there are no rows.
+    """Return the lines of a table; none if there are no rows.
 
     Parameters
     ----------
-    columns, rows : what it shows.
-    width : cells of the terminal it should fit into: columns that say nothing are left out, then the first column
-        stands above the rows that share it, then long texts are folded, then columns sink below their rows. None to
-        leave everything where it is.
-    color : whether headings and values are styled.
-    heads : whether the first column may stand above the rows that share it.
+    columns, rows : content of the table.
+    width : cells of the terminal to fit into: first, columns without information are omitted, then the first column
+        becomes a heading above the rows that share its value, then long values are wrapped, then columns are moved
+        below their rows. None for no limit.
+    color : whether to style headings and values.
+    heads : whether the first column may become a heading above the rows that share its value.
     """
     columns = [
-        replace(column, title=escaped(column.title))  # which may be a file's own column
+        replace(column, title=escaped(column.title))  # the title may be the name of a column in a file
         for column in columns
         if not (column.rare and all(map(column.rare, rows)))
     ]
-    under = _texts([column for column in columns if column.below], rows)
+    below = _format_cells([column for column in columns if column.below], rows)
     columns = [column for column in columns if not column.below]
-    table = _Table(columns, _texts(columns, rows))
+    table = _Table(columns, _format_cells(columns, rows))
     firsts = None
     if width is not None and table.width > width:
         table = table.without({c.key for c in columns if c.usual and all(map(c.usual, rows))})
@@ -124,21 +119,21 @@ def lay_out(
         while table.width > width and (sinking := [i for i, column in enumerate(table.columns) if column.sinks]):
             column = table.columns[sinking[-1]]
             values = (texts[sinking[-1]] for texts in table.rows)
-            told = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
-            under = [[*texts, head and head + value] for texts, head, value in zip(under, told, values, strict=True)]
+            titles = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
+            below = [[*texts, head and head + value] for texts, head, value in zip(below, titles, values, strict=True)]
             table = table.without({column.key})
             table.fold(width)
-    return list(table.lines(color, firsts, _sentences(under, width))) if rows else []
+    return list(table.lines(color, firsts, _lines_below(below, width))) if rows else []
 
 
-def _texts(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
+def _format_cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
     return [[escaped(column.text(row[column.key])) for column in columns] for row in rows]
 
 
-def _sentences(texts: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
-    """The lines that stand below each row."""
-    space = sys.maxsize if width is None else max(_NARROWEST, width - len(_INDENT))
-    return [[_INDENT + line for text in row if text for line in _folded(text, space)] for row in texts]
+def _lines_below(texts: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
+    """Return the lines below each row."""
+    space = sys.maxsize if width is None else max(_MIN_WIDTH, width - len(_INDENT))
+    return [[_INDENT + line for text in row if text for line in _fold(text, space)] for row in texts]
 
 
 class _Table:
@@ -154,15 +149,15 @@ class _Table:
         return sum(self.widths) + len(_GAP) * (len(self.widths) - 1)
 
     def without(self, keys: set[str]) -> _Table:
-        kept = [i for i, column in enumerate(self.columns) if column.key not in keys]
-        return _Table([self.columns[i] for i in kept], [[texts[i] for i in kept] for texts in self.rows])
+        remaining = [i for i, column in enumerate(self.columns) if column.key not in keys]
+        return _Table([self.columns[i] for i in remaining], [[texts[i] for i in remaining] for texts in self.rows])
 
     def fold(self, width: int) -> None:
-        """Take cells from the widest columns that fold, as long as one has some to give."""
+        """Shrink the widest columns that fold, until the table fits or none can shrink further."""
         folding = [i for i, column in enumerate(self.columns) if column.folds]
         while self.width > width and folding:
             widest = max(folding, key=lambda i: self.widths[i])
-            if self.widths[widest] <= _NARROWEST:
+            if self.widths[widest] <= _MIN_WIDTH:
                 return
             self.widths[widest] -= 1
 
@@ -178,8 +173,8 @@ class _Table:
             yield from below[i]
 
     def _lines(self, texts: Sequence[str], styles: Sequence[Mapping[str, Any] | None], color: bool) -> Iterator[str]:
-        """One row: a line, or several when a value is wider than its column."""
-        pieces = [_folded(text, width) for text, width in zip(texts, self.widths, strict=True)]
+        """Yield the lines of one row: several if a value is wider than its column."""
+        pieces = [_fold(text, width) for text, width in zip(texts, self.widths, strict=True)]
         for line in zip_longest(*pieces, fillvalue=""):
             cells = []
             for text, width, column, style in zip(line, self.widths, self.columns, styles, strict=True):
@@ -189,7 +184,7 @@ class _Table:
             yield _GAP.join(cells).rstrip()
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _fold(text: str, width: int) -> list[str]:
     if cell_len(text) <= width:
         return [text]
     if text.isascii():

@@ -1,9 +1,9 @@
-"""Arrow values as plain ones that JSON can hold and people can read, losing nothing.
+"""Convert Arrow values to plain ones that JSON can hold and people can read, without loss.
 
-Numbers, booleans, texts and nulls are themselves, structs are objects, lists are lists, and a map is a list of
-{"key", "value"}. All else is text: dates, times and timestamps by ISO 8601 (instants in UTC, with a Z), decimals with
-all their digits, bytes in hexadecimal, UUIDs as usual, and "NaN", "Infinity" and "-Infinity", which are no numbers to
-JSON. Durations are whole numbers of their unit.
+Numbers, booleans, strings and nulls are themselves, structs are objects, lists are lists, and a map is a list of
+{"key", "value"}. Everything else is a string: dates, times and timestamps in ISO 8601 (instants in UTC, with a Z),
+decimals with all their digits, bytes in hexadecimal, UUIDs in their usual form, and "NaN", "Infinity" and "-Infinity",
+which JSON does not support. Durations are integers of their unit.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _Plain = Callable[[pa.Array], list[Any]]
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """The values of an array, one by one."""
-    for fits, turn in _TURNS:
-        if fits(array.type):
-            return turn(array)
+    """Convert the values of an array."""
+    for matches, convert in _CONVERTERS:
+        if matches(array.type):
+            return convert(array)
     return [None if value is None else str(value) for value in array.to_pylist()]
 
 
 def plain_rows(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
-    """The rows of a batch, a value a column."""
+    """Yield the rows of a batch as tuples of converted values."""
     return zip(*map(plain, batch.columns), strict=True)
 
 
 def is_number(arrow_type: pa.DataType) -> bool:
-    """Whether values are numbers, which tables align to the right."""
+    """Return whether a type is numeric; tables align numbers to the right."""
     return pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type)
 
 
-def _of_each(turn: Callable[[Any], Any]) -> _Plain:
+def _convert_each(turn: Callable[[Any], Any]) -> _Plain:
     return lambda array: [None if value is None else turn(value) for value in array.to_pylist()]
 
 
@@ -49,7 +49,7 @@ def _float(value: float) -> float | str:
 
 
 def _short_floats(array: pa.Array) -> list[Any]:
-    """Floats of less than 64 bits: as few digits as tell them apart, not those of the double that is nearest."""
+    """Convert floats of less than 64 bits to their shortest exact digits, not those of the nearest double."""
     texts = map(str, array.to_numpy(zero_copy_only=False))
     return [
         _float(float(text)) if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)
@@ -59,18 +59,18 @@ def _short_floats(array: pa.Array) -> list[Any]:
 def _texts(array: pa.Array) -> list[Any]:
     try:
         return array.to_pylist()
-    except UnicodeDecodeError:  # writers check nothing
-        return _of_each(lambda value: value.decode("utf-8", "backslashreplace"))(array.cast(pa.large_binary()))
+    except UnicodeDecodeError:  # some writers store invalid UTF-8
+        return _convert_each(lambda value: value.decode("utf-8", "backslashreplace"))(array.cast(pa.large_binary()))
 
 
 def _moments(array: pa.Array) -> list[Any]:
-    """Dates and timestamps of any year: Python's own end at 9999."""
+    """Convert dates and timestamps of any year; those of Python end at year 9999."""
     arrow_type = array.type
     if pa.types.is_date(arrow_type):
-        unit, count = ("D", pa.int32()) if pa.types.is_date32(arrow_type) else ("ms", pa.int64())
+        unit, integer_type = ("D", pa.int32()) if pa.types.is_date32(arrow_type) else ("ms", pa.int64())
     else:
-        unit, count = arrow_type.unit, pa.int64()
-    numbers = array.view(count).fill_null(0).to_numpy(zero_copy_only=False)
+        unit, integer_type = arrow_type.unit, pa.int64()
+    numbers = array.view(integer_type).fill_null(0).to_numpy(zero_copy_only=False)
     moments = numbers.astype(f"datetime64[{unit}]")
     if pa.types.is_date(arrow_type):
         moments = moments.astype("datetime64[D]")
@@ -89,14 +89,14 @@ def _structs(array: pa.Array) -> list[Any]:
 
 
 def _lists(array: pa.Array) -> list[Any]:
-    """Lists of any kind; what stands under a null one is left out."""
+    """Convert lists of any kind, without the values under null lists."""
     lengths = pc.list_value_length(array).to_pylist()
     values = iter(plain(array.flatten()))
     return [None if length is None else [next(values) for _ in range(length)] for length in lengths]
 
 
 def _maps(array: pa.Array) -> list[Any]:
-    """Maps as lists of entries: a key may be no text, or occur twice."""
+    """Convert maps to lists of entries, as keys may have any type, and occur twice."""
     offsets = array.offsets.to_pylist()
     first, last = offsets[0], offsets[-1]
     keys = plain(array.keys.slice(first, last - first))
@@ -110,7 +110,7 @@ def _maps(array: pa.Array) -> list[Any]:
 
 def _extensions(array: pa.Array) -> list[Any]:
     if array.type.extension_name == "arrow.uuid":
-        return _of_each(lambda value: str(uuid.UUID(bytes=value)))(array.storage)
+        return _convert_each(lambda value: str(uuid.UUID(bytes=value)))(array.storage)
     return plain(array.storage)
 
 
@@ -127,16 +127,16 @@ def _is_bytes(arrow_type: pa.DataType) -> bool:
     )
 
 
-_TURNS: tuple[tuple[Callable[[pa.DataType], bool], _Plain], ...] = (
+_CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], _Plain], ...] = (
     (lambda t: pa.types.is_integer(t) or pa.types.is_boolean(t) or pa.types.is_null(t), lambda a: a.to_pylist()),
     (_is_text, _texts),
-    (pa.types.is_float64, _of_each(_float)),
+    (pa.types.is_float64, _convert_each(_float)),
     (pa.types.is_floating, _short_floats),
     (lambda t: pa.types.is_date(t) or pa.types.is_timestamp(t), _moments),
     (pa.types.is_time, lambda a: a.cast(pa.string()).to_pylist()),
     (pa.types.is_duration, lambda a: a.cast(pa.int64()).to_pylist()),
-    (pa.types.is_decimal, _of_each(lambda value: format(value, "f"))),
-    (_is_bytes, _of_each(lambda value: value.hex())),
+    (pa.types.is_decimal, _convert_each(lambda value: format(value, "f"))),
+    (_is_bytes, _convert_each(lambda value: value.hex())),
     (pa.types.is_struct, _structs),
     (pa.types.is_map, _maps),
     (

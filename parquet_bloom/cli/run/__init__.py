@@ -1,1 +1,1 @@
-"""Running a command over many files: side by side, with progress, and with rewrites that end whole."""
+"""Run a command over many files: in parallel, with progress, and with atomic rewrites."""

@@ -1,4 +1,4 @@
-"""Files worked on one by one or several at once; either way results come in the order of the files."""
+"""Process files one by one or in parallel, with results in the order of the files."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from ..output.output import Output
 R = TypeVar("R")
 
 Progress = Callable[[int, int], None]
-"""Called with (parts of a file done, parts in all)."""
+"""Called with (completed parts of a file, number of parts)."""
 
 Work = Callable[[MatchedPaths, Progress], R]
 
 
 class _StoppedError(Exception):
-    """Ends work on a file whose result nobody waits for any more."""
+    """Raised by the progress function to end work on a file whose result is not needed any more."""
 
 
 @contextmanager
-def working(
+def run_over_files(
     output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], jobs: int
 ) -> Iterator[Iterator[R]]:
-    """Results of `work` over files, while the `with` statement lasts; a file that fails is reported, the rest goes on.
+    """Yield an iterator over the results of `work` for each file; files that fail are reported and skipped.
 
     Parameters
     ----------
-    output : shows the bar, counts the time for `what`, and takes the errors.
-    work : called with a file and a function that is to be told how far it is; in other threads when there are several
-        `jobs`. When the statement is left early, for example by Ctrl-C, that function raises, so that a file half done
-        is cleared up at once.
-    jobs : files that are worked on at once.
+    output : shows the progress bar, adds up the time of step `what`, and takes the errors.
+    work : called with a file and a progress function; in other threads if there are several `jobs`. When the `with`
+        statement is left early, for example by Ctrl-C, the progress function raises, so that a file in progress is
+        cleaned up at once.
+    jobs : number of files processed at the same time.
     """
     with output.progress(len(files)) as bar:
         if jobs == 1 or len(files) < 2:
-            yield _one_by_one(output, what, files, work, bar)
+            yield _run_sequentially(output, what, files, work, bar)
             return
-        with _side_by_side(output, what, files, work, jobs, bar) as results:
+        with _run_in_parallel(output, what, files, work, jobs, bar) as results:
             yield results
 
 
-def _one_by_one(output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], bar: Bar) -> Iterator[R]:
-    for file in bar.over(files):
-        with output.going_on():
+def _run_sequentially(output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], bar: Bar) -> Iterator[R]:
+    for file in bar.track(files):
+        with output.collect_errors():
             with output.step(what):
-                result = work(file, bar.within)
+                result = work(file, bar.update_file)
             yield result
 
 
 @contextmanager
-def _side_by_side(
+def _run_in_parallel(
     output: Output, what: str, files: Sequence[MatchedPaths], work: Work[R], jobs: int, bar: Bar
 ) -> Iterator[Iterator[R]]:
     stopped = threading.Event()
 
     def one(file: MatchedPaths) -> R | ParquetBloomError:
-        move = bar.beside()
+        move = bar.make_file_updater()
 
         def progress(done: int, total: int) -> None:
             if stopped.is_set():
@@ -87,5 +87,5 @@ def _side_by_side(
         try:
             yield results(outcomes)
         except BaseException:
-            stopped.set()  # before the threads are waited for
+            stopped.set()  # before waiting for the threads
             raise

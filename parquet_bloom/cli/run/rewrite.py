@@ -1,4 +1,4 @@
-"""What `embed` and `drop` share: files found, each written in place or elsewhere, or planned; their rows and totals."""
+"""The common part of `embed` and `drop`: rewrite each file in place or elsewhere, or plan that; rows and totals."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...file.write.rewrite import RewriteReport
-from ..options.paths import MatchedPaths, find_files, make_folder_of, place_outputs
+from ...util.wording import count
+from ..options.paths import MatchedPaths, create_parent_folder, find_files, plan_outputs
 from ..output.output import Output
-from ..output.table import Column, counted
-from .parallel import Progress, working
+from ..output.table import Column
+from .parallel import Progress, run_over_files
 
-PLACE = (
+FILE_COLUMNS = (
     Column("file", "file", folds=True),
     Column("output", "output", folds=True, usual=lambda row: row["output"] == row["file"]),
 )
 
 
 @dataclass(frozen=True)
-class Rewriting:
-    """How a command says what it does to filters.
+class RewriteCommand:
+    """A command that rewrites files, and how it reports that.
 
     Attributes
     ----------
-    name, done : the command, and its past participle.
-    bytes : key of the bytes by which a file grows, or shrinks.
-    grows : which of the two.
-    columns : of the rows of a dry run, a filter each, behind the file and its output.
-    row_of : such a row, of a filter in a report.
+    name, done : name of the command, and its past participle.
+    bytes : key of the number of bytes by which a file grows or shrinks.
+    grows : whether files grow.
+    columns : columns of a dry run, which has a row per filter, after the file and its output.
+    make_row : makes such a row from a filter of a report.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Rewriting:
     bytes: str
     grows: bool
     columns: tuple[Column, ...]
-    row_of: Callable[[Any], Mapping[str, Any]]
+    make_row: Callable[[Any], Mapping[str, Any]]
 
     def run(
         self,
@@ -48,36 +49,36 @@ class Rewriting:
         jobs: int,
         work: Callable[[str, str | None, Progress], RewriteReport],
     ) -> int:
-        """Do `work` to each file, given its path, its output's and how to tell how far it is; returns the exit code."""
+        """Call `work` with the path, output path and progress function of each file; return the exit code."""
         files = find_files(paths, output)
-        places = place_outputs(files, paths, target) if target is not None else {}
+        targets = plan_outputs(files, paths, target) if target is not None else {}
         totals: Counter[str] = Counter(dict.fromkeys(("files", "changed", "filters", "kept", self.bytes), 0))
         totals["dead_bytes"] = 0
 
         def one(file: MatchedPaths, progress: Progress) -> RewriteReport:
-            place = places.get(file.path)
-            if place is not None and not dry_run:
-                make_folder_of(place)
-            return work(file.path, place, progress)
+            file_target = targets.get(file.path)
+            if file_target is not None and not dry_run:
+                create_parent_folder(file_target)
+            return work(file.path, file_target, progress)
 
-        rows_are = ("filters", (*PLACE, *self.columns)) if dry_run else ("files", self._files)
-        with output.rows(*rows_are) as rows:
+        name, columns = ("filters", (*FILE_COLUMNS, *self.columns)) if dry_run else ("files", self._file_columns)
+        with output.rows(name, columns) as rows:
             rows.facts |= {"dry_run": dry_run, "totals": totals}
-            with working(output, self.name, files, one, jobs) as reports:
+            with run_over_files(output, self.name, files, one, jobs) as reports:
                 for report in reports:
                     row = self._row(report)
                     totals["files"] += 1
                     totals.update({key: row[key] for key in totals.keys() - {"files"}})
-                    for each in self._planned(report) if dry_run else [row]:
+                    for each in self._plan_rows(report) if dry_run else [row]:
                         rows.add(each)
                     output.detail(f"{report} ({report.seconds:.3f} s)")
         output.summary(self._summary(totals, dry_run))
         return output.exit_code()
 
     @property
-    def _files(self) -> tuple[Column, ...]:
+    def _file_columns(self) -> tuple[Column, ...]:
         return (
-            *PLACE,
+            *FILE_COLUMNS,
             Column("filters", "filters", right=True),
             Column("kept", "kept", right=True, usual=lambda row: row["kept"] == 0),
             Column(self.bytes, self.bytes.replace("_", " "), right=True),
@@ -101,16 +102,16 @@ class Rewriting:
             "seconds": round(report.seconds, 6),
         }
 
-    def _planned(self, report: Any) -> Iterable[Mapping[str, Any]]:
+    def _plan_rows(self, report: Any) -> Iterable[Mapping[str, Any]]:
         for each in report.filters:
-            yield {"file": report.path, "output": report.output, **self.row_of(each)}
+            yield {"file": report.path, "output": report.output, **self.make_row(each)}
 
     def _summary(self, totals: Mapping[str, int], dry_run: bool) -> str:
         head = f"would {self.name}" if dry_run else self.done
         growth = totals[self.bytes] if self.grows else -totals[self.bytes]
-        text = f"{head} {counted(totals['filters'], 'filter')} in {counted(totals['files'], 'file')}, {growth:+,} bytes"
+        text = f"{head} {count(totals['filters'], 'filter')} in {count(totals['files'], 'file')}, {growth:+,} bytes"
         if totals["kept"]:
-            text += f", {counted(totals['kept'], 'filter')} kept"
+            text += f", {count(totals['kept'], 'filter')} kept"
         if totals["dead_bytes"]:
-            text += f", {counted(totals['dead_bytes'], 'dead byte')}"
+            text += f", {count(totals['dead_bytes'], 'dead byte')}"
         return text

@@ -1,4 +1,4 @@
 """Split-block Bloom filters: sizes, variants, inserting, testing, and counting distinct hashes.
 
-`block` and `scalar` are below `blocks` and `sbbf`; `buckets` and `memory` are below `distinct`.
+`blocks` and `sbbf` build on `block` and `scalar`; `distinct` builds on `buckets` and `memory`.
 """

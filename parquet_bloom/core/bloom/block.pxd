@@ -1,4 +1,4 @@
-"""One 256-bit block in plain Cython: eight words of 32 bits, one bit a word and key."""
+"""One 256-bit block in plain Cython: eight words of 32 bits, in each of which a key sets one bit."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -12,14 +12,14 @@ cdef inline uint32_t bit_of(uint32_t key, int word) noexcept nogil:
 
 
 cdef inline uint32_t block_of(uint64_t h, uint64_t num_blocks) noexcept nogil:
-    """The block that a hash's upper half chooses, by multiply-shift."""
+    """Return the block that the upper half of a hash selects, by multiply-shift."""
     return <uint32_t>(((h >> 32) * num_blocks) >> 32)
 
 
 cdef inline void block_insert(uint8_t* block, uint32_t key) noexcept nogil:
     cdef uint32_t words[8]
     cdef int i
-    memcpy(words, block, 32)  # a bitset stands at any address
+    memcpy(words, block, 32)  # a bitset may have any alignment
     for i in range(8):
         words[i] |= <uint32_t>1 << bit_of(key, i)
     memcpy(block, words, 32)
@@ -44,7 +44,7 @@ cdef inline bint check_hash(const uint8_t* bitset, uint64_t num_blocks, uint64_t
 
 
 cdef inline uint64_t num_blocks_of(Py_ssize_t num_bytes) except 0:
-    """Whole blocks of a bitset."""
+    """Return the number of complete blocks of a bitset."""
     cdef uint64_t num_blocks = num_bytes // 32
     if num_blocks == 0 or num_blocks > <uint64_t>0x7FFFFFFF:
         raise ValueError(f"a bitset has 1 to 2^31 - 1 blocks of 32 bytes, not {num_bytes} bytes")

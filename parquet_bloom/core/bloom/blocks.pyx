@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Single blocks of many bitsets: where a key's block lies in each, and whether blocks that were fetched hold a key."""
+"""Single blocks of many bitsets: locate a key's block in each, and probe blocks that were read."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -9,7 +9,7 @@ from .block cimport block_check, block_of, num_blocks_of
 
 
 def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] hashes not None):
-    """Where the block of each hash begins in each bitset.
+    """Return the offset of the block of each hash in each bitset.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] has
     Raises
     ------
     ValueError
-        A size is none that a bitset can have.
+        A size is not valid for a bitset.
     """
     cdef Py_ssize_t i, j
     cdef uint64_t num_blocks
@@ -39,12 +39,12 @@ def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] has
 def check_blocks(
     const uint8_t[:, ::1] blocks not None, const int64_t[:, ::1] numbers not None, const uint64_t[::1] hashes not None
 ):
-    """Probe each hash in the blocks that were fetched for it.
+    """Probe each hash in the blocks that were read for it.
 
     Parameters
     ----------
-    blocks : fetched blocks, of shape (blocks, 32).
-    numbers : which of them belongs to a bitset and a hash, of shape (bitsets, hashes).
+    blocks : blocks, of shape (blocks, 32).
+    numbers : index of the block of each bitset and hash, of shape (bitsets, hashes).
     hashes : keys.
 
     Returns
@@ -54,7 +54,7 @@ def check_blocks(
     Raises
     ------
     ValueError
-        The shapes do not fit, or there is no block of a number.
+        The shapes do not match, or an index is out of range.
     """
     cdef Py_ssize_t i, j
     cdef Py_ssize_t num_hashes = hashes.shape[0]

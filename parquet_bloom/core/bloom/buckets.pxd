@@ -1,4 +1,4 @@
-"""Hashes dealt out to buckets by their upper bits, so that repetitions are looked for in a few kilobytes at a time."""
+"""Partition hashes into buckets by their upper bits, to find duplicates within a few kilobytes at a time."""
 
 from libc.math cimport sqrt
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -9,25 +9,25 @@ cdef extern from "memory.h" nogil:
     void release "pb_release"(void* memory, size_t num_bytes)
 
 cdef enum:
-    SMALL_BUCKET = 2048     # hashes wanted in a bucket ...
-    FEW_BUCKETS = 8         # ... while there are at most 2^8: more of them fall out of the first cache
-    LARGE_BUCKET = 50000    # hashes: those of a bucket are numbered in 16 bits
-    SPARSE = 16             # slots a hash: few meet another one in theirs, and each that does is a branch mispredicted
-    PATIENCE = 4            # steps a hash to its slot: chance brings about far fewer
+    SMALL_BUCKET = 2048     # target number of hashes per bucket ...
+    FEW_BUCKETS = 8         # ... up to 2^8 buckets: more do not fit into the L1 cache
+    LARGE_BUCKET = 50000    # hashes: their numbers in a bucket have 16 bits
+    SPARSE = 16             # slots per hash: each collision is a mispredicted branch
+    PATIENCE = 4            # mean steps per hash to its slot; random hashes need far fewer
 
 
 cdef struct Buckets:
-    uint64_t* hashes    # the buckets one behind the other, with room for `capacity` hashes each
-    uint32_t* counts    # how many there are in each
-    uint16_t* slots     # where one bucket's repetitions are found: 1 + number of a hash in its bucket, or 0
-    uint64_t room       # hashes that fit in when they lie evenly
+    uint64_t* hashes    # the buckets, consecutive, with room for `capacity` hashes each
+    uint32_t* counts    # number of hashes in each
+    uint16_t* slots     # hash table to find duplicates in one bucket: 1 + number of a hash in it, or 0
+    uint64_t room       # hashes that fit if evenly distributed
     uint64_t capacity
     int bits            # log2 of the number of buckets
-    uint64_t factor     # 0: buckets stand in the order of the hashes; else what hashes are mixed by
+    uint64_t factor     # 0: buckets are in the order of hashes; else the multiplier that mixes hashes
 
 
 cdef inline int slot_bits(uint64_t count) noexcept nogil:
-    """log2 of the number of slots for so many hashes."""
+    """Return log2 of the number of slots for a number of hashes."""
     cdef int bits = 4
     while <uint64_t>1 << bits < SPARSE * count:
         bits += 1
@@ -35,7 +35,7 @@ cdef inline int slot_bits(uint64_t count) noexcept nogil:
 
 
 cdef inline bint make_buckets(Buckets* buckets, uint64_t room, uint64_t factor) noexcept nogil:
-    """Empty buckets; False if there is no memory for them."""
+    """Allocate empty buckets; return False if there is no memory."""
     cdef int bits = 0
     while room >> bits > LARGE_BUCKET or (bits < FEW_BUCKETS and room >> bits > SMALL_BUCKET):
         bits += 1
@@ -43,7 +43,7 @@ cdef inline bint make_buckets(Buckets* buckets, uint64_t room, uint64_t factor) 
     buckets.factor = factor
     buckets.bits = bits
     buckets.capacity = room >> bits
-    buckets.capacity += <uint64_t>(6 * sqrt(<double>buckets.capacity)) + 16  # chance does not fill them all alike
+    buckets.capacity += <uint64_t>(6 * sqrt(<double>buckets.capacity)) + 16  # random hashes do not fill them evenly
     buckets.hashes = <uint64_t*>allocate((<size_t>8 * buckets.capacity) << bits)
     buckets.counts = <uint32_t*>allocate(<size_t>4 << bits)
     buckets.slots = <uint16_t*>allocate(<size_t>2 << slot_bits(buckets.capacity))
@@ -74,7 +74,7 @@ cdef inline uint64_t* bucket_at(const Buckets* buckets, size_t bucket) noexcept 
 
 
 cdef inline uint64_t num_hashes(const Buckets* buckets) noexcept nogil:
-    """How many hashes there are, with the repetitions that have not been looked for."""
+    """Return the number of hashes, including duplicates not removed yet."""
     cdef uint64_t total = 0
     cdef size_t bucket
     for bucket in range(num_buckets(buckets)):
@@ -83,7 +83,7 @@ cdef inline uint64_t num_hashes(const Buckets* buckets) noexcept nogil:
 
 
 cdef inline uint64_t place_of(uint64_t h, uint64_t factor) noexcept nogil:
-    """The number whose upper bits are a hash's bucket, the next ones its slot."""
+    """Return the number whose upper bits are a hash's bucket, and the next ones its slot."""
     if factor:
         h *= factor
         h = (h ^ (h >> 32)) * factor
@@ -91,7 +91,7 @@ cdef inline uint64_t place_of(uint64_t h, uint64_t factor) noexcept nogil:
 
 
 cdef inline size_t bucket_of(uint64_t h, uint64_t factor, int bits) noexcept nogil:
-    return <size_t>(place_of(h, factor) >> 1 >> (63 - bits))  # in two steps: a shift by 64 is none
+    return <size_t>(place_of(h, factor) >> 1 >> (63 - bits))  # in two steps, as a shift by 64 is undefined
 
 
 cdef inline Py_ssize_t deal_out_by(
@@ -115,8 +115,8 @@ cdef inline Py_ssize_t deal_out_by(
 
 
 cdef inline Py_ssize_t deal_out(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
-    """Put hashes into their buckets, up to one whose bucket is full; returns how many were put."""
-    # Two loops, so that the usual one does not look at the factor.
+    """Put hashes into their buckets until a bucket is full; return the number of hashes put."""
+    # Two loops, so that the usual one does not test the factor.
     return deal_out_by(buckets, hashes, n, buckets.factor) if buckets.factor else deal_out_by(buckets, hashes, n, 0)
 
 
@@ -153,18 +153,18 @@ cdef inline bint settle_by(Buckets* buckets, size_t bucket, uint64_t factor) noe
 
 
 cdef inline bint settle(Buckets* buckets, size_t bucket) noexcept nogil:
-    """Take the repetitions out of a bucket; False if its hashes crowd the same slots: it would take too long."""
+    """Remove the duplicates of a bucket; return False if too many hashes collide, which would take too long."""
     return settle_by(buckets, bucket, buckets.factor) if buckets.factor else settle_by(buckets, bucket, 0)
 
 
 cdef inline void forget(Buckets* buckets, uint64_t factor) noexcept nogil:
-    """Empty buckets again, in the memory they have."""
+    """Clear the buckets, and keep their memory."""
     memset(buckets.counts, 0, <size_t>4 << buckets.bits)
     buckets.factor = factor
 
 
 cdef inline bint take_buckets(Buckets* spare, Buckets* buckets, uint64_t room, uint64_t factor) noexcept nogil:
-    """Empty buckets: the spare ones if they are large enough, else new ones. False if there is no memory for them."""
+    """Get empty buckets: the spare ones if large enough, else new ones; return False if there is no memory."""
     if spare.hashes == NULL or spare.room < room:
         return make_buckets(buckets, room, factor)
     buckets[0] = spare[0]
@@ -174,7 +174,7 @@ cdef inline bint take_buckets(Buckets* spare, Buckets* buckets, uint64_t room, u
 
 
 cdef inline void leave_buckets(Buckets* spare, Buckets* buckets) noexcept nogil:
-    """Buckets are not needed for now: they become the spare ones if there are none."""
+    """Release buckets; they become the spare ones if there are none."""
     if spare.hashes == NULL:
         spare[0] = buckets[0]
     else:
@@ -188,7 +188,7 @@ cdef enum Poured:
 
 
 cdef inline Poured pour(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
-    """Put hashes into their buckets, without their repetitions where these would fill one."""
+    """Put hashes into their buckets, removing duplicates from buckets that are full."""
     cdef Py_ssize_t done = 0
     cdef size_t bucket
     while True:
@@ -203,16 +203,16 @@ cdef inline Poured pour(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) 
 
 
 cdef inline bint is_lopsided(const Buckets* buckets) noexcept nogil:
-    """Whether one bucket, as far as it is full, stands out: hashes share their upper bits."""
+    """Return whether a full bucket is an outlier, because hashes share their upper bits."""
     return not buckets.factor and 4 * num_hashes(buckets) < buckets.capacity << buckets.bits
 
 
 cdef inline bint deal_anew(
     Buckets* buckets, Buckets* spare, uint64_t room, uint64_t factor, uint64_t mixing
 ) noexcept nogil:
-    """Put all hashes into other buckets, mixed by `factor`, or by `mixing` if they crowd a few buckets without.
+    """Move all hashes to other buckets, mixed by `factor`, or by `mixing` if they are too uneven otherwise.
 
-    False if there is no memory: then nothing has changed.
+    Return False if there is no memory; then nothing has changed.
     """
     cdef Buckets other
     cdef size_t bucket

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""An exact set of 64-bit hashes, which a filter's size is taken from."""
+"""An exact set of 64-bit hashes, to determine the size of a filter."""
 
 import os
 
@@ -22,17 +22,17 @@ cdef extern from "memory.h" nogil:
 
 cdef enum:
     LEAST_ROOM = 1 << 10  # hashes
-    FIRST_ROOM = 1 << 17  # hashes that room is made for at first: 1.1 MiB stay in near caches
-    MOST_ROOM = 1 << 22   # hashes that room is made for in advance: 34 MiB
-    SIFTED = 1 << 10      # hashes looked at in one go
-    RECENT_BITS = 15      # log2 of the number of hashes remembered: 256 KiB
-    MAP_BITS = 32         # of a map, for each hash in it
-    MAP_MOST_BITS = 23    # log2: 1 MiB
-    PIECE = 1 << 13       # hashes, or some more, that a filter is filled with at once
+    FIRST_ROOM = 1 << 17  # hashes with room allocated at first: 1.1 MiB, which fit into the L2 cache
+    MOST_ROOM = 1 << 22   # maximum number of hashes with room allocated in advance: 34 MiB
+    SIFTED = 1 << 10      # hashes processed at a time
+    RECENT_BITS = 15      # log2 of the number of recent hashes that are remembered: 256 KiB
+    MAP_BITS = 32         # bits of a map, per hash in it
+    MAP_MOST_BITS = 23    # log2 of its maximum number of bits: 1 MiB
+    PIECE = 1 << 13       # minimum number of hashes inserted into a filter at a time
 
-# What mixes hashes that lie unevenly. Nobody who makes up keys can know it and pick those that crowd one bucket.
+# The multiplier that mixes unevenly distributed hashes: random, so that keys cannot be crafted to fill one bucket.
 cdef uint64_t FACTOR = int.from_bytes(os.urandom(8), "little") | 1
-cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # spreads what shares its upper bits
+cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15  # spreads hashes that share their upper bits
 
 
 cdef inline uint64_t recent_slot(uint64_t h) noexcept nogil:
@@ -40,26 +40,26 @@ cdef inline uint64_t recent_slot(uint64_t h) noexcept nogil:
 
 
 cdef class HashSet:
-    """Distinct hashes. They are first only dealt out to buckets by their upper bits; the repetitions in a bucket are
-    taken out when it is full, and when the number of hashes is asked for. Either needs the near caches alone, as one
-    table of all hashes would not.
+    """A set of hashes. They are first only partitioned into buckets by their upper bits; the duplicates of a bucket are
+    removed when it is full, and when the size of the set is requested. Both work within the CPU caches, unlike a single
+    table of all hashes.
 
-    Buckets stand in the order of a filter's blocks, so that filling a filter from them walks through its memory once.
-    Hashes that share their upper bits (of keys made up for it, or of rows in the order of their hashes) would all fall
-    into a few buckets; when that is seen, the order is given up.
+    Buckets are in the order of a filter's blocks, so that filling a filter from them accesses its memory sequentially.
+    Hashes that share their upper bits (of crafted keys, or of rows sorted by their hashes) would all fall into a few
+    buckets; when that is detected, this order is given up.
 
-    Memory: 8 to 64 bytes a distinct hash, and 2.5 MiB. Once more than a quarter of that is used, 9 bytes for each hash
-    that is expected (34 MiB at most) are taken at once. It is kept until the set itself goes: new pages cost more time
-    than the counting.
+    Memory: 8 to 64 bytes per distinct hash, and 2.5 MiB. Once more than a quarter of that is used, 9 bytes for each
+    expected hash (34 MiB at most) are allocated at once. It is kept until the set is deleted, as new pages take more
+    time than the counting.
 
     Parameters
     ----------
-    expected : how many hashes may come, repetitions included, if that is known.
+    expected : expected number of hashes, including duplicates, if known.
     """
 
     cdef Buckets buckets
-    cdef Buckets spare  # the small ones of the beginning while there are large ones, or the other way round
-    cdef uint64_t* recent  # the hashes that came last, each in its slot: most repetitions need not be dealt out
+    cdef Buckets spare  # the initial small buckets while large ones are in use, or vice versa
+    cdef uint64_t* recent  # recent hashes, each in its slot: most duplicates are dropped here
     cdef uint64_t expected
     cdef bint settled  # whether no bucket has repetitions
 
@@ -77,18 +77,18 @@ cdef class HashSet:
 
     @property
     def at_most(self):
-        """How many hashes there may be; unlike len(), this looks for no repetitions."""
+        """Return an upper bound of the number of hashes, without removing duplicates as len() does."""
         return num_hashes(&self.buckets)
 
     cdef void _expect(self, uint64_t expected) noexcept nogil:
         self.expected = max(<uint64_t>LEAST_ROOM, min(expected, <uint64_t>MOST_ROOM))
 
     def clear(self, uint64_t expected=0):
-        """Forget all hashes, and keep the memory for the next ones; `expected` as for a new set."""
+        """Remove all hashes, and keep the memory for the next ones; `expected` as for a new set."""
         cdef Buckets large
         if self.spare.hashes != NULL and self.spare.room < self.buckets.room:
             large = self.buckets
-            self.buckets = self.spare  # few distinct values stay in the near caches
+            self.buckets = self.spare  # few distinct values fit into the CPU caches
             self.spare = large
         forget(&self.buckets, 0)
         if self.recent != NULL:
@@ -101,11 +101,11 @@ cdef class HashSet:
         return num_hashes(&self.buckets)
 
     cdef bint _mix(self) noexcept nogil:
-        """Give up the order of the buckets. False if there is no memory."""
+        """Give up the order of the buckets; return False if there is no memory."""
         return deal_anew(&self.buckets, &self.spare, self.buckets.room, FACTOR, FACTOR)
 
     cdef bint _make_room(self, size_t bucket) noexcept nogil:
-        """Make room in a full bucket. False if there is no memory."""
+        """Make room in a full bucket; return False if there is no memory."""
         if not settle(&self.buckets, bucket):
             return self._mix()
         if 2 * self.buckets.counts[bucket] <= self.buckets.capacity:
@@ -139,7 +139,7 @@ cdef class HashSet:
             raise MemoryError
 
     cdef bint _remember(self) noexcept nogil:
-        """Make room for the hashes that came last. False if there is no memory."""
+        """Allocate the table of recent hashes; return False if there is no memory."""
         if self.recent == NULL:
             self.recent = <uint64_t*>allocate(<size_t>8 << RECENT_BITS)
             if self.recent != NULL:
@@ -148,13 +148,13 @@ cdef class HashSet:
 
     cdef void _forget_recent(self) noexcept nogil:
         memset(self.recent, 0, <size_t>8 << RECENT_BITS)
-        # 0, which now fills all slots, is a hash of this one: here stands one of another slot.
+        # Empty slots hold 0, which is a hash of this slot, so this slot is filled with a hash of another one.
         self.recent[0] = 1
         while recent_slot(self.recent[0]) == 0:
             self.recent[0] += 1
 
     cdef Py_ssize_t _sift(self, const uint64_t* hashes, Py_ssize_t n, uint64_t* other) noexcept nogil:
-        """Copy the hashes that are not among those that came last; returns how many there are."""
+        """Copy the hashes that are not among the recent ones; return their number."""
         cdef Py_ssize_t kept = 0
         cdef Py_ssize_t i
         cdef uint64_t* slot
@@ -166,7 +166,7 @@ cdef class HashSet:
         return kept
 
     cdef bint _deal(self, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
-        """Deal hashes out to the buckets. False if there is no memory."""
+        """Put hashes into the buckets; return False if there is no memory."""
         cdef Py_ssize_t done = 0
         while True:
             done += deal_out(&self.buckets, hashes + done, n - done)
@@ -176,7 +176,7 @@ cdef class HashSet:
                 return False
 
     cdef _settle(self):
-        """Take all repetitions out."""
+        """Remove all duplicates."""
         cdef size_t bucket = 0
         cdef bint enough = True
         with nogil:
@@ -191,7 +191,7 @@ cdef class HashSet:
             raise MemoryError
 
     cdef Py_ssize_t _copy(self, size_t* bucket, uint64_t* out, Py_ssize_t least) noexcept nogil:
-        """Copy whole buckets, from number `bucket` on, until there are at least so many hashes; returns how many."""
+        """Copy buckets, from number `bucket` on, until there are at least as many hashes; return their number."""
         cdef Py_ssize_t copied = 0
         while copied < least and bucket[0] < num_buckets(&self.buckets):
             memcpy(out + copied, bucket_at(&self.buckets, bucket[0]), 8 * <size_t>self.buckets.counts[bucket[0]])
@@ -200,9 +200,9 @@ cdef class HashSet:
         return copied
 
     def count_with(self, const uint64_t[::1] others not None):
-        """How many distinct hashes there are in this set and among `others`, which are all different, together.
+        """Return the number of distinct hashes in this set and `others` together; those of `others` are distinct.
 
-        Of the others only those are looked up that may be in the set by one bit of a map; the set then holds these too.
+        Only the others that may be in the set according to a bit map are looked up; they are added to the set.
         """
         cdef Py_ssize_t n = others.shape[0]
         cdef Py_ssize_t num_maybe = 0
@@ -238,12 +238,12 @@ cdef class HashSet:
         cdef uint64_t[::1] view = piece
         while True:
             copied = self._copy(&bucket, &view[0], PIECE)
-            kernels.insert_keys(bitset, Keys.hashed(piece[:copied]))  # of none too: it looks whether this is a bitset
+            kernels.insert_keys(bitset, Keys.hashed(piece[:copied]))  # also if there are none, to validate the bitset
             if bucket == num_buckets(&self.buckets):
                 break
 
     def to_array(self):
-        """The distinct hashes, as a uint64 array in no particular order."""
+        """Return the distinct hashes as a uint64 array, in no particular order."""
         cdef size_t bucket = 0
         out = np.empty(len(self) + 1, dtype=np.uint64)
         cdef uint64_t[::1] view = out

@@ -1,4 +1,4 @@
-"""Memory that suits filters: zeroed, at a cache line's beginning, on huge pages where it is large (see memory.h)."""
+"""Memory for filters: zeroed, aligned to cache lines, on huge pages if it is large (see memory.h)."""
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from libc.stddef cimport size_t
@@ -11,12 +11,12 @@ cdef extern from "memory.h" nogil:
 
 
 cdef class Memory:
-    """`num_bytes` bytes of zeros, given out by the buffer protocol and freed with the last view of them.
+    """Zeroed memory with the buffer protocol, freed with the last view of it.
 
     Raises
     ------
     MemoryError
-        There is not as much.
+        There is not enough memory.
     """
 
     cdef void* start
@@ -39,12 +39,12 @@ cdef class Memory:
 
 
 def zeros(Py_ssize_t num_bytes):
-    """A uint8 array of zeros over such memory."""
+    """Allocate a uint8 array of zeros."""
     return np.frombuffer(Memory(num_bytes), np.uint8)
 
 
 def copied(const unsigned char[::1] data not None):
-    """A uint8 array over such memory, with a copy of the bytes of a buffer."""
+    """Allocate a uint8 array with a copy of the bytes of a buffer."""
     out = zeros(data.shape[0])
     cdef unsigned char[::1] view = out
     with nogil:

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The split-block Bloom filter: blocks of 256 bits, eight words of 32 bits a block, one bit a word and key.
+"""The split-block Bloom filter: blocks of 256 bits in eight words of 32 bits, in each of which a key sets one bit.
 
 Source: the Parquet format's BloomFilter.md. A hash's upper half chooses the block by multiply-shift, its lower half
-the eight bits. A *bitset* is a buffer of bytes; only its whole blocks count (writers exist that leave a shorter rest).
+the eight bits. A *bitset* is a buffer of bytes; an incomplete block at its end, which some writers leave, is ignored.
 """
 
 cimport cython
@@ -31,16 +31,16 @@ cdef extern from "popcount.h" nogil:
     void count_bits "pb_count_bits"(const uint8_t* words, size_t num_words, uint32_t* counts)
 
 cdef enum:
-    BLOCKS_AT_ONCE = 32  # measured in one go: a loop long enough for vectors, whose counts stay in the nearest cache
+    BLOCKS_AT_ONCE = 32  # measured at a time: enough for vector instructions, and the counts stay in the L1 cache
 
 
-@cython.no_gc_clear  # an array and a lock, which are in no cycle: `blocks` stays good as long as anyone can ask
+@cython.no_gc_clear  # an array and a lock, which form no cycle: `blocks` stays valid as long as the object is reachable
 cdef class Bitset:
-    """What holds a bitset: gives its bytes out by the buffer protocol, and answers for single values.
+    """Base class of filters: exports the bitset by the buffer protocol, and probes single values.
 
-    A subclass sets `_bitset`, then says by an `_expect_` method how values stand in it (until then every value is left
-    to `_contains_slowly`), and holds `_lock` while it changes the bits: kernels let other threads run, and two of them
-    that change one block lose bits.
+    A subclass sets `_bitset`, then declares by an `_expect_` method how values are stored (until then every value is
+    passed to `_contains_slowly`), and holds `_lock` while it changes the bits: kernels release the GIL, and two threads
+    that change the same block would lose bits.
     """
 
     cdef object array
@@ -55,7 +55,7 @@ cdef class Bitset:
 
     @property
     def _bitset(self):
-        """The bits, a uint8 array."""
+        """Return the bits as a uint8 array."""
         return self.array
 
     @_bitset.setter
@@ -63,33 +63,33 @@ cdef class Bitset:
         cdef const uint8_t[::1] view = bitset
         self.num_blocks = num_blocks_of(view.shape[0])
         self.expected.form = NO_FORM
-        self.blocks = &view[0]  # the array keeps it, and it does not move
-        self.array = bitset  # last: to let go of the former one may run other code, which may ask
+        self.blocks = &view[0]  # the array keeps the memory alive, and it does not move
+        self.array = bitset  # last, as releasing the former array may run code that probes this filter
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyObject_GetBuffer(self.array, buffer, flags)  # the array becomes the view's owner and releases it
 
     def _expect_integers(self, int width, int64_t low, uint64_t high):
-        """Values are ints from `low` to `high`, of 4 or 8 bytes each; no other number equals one."""
+        """Declare values to be ints from `low` to `high`, of 4 or 8 bytes each; no other number equals one."""
         if width not in (4, 8):
             raise ValueError(f"integers have 4 or 8 bytes, not {width}")
         self.expected = Scalars(INTEGERS, width, low, high, False, False)
 
     def _expect_floats(self, int width):
-        """Values are floats of 4 or 8 bytes; a float stands for the nearest of them, a zero for both zeros."""
+        """Declare values to be floats of 4 or 8 bytes; a float is rounded to the nearest one, a zero means both zeros."""
         if width not in (4, 8):
             raise ValueError(f"floats have 4 or 8 bytes, not {width}")
         self.expected = Scalars(FLOATS, width, 0, 0, False, False)
 
     def _expect_strings(self, Py_ssize_t width, bint texts, bint backslashes):
-        """Values are bytes, all `width` long unless that is below 0.
+        """Declare values to be bytes, of length `width` unless that is negative.
 
-        If `texts`, a str stands for its UTF-8; one with a backslash only if `backslashes`.
+        If `texts`, a str means its UTF-8 encoding; one with a backslash only if `backslashes`.
         """
         self.expected = Scalars(STRINGS, width, 0, 0, texts, backslashes)
 
     def __contains__(self, value):
-        """Probe one value. False only when it is certainly absent."""
+        """Probe one value; return False only if it is certainly absent."""
         cdef uint64_t* hashes = [0, 0]
         cdef Answer answer = hash_scalar(&self.expected, value, hashes)
         if answer == UNSURE or self.blocks == NULL:
@@ -105,7 +105,7 @@ cdef class Bitset:
         raise TypeError(f"a bitset alone knows no values of type {type(value).__name__}")
 
     def _contains_any(self, keys):
-        """Probe keys given by their stored bytes (an iterable of them): whether any is not certainly absent."""
+        """Probe keys given by their stored bytes; return whether any of them may be present."""
         cdef const uint8_t[::1] key
         if self.blocks == NULL:
             raise ValueError("there is no bitset yet")
@@ -121,12 +121,12 @@ def insert_hashes(bitset not None, hashes not None):
 
 
 def check_hashes(bitset not None, hashes not None):
-    """Probe keys given by their hashes (a uint64 array): a bool array, False where the key is certainly absent."""
+    """Probe keys given by their hashes (a uint64 array); return a bool array, False where a key is certainly absent."""
     return check_keys(bitset, Keys.hashed(hashes))
 
 
 def merge(uint8_t[::1] bitset not None, const uint8_t[::1] other not None):
-    """OR `other` into `bitset`; both have the same size, so that every key keeps its block."""
+    """OR `other` into `bitset`; both must have the same size, so that every key has the same block in both."""
     cdef Py_ssize_t num_bytes = bitset.shape[0]
     cdef uint8_t* into
     cdef const uint8_t* source
@@ -142,7 +142,7 @@ def merge(uint8_t[::1] bitset not None, const uint8_t[::1] other not None):
 
 
 def fold(const uint8_t[::1] bitset not None):
-    """Half the bitset: blocks 2i and 2i + 1 ORed into block i, where multiply-shift sends their keys at half the size."""
+    """Halve a bitset: OR blocks 2i and 2i + 1 into block i, which multiply-shift selects for their keys at half size."""
     cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef const uint8_t* pair = &bitset[0]
     cdef uint8_t* half
@@ -163,10 +163,10 @@ def fold(const uint8_t[::1] bitset not None):
 
 
 def measure(const uint8_t[::1] bitset not None):
-    """Count what is set: (set bits, false-positive probability for a random absent key).
+    """Return the number of set bits, and the false-positive probability for a random absent key.
 
-    A random key asks for one random bit in each of a random block's eight words, so the probability is the mean over
-    the blocks of the product of the words' shares of set bits.
+    A random key tests one random bit in each of a random block's eight words, so the probability is the mean over the
+    blocks of the product of the words' shares of set bits.
     """
     cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef const uint8_t* blocks = &bitset[0]
@@ -187,7 +187,7 @@ def measure(const uint8_t[::1] bitset not None):
             bits += some_bits
             for i in range(count):
                 block = counts + 8 * i
-                # At most 32^8 = 2^40: nothing overflows, and each product is exact as a double.
+                # At most 32^8 = 2^40, so that products do not overflow, and are exact as doubles.
                 total += <double><int64_t>(
                     <uint64_t>(block[0] * block[1] * block[2] * block[3])
                     * (block[4] * block[5] * block[6] * block[7])

@@ -1,6 +1,6 @@
-"""One Python value -> the hash of its stored bytes, for the values whose form a filter knows without asking Python.
+"""Hash one Python value as it is stored, for the common types, without calling Python code.
 
-What is not such a value (a subclass, a bool, a text that has no UTF-8) is left to whoever knows the types.
+Other values (of subclasses, bools, strings without a UTF-8 encoding) are left to the caller.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -14,27 +14,27 @@ from ..hash.xxh64 cimport hash4, hash8, hash_bytes
 
 
 cdef enum Form:
-    NO_FORM   # every value is left to others
+    NO_FORM   # every value is left to the caller
     INTEGERS  # an int in a range, little-endian in 4 or 8 bytes
     FLOATS    # a float of 4 or 8 bytes
-    STRINGS   # bytes, and the UTF-8 of a text
+    STRINGS   # bytes, and the UTF-8 of a str
 
 
 cdef struct Scalars:
     Form form
-    Py_ssize_t width     # bytes a value; below 0 for STRINGS of any length
-    int64_t low          # INTEGERS: the least
+    Py_ssize_t width     # bytes per value; negative for STRINGS of any length
+    int64_t low          # INTEGERS: the smallest
     uint64_t high        # INTEGERS: the largest
-    bint texts           # STRINGS: whether a str is the bytes of its UTF-8
-    bint backslashes     # STRINGS: whether that holds for a str with a backslash too
+    bint texts           # STRINGS: whether a str means its UTF-8 encoding
+    bint backslashes     # STRINGS: whether this includes a str with a backslash
 
 
 cdef enum Answer:
-    UNSURE  # not a value that is known here
-    NEVER   # no value of the form equals it
-    ANY     # whether one is there cannot be told by its hash
-    HASHED  # it is one, and its hash is known
-    ZERO    # it is a floating zero: either of two hashes
+    UNSURE  # left to the caller
+    NEVER   # no stored value equals it
+    ANY     # its hash does not tell whether it is present
+    HASHED  # it has one hash
+    ZERO    # it is a floating-point zero, with two possible hashes
 
 
 cdef inline Answer hash_integer(const Scalars* expected, object value, uint64_t* out) except *:
@@ -60,7 +60,7 @@ cdef inline Answer hash_integer(const Scalars* expected, object value, uint64_t*
 
 
 cdef inline uint64_t hash_float(const Scalars* expected, double value) noexcept:
-    cdef float narrow = <float>value  # the nearest one, infinity where there is none
+    cdef float narrow = <float>value  # rounded to the nearest, or to infinity
     return hash8(<const uint8_t*>&value) if expected.width == 8 else hash4(<const uint8_t*>&narrow)
 
 
@@ -72,7 +72,7 @@ cdef inline Answer hash_string(const Scalars* expected, const char* start, Py_ss
 
 
 cdef inline Answer hash_scalar(const Scalars* expected, object value, uint64_t* out) except *:
-    """The hash of a value, if the answer is HASHED; the hashes of both zeros, `out[0]` and `out[1]`, if it is ZERO."""
+    """Hash a value into `out[0]` if the result is HASHED, into `out[0]` and `out[1]` for both zeros if it is ZERO."""
     cdef Py_ssize_t length = 0
     cdef const char* start
     cdef double number

@@ -1,9 +1,9 @@
-"""How large a filter must be: the exact false-positive model of a split-block Bloom filter.
+"""The size of a filter, by the exact false-positive model of a split-block Bloom filter.
 
 A filter of `z` blocks that holds `ndv` distinct keys has a Poisson-distributed number of keys in each block, with mean
 `lam = ndv / z`. A block with i keys answers "maybe" to an absent one with probability (1 - (31/32)^i)^8. Their mixture
 is the model (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007); the closed formula that
-most writers use leaves out that keys fall unevenly into blocks, and undersizes.
+most writers use ignores that keys are distributed unevenly over blocks, and gives too small filters.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ BLOCK_BYTES = 32
 WORDS = 8
 WORD_BITS = 32
 
-_MISS = 1.0 - 1.0 / WORD_BITS  # the chance that one key leaves a given bit of a word unset
+_MISS = 1.0 - 1.0 / WORD_BITS  # probability that one key leaves a given bit of a word unset
 
 
 def fpp_for(ndv: float, num_bytes: int) -> float:
-    """False-positive probability of a filter of `num_bytes` bytes that holds `ndv` distinct keys."""
+    """Return the false-positive probability of a filter of `num_bytes` bytes that holds `ndv` distinct keys."""
     if num_bytes < BLOCK_BYTES:
         raise ValueError(f"a filter has at least {BLOCK_BYTES} bytes, not {num_bytes}")
     if not ndv >= 0:
@@ -29,8 +29,8 @@ def fpp_for(ndv: float, num_bytes: int) -> float:
     if math.isinf(lam):
         return 1.0
     if lam >= 64:
-        # (1 - q^i)^8 expanded; E[q^(k i)] of a Poisson variable is exp(-lam (1 - q^k)). Exact, and free of loss here,
-        # where the result is not tiny against its terms.
+        # (1 - q^i)^8 expanded; E[q^(k i)] of a Poisson variable is exp(-lam (1 - q^k)). Exact, and without cancellation
+        # here, where the result is not much smaller than its terms.
         return math.fsum((-1) ** k * math.comb(WORDS, k) * math.exp(-lam * (1 - _MISS**k)) for k in range(WORDS + 1))
     term = math.exp(-lam)
     terms = []
@@ -41,24 +41,24 @@ def fpp_for(ndv: float, num_bytes: int) -> float:
 
 
 def size_for(ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> int:
-    """The smallest filter, in bytes, that holds `ndv` distinct keys at `fpp` or better.
+    """Return the size in bytes of the smallest filter that holds `ndv` distinct keys at `fpp` or better.
 
     Parameters
     ----------
     ndv : number of distinct values, 0 or more.
-    fpp : wanted false-positive probability, between 0 and 1.
-    power_of_two : True for the smallest power of two (what every reader takes), False for the smallest multiple of 32.
+    fpp : target false-positive probability, between 0 and 1.
+    power_of_two : True for the smallest power of two (which all readers accept), False for the smallest multiple of 32.
 
     Returns
     -------
-    Between 32 bytes and 128 MiB, the largest size that readers accept: with more keys the filter is as large as it
-    may be and its real fpp is `fpp_for(ndv, size)`.
+    Between 32 bytes and 128 MiB, the largest size that readers accept. A filter that would be larger gets this size,
+    and its real fpp is `fpp_for(ndv, size)`.
     """
     if not 0 < fpp < 1:
         raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")
     if not ndv >= 0:
         raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
-    # From a byte a key on, as the answer is not far from there: the model takes its time.
+    # Start with a byte per key, which is close to the result, as evaluating the model is slow.
     size = 1 << (int(min(max(ndv, MIN_BYTES), MAX_BYTES)) - 1).bit_length()
     while size < MAX_BYTES and fpp_for(ndv, size) > fpp:
         size *= 2
@@ -66,18 +66,18 @@ def size_for(ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> int:
         size //= 2
     if power_of_two or size == MIN_BYTES or fpp_for(ndv, size) > fpp:
         return size
-    too_small, enough = size // 2 // BLOCK_BYTES, size // BLOCK_BYTES
-    while enough - too_small > 1:
-        middle = (too_small + enough) // 2
+    too_small, sufficient = size // 2 // BLOCK_BYTES, size // BLOCK_BYTES
+    while sufficient - too_small > 1:
+        middle = (too_small + sufficient) // 2
         if fpp_for(ndv, middle * BLOCK_BYTES) > fpp:
             too_small = middle
         else:
-            enough = middle
-    return enough * BLOCK_BYTES
+            sufficient = middle
+    return sufficient * BLOCK_BYTES
 
 
 def ndv_for(num_set_bits: int, num_bytes: int) -> float:
-    """Estimate how many distinct keys set `num_set_bits` bits of a filter of `num_bytes` bytes; inf when it is full.
+    """Estimate the number of distinct keys in a filter of `num_bytes` bytes with `num_set_bits` set bits; inf if full.
 
     The expected share of set bits after n keys is 1 - exp(-n / (32 z)): each key sets one bit of 32 in each word of one
     of z blocks.
@@ -88,11 +88,11 @@ def ndv_for(num_set_bits: int, num_bytes: int) -> float:
 
 
 def draft_size_for(ndv: float, fpp: float = 0.01) -> int:
-    """The size in bytes that writers of the format's drafts gave a filter for `ndv` distinct keys.
+    """Return the size in bytes that writers of the format's drafts gave a filter for `ndv` distinct keys.
 
-    -8 ndv / ln(1 - fpp^(1/8)) bits, the fraction cut off, then the next power of two from 32 bytes to 128 MiB. The
-    formula takes keys to fall evenly into blocks: what comes out has a worse probability than was asked for, unless
-    rounding makes up for it (`fpp_for` tells).
+    -8 ndv / ln(1 - fpp^(1/8)) bits, truncated to an integer, then the next power of two from 32 bytes to 128 MiB. The
+    formula assumes that keys are distributed evenly over blocks: the real probability (see `fpp_for`) is worse than
+    `fpp`, unless rounding compensates for it.
 
     Source: the first draft's text; BloomFilter::OptimalNumOfBits of Arrow C++ before release 12 for the rounding.
     """

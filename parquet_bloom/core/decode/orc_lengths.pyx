@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Lengths of texts and lists in ORC files: whether they can be what they say, before another library believes them.
+"""Validate the lengths of strings and lists in ORC files, before another library relies on them.
 
 Source: ORC specification v1, "Run Length Encoding", both versions of unsigned integers.
 """
@@ -23,7 +23,7 @@ cdef struct Cursor:
     const uint8_t* data
     Py_ssize_t at
     Py_ssize_t end
-    int left        # bits of `current` that are not read
+    int left        # unread bits of `current`
     uint64_t current
 
 
@@ -36,7 +36,7 @@ cdef inline Fault take_byte(Cursor* cursor, uint64_t* out) noexcept nogil:
 
 
 cdef inline Fault take_bytes(Cursor* cursor, int count, uint64_t* out) noexcept nogil:
-    """A number of so many bytes, the highest first."""
+    """Read a big-endian number of `width` bytes."""
     cdef int i
     cdef uint64_t found = 0
     if cursor.end - cursor.at < count:
@@ -62,7 +62,7 @@ cdef inline Fault take_varint(Cursor* cursor, uint64_t* out) noexcept nogil:
 
 
 cdef inline Fault take_bits(Cursor* cursor, int width, uint64_t* out) noexcept nogil:
-    """The next number of `width` bits (1 to 64), the highest bit first."""
+    """Read the next number of `width` bits (1 to 64), the highest bit first."""
     cdef uint64_t found = 0
     while width > cursor.left:
         if cursor.left:
@@ -72,14 +72,14 @@ cdef inline Fault take_bits(Cursor* cursor, int width, uint64_t* out) noexcept n
             return CUT_OFF
         cursor.left = 8
     cursor.left -= width
-    # Of 64 bits the last 8 at most are taken here, so that no shift is as wide as the number.
+    # At most the last 8 of 64 bits are taken here, so that no shift is by the full width.
     found = found << width | cursor.current >> cursor.left & ((<uint64_t>1 << width) - 1)
     out[0] = found
     return NONE
 
 
 cdef inline int width_of(uint64_t code) noexcept nogil:
-    """The width in bits that a code of 5 bits stands for."""
+    """Return the width in bits encoded by a code of 5 bits."""
     if code <= 23:
         return <int>code + 1
     if code <= 27:
@@ -88,7 +88,7 @@ cdef inline int width_of(uint64_t code) noexcept nogil:
 
 
 cdef inline int closest_width(int bits) noexcept nogil:
-    """The least width, of those that numbers are packed by, that has so many bits."""
+    """Return the smallest width of packed numbers with at least as many bits."""
     if bits <= 24:
         return bits if bits else 1
     if bits <= 32:
@@ -104,12 +104,12 @@ cdef inline Fault add(uint64_t value, uint64_t most, uint64_t* total) noexcept n
 
 
 cdef Fault add_run_of_first(Cursor* cursor, uint64_t most, uint64_t* total) noexcept nogil:
-    """A run of version 1."""
+    """Read a run of version 1."""
     cdef uint64_t head = 0, base = 0, step = 0
     cdef int i
     if take_byte(cursor, &head):
         return CUT_OFF
-    if head >= 0x80:  # so many numbers as they are
+    if head >= 0x80:  # literal numbers
         for i in range(0x100 - <int>head):
             if take_varint(cursor, &base):
                 return CUT_OFF
@@ -127,7 +127,7 @@ cdef Fault add_run_of_first(Cursor* cursor, uint64_t most, uint64_t* total) noex
 
 
 cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint64_t* total) noexcept nogil:
-    """A run whose largest numbers have their high bits apart."""
+    """Read a run with patches, the high bits of its largest numbers."""
     cdef uint64_t[MOST_IN_RUN] values
     cdef uint64_t[32] patches
     cdef uint64_t third = 0, fourth = 0, base = 0, sign, gap, patch, mask
@@ -139,7 +139,7 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
     gap_width, num_patches = <int>(fourth >> 5) + 1, <int>(fourth & 31)
     if num_patches == 0:
         return NO_PATCHES
-    if gap_width + patch_width > 64:  # a gap has a bit at least: patches have 63 at most
+    if gap_width + patch_width > 64:  # a gap has at least one bit, so patches have at most 63
         return WIDE_PATCH
     if take_bytes(cursor, base_bytes, &base):
         return CUT_OFF
@@ -160,7 +160,7 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
         patch = patches[used] & mask
         used += 1
         place += gap
-        if gap == 255 and patch == 0:  # further off than a gap can say
+        if gap == 255 and patch == 0:  # continues a gap that is too large for one entry
             continue
         if place < <uint64_t>count and width < 64:
             values[place] |= patch << width
@@ -171,13 +171,13 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
 
 
 cdef Fault add_run_of_second(Cursor* cursor, uint64_t most, uint64_t* total) noexcept nogil:
-    """A run of version 2."""
+    """Read a run of version 2."""
     cdef uint64_t head = 0, low = 0, value = 0, step = 0, change
     cdef int i, kind, width, count
     if take_byte(cursor, &head):
         return CUT_OFF
     kind = <int>(head >> 6)
-    if kind == 0:  # one number, several times
+    if kind == 0:  # one number, repeated
         if take_bytes(cursor, <int>(head >> 3 & 7) + 1, &value):
             return CUT_OFF
         for i in range(<int>(head & 7) + 3):
@@ -205,7 +205,7 @@ cdef Fault add_run_of_second(Cursor* cursor, uint64_t most, uint64_t* total) noe
         return TOO_LONG
     for i in range(1, count):
         change = step
-        if i > 1 and head >> 1 & 31:  # the first difference has the sign of all
+        if i > 1 and head >> 1 & 31:  # the first difference gives the sign of all
             if take_bits(cursor, width, &change):
                 return CUT_OFF
             if <int64_t>step < 0:
@@ -217,18 +217,18 @@ cdef Fault add_run_of_second(Cursor* cursor, uint64_t most, uint64_t* total) noe
 
 
 def sum_lengths(const uint8_t[::1] data not None, bint second, uint64_t most):
-    """The sum of all lengths in a stream.
+    """Return the sum of all lengths in a stream.
 
     Parameters
     ----------
-    data : the stream, unpacked.
-    second : whether it is of version 2 of the encoding.
-    most : what they may add up to; below 2^63.
+    data : the uncompressed stream.
+    second : whether it has version 2 of the encoding.
+    most : maximum of the sum; below 2^63.
 
     Raises
     ------
     ValueError
-        A length is negative, they are more than `most` together, or the stream is none.
+        A length is negative, the sum exceeds `most`, or the stream is invalid.
     """
     cdef Cursor cursor
     cdef Fault fault = NONE

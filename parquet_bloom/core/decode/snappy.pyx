@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The front of what Snappy has compressed: who wants one value of a page need not unpack what is behind it.
+"""Decompress the beginning of a Snappy block, to read one value of a page without decompressing the rest.
 
 Source: format_description.txt of Snappy.
 """
@@ -10,13 +10,13 @@ from libc.string cimport memcpy
 import numpy as np
 
 cdef enum:
-    SLACK = 16  # bytes that may be written behind the end, so that short pieces are copied by one instruction
+    SLACK = 16  # bytes that may be written after the end, so that short copies take one instruction
 
 
 cdef int64_t unpack(
     const uint8_t* data, Py_ssize_t pos, Py_ssize_t end, uint8_t* out, int64_t size, int64_t wanted
 ) noexcept nogil:
-    """Unpack until `wanted` of `size` bytes are there; how many are, or -1 where the bytes are no such thing."""
+    """Decompress until `wanted` of `size` bytes are available; return their number, or -1 if the data is invalid."""
     cdef int64_t done = 0, length, offset, i
     cdef int more
     cdef uint8_t tag
@@ -61,7 +61,7 @@ cdef int64_t unpack(
             while i < length:
                 memcpy(out + done + i, out + done + i - offset, SLACK)
                 i += SLACK
-        else:  # it repeats what it has just written
+        else:  # source and destination overlap: it repeats the bytes just written
             for i in range(length):
                 out[done + i] = out[done + i - offset]
         done += length
@@ -69,14 +69,14 @@ cdef int64_t unpack(
 
 
 def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t wanted):
-    """At least the first `wanted` of the `size` bytes that were compressed, as a uint8 array; all that there are if fewer.
+    """Return at least the first `wanted` of the `size` uncompressed bytes as a uint8 array; all of them if fewer.
 
-    What is behind them is not looked at, and so may be broken.
+    The data after them is not read, and so may be invalid.
 
     Raises
     ------
     ValueError
-        The bytes do not begin as `size` compressed ones do.
+        The data is not a valid beginning of `size` compressed bytes.
     """
     cdef uint64_t announced = 0
     cdef Py_ssize_t pos = 0

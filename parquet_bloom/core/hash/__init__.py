@@ -1,1 +1,1 @@
-"""Hash functions: XXH64, Murmur3 and SipHash. `xxh64` is below the others."""
+"""Hash functions: XXH64, Murmur3 and SipHash. The others build on `xxh64`."""

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""MurmurHash3 x64_128, its first 64 bits, over whole arrays of keys: the hash of the format's first drafts.
+"""The first 64 bits of MurmurHash3 x64_128 of arrays of keys: the hash of the format's first drafts.
 
 Source: Appleby, MurmurHash3.cpp of SMHasher, MurmurHash3_x64_128; the drafts take the first of its two words.
 """
@@ -12,7 +12,7 @@ from ..keys cimport FIXED, HASHES, INLINE_BYTES, INLINE_START, VIEWS, KeySpan, K
 from .xxh64 cimport load64, rotate_left
 
 cdef enum:
-    BODY = 16  # bytes that are mixed in at a time
+    BODY = 16  # bytes mixed in at a time
 
 cdef uint64_t FACTOR_1 = <uint64_t>0x87C37B91114253D5
 cdef uint64_t FACTOR_2 = <uint64_t>0x4CF5AD432745937F
@@ -35,7 +35,7 @@ cdef inline uint64_t avalanche(uint64_t h) noexcept nogil:
 
 
 cdef inline uint64_t load_part(const uint8_t* p, uint64_t length) noexcept nogil:
-    """Up to 8 bytes as a little-endian number."""
+    """Read up to 8 bytes as a little-endian number."""
     cdef uint64_t word = 0
     cdef uint64_t i
     for i in range(length):
@@ -64,14 +64,14 @@ cdef uint64_t hash_bytes(const uint8_t* p, uint64_t length, uint32_t seed) noexc
 
 
 cdef Py_ssize_t hash_span(const KeySpan* span, uint32_t seed, uint64_t* out) noexcept nogil:
-    """Hash the valid keys; returns how many there are."""
+    """Hash the valid keys; return their number."""
     cdef const uint8_t* start
     cdef uint64_t length
     cdef View view
     cdef Py_ssize_t i
     cdef Py_ssize_t written = 0
     for i in range(span.length):
-        if not is_valid(span, i):  # a view under a null says anything
+        if not is_valid(span, i):  # the view of a null is undefined
             continue
         if span.layout == FIXED or span.layout == HASHES:
             start, length = span.data + span.width * i, <uint64_t>span.width
@@ -91,7 +91,7 @@ cdef Py_ssize_t hash_span(const KeySpan* span, uint32_t seed, uint64_t* out) noe
 
 
 def hash_keys(Keys keys not None, uint32_t seed=0):
-    """The hashes of the valid keys, in order, as a uint64 array; nulls are left out."""
+    """Return the hashes of the valid keys, in order, as a uint64 array; nulls are omitted."""
     cdef Py_ssize_t written = 0
     out = np.empty(keys.span.length, dtype=np.uint64)
     cdef uint64_t[::1] view = out
@@ -102,5 +102,5 @@ def hash_keys(Keys keys not None, uint32_t seed=0):
 
 
 def hash_one(const uint8_t[::1] value not None, uint32_t seed=0):
-    """The hash of one byte string."""
+    """Return the hash of one byte string."""
     return hash_bytes(&value[0] if value.shape[0] else NULL, value.shape[0], seed)

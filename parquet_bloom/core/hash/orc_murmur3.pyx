@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The hashes and the bits of ORC's Bloom filters.
 
-Source: ORC specification v1, "Bloom Filter Index"; what it leaves out was found by rebuilding filters of its writers: the
-shifts of Thomas Wang's hash keep the sign, and the hash of bytes is a variant of Murmur3 with one lane of 64 bits.
+Source: ORC specification v1, "Bloom Filter Index"; details that it omits were determined by rebuilding filters of its
+writers: Thomas Wang's hash has arithmetic shifts, and the hash of bytes is a Murmur3 variant with one 64-bit lane.
 """
 
 from libc.math cimport log, round as c_round
@@ -14,7 +14,7 @@ import numpy as np
 from .xxh64 cimport load64, rotate_left
 
 cpdef enum:
-    MAX_HASH_FUNCTIONS = 255  # more than any writer sets: 1 at a probability of 10^-76
+    MAX_HASH_FUNCTIONS = 255  # more than any writer uses: a probability of 10^-76
 
 cdef enum:
     SEED = 104729
@@ -24,7 +24,7 @@ cdef uint64_t C2 = 0x4CF5AD432745937F
 
 
 cdef inline uint64_t wang(uint64_t key) noexcept nogil:
-    """Thomas Wang's hash of 64 bits, shifted as Java's `>>` does."""
+    """Return Thomas Wang's hash of 64 bits, with arithmetic shifts like Java's `>>`."""
     key = ~key + (key << 21)
     key ^= <uint64_t>(<int64_t>key >> 24)
     key = key + (key << 3) + (key << 8)
@@ -57,7 +57,7 @@ cdef uint64_t murmur(const uint8_t* data, size_t length) noexcept nogil:
 
 
 def hash_longs(const int64_t[::1] values not None):
-    """The hashes of integers of 64 bits, as a uint64 array."""
+    """Return the hashes of 64-bit integers as a uint64 array."""
     cdef Py_ssize_t i
     out = np.empty(values.shape[0], np.uint64)
     cdef uint64_t[::1] view = out
@@ -68,17 +68,17 @@ def hash_longs(const int64_t[::1] values not None):
 
 
 def hash_bytes(const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
-    """The hashes of byte strings, as a uint64 array.
+    """Return the hashes of byte strings as a uint64 array.
 
     Parameters
     ----------
-    data : the strings, anywhere in it.
-    offsets : where each begins, and the next one with it; one more than there are strings.
+    data : buffer with the strings.
+    offsets : start of each string, which is also the end of the one before; one more than there are strings.
 
     Raises
     ------
     ValueError
-        The offsets descend, or lead out of `data`.
+        The offsets decrease, or point outside of `data`.
     """
     cdef Py_ssize_t i, count = offsets.shape[0] - 1
     cdef const uint8_t* start = &data[0] if data.shape[0] else NULL
@@ -104,7 +104,7 @@ cdef int require(Py_ssize_t num_bytes, int num_hash_functions) except -1:
 
 
 cdef inline uint64_t position(uint64_t hashed, uint32_t i, uint64_t num_bits) noexcept nogil:
-    """The i-th bit of a hash: 32 bits that wrap around; those of negative numbers are flipped."""
+    """Return the i-th bit of a hash, in 32-bit arithmetic with wrap-around; negative results are complemented."""
     cdef uint32_t combined = <uint32_t>hashed + i * <uint32_t>(hashed >> 32)
     if combined >> 31:
         combined = ~combined
@@ -112,12 +112,12 @@ cdef inline uint64_t position(uint64_t hashed, uint32_t i, uint64_t num_bits) no
 
 
 def insert(uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None, int num_hash_functions):
-    """Set the bits of hashes in a bitset, whose bits are counted from each byte's lowest one.
+    """Set the bits of hashes in a bitset, whose bits are numbered from the lowest one of each byte.
 
     Raises
     ------
     ValueError
-        The bitset is empty, or the number of hash functions is not one of 1 to `MAX_HASH_FUNCTIONS`.
+        The bitset is empty, or the number of hash functions is not between 1 and `MAX_HASH_FUNCTIONS`.
     """
     require(bitset.shape[0], num_hash_functions)
     cdef Py_ssize_t i
@@ -131,7 +131,7 @@ def insert(uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None, in
 
 
 def check(const uint8_t[::1] bitset not None, const uint64_t[::1] hashes not None, int num_hash_functions):
-    """Which hashes have all their bits set, as a bool array. Errors as those of `insert`."""
+    """Return which hashes have all their bits set, as a bool array; raises the same errors as `insert`."""
     require(bitset.shape[0], num_hash_functions)
     cdef Py_ssize_t i
     cdef uint32_t j
@@ -152,7 +152,7 @@ def check(const uint8_t[::1] bitset not None, const uint64_t[::1] hashes not Non
 
 
 def size_for(int64_t num_values, double fpp):
-    """Bits and hash functions of the filter that ORC's writers make for so many values: those of a row group.
+    """Return the size of the filter that ORC's writers build for a row group with a number of values.
 
     Returns
     -------
@@ -170,6 +170,6 @@ def size_for(int64_t num_values, double fpp):
     if wanted >= 2**31 - 64:
         raise ValueError("an ORC filter has less than 2^31 bits")
     cdef int64_t least = <int64_t>wanted
-    cdef int64_t num_bits = least + 64 - least % 64  # so it is written: 64 more also where none were missing
+    cdef int64_t num_bits = least + 64 - least % 64  # as in ORC's writers: adds 64 even if `least` is a multiple of 64
     cdef int64_t count = <int64_t>c_round(<double>num_bits / num_values * log(2))
     return num_bits, max(1, count)

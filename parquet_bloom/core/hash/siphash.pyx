@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""SipHash: the hash of another program's index files (lake/seed_files.py).
+"""SipHash: the hash of the index files of another program (lake/seed_files.py).
 
 Source: Aumasson, Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 """
@@ -47,7 +47,7 @@ cdef inline void take(State* state, uint64_t word, int rounds) noexcept nogil:
 
 
 cdef inline uint64_t end(State state, uint64_t last, int rounds, int last_rounds) noexcept nogil:
-    """The hash; `state` is a copy, so that hashing can go on from the caller's."""
+    """Finish a hash; `state` is a copy, so that the caller's can be continued."""
     take(&state, last, rounds)
     state.v2 ^= 0xFF
     mix(&state, last_rounds)
@@ -55,7 +55,7 @@ cdef inline uint64_t end(State state, uint64_t last, int rounds, int last_rounds
 
 
 def siphash(const uint8_t[::1] data not None, uint64_t k0, uint64_t k1, int rounds=1, int last_rounds=3):
-    """The hash of bytes: SipHash-1-3, unless other numbers of rounds are given."""
+    """Return the hash of bytes: SipHash-1-3, unless other numbers of rounds are given."""
     cdef Py_ssize_t length = data.shape[0], i
     cdef uint64_t last = <uint64_t>(length & 0xFF) << 56
     cdef State state = begin(k0, k1)
@@ -67,7 +67,7 @@ def siphash(const uint8_t[::1] data not None, uint64_t k0, uint64_t k1, int roun
 
 
 def hash_words(const uint64_t[::1] values not None, uint64_t k0, uint64_t k1):
-    """SipHash-1-3 of the 8 little-endian bytes of each value, as a uint64 array."""
+    """Return SipHash-1-3 of the 8 little-endian bytes of each value as a uint64 array."""
     cdef Py_ssize_t i
     cdef State state
     out = np.empty(values.shape[0], np.uint64)
@@ -81,9 +81,9 @@ def hash_words(const uint64_t[::1] values not None, uint64_t k0, uint64_t k1):
 
 
 def fingerprints(const uint64_t[::1] values not None, uint64_t k0, uint64_t k1):
-    """The lower 16 bits of SipHash-1-3 of each value, as a uint16 array, none of them 0.
+    """Return the lower 16 bits of SipHash-1-3 of each value as a uint16 array without zeros.
 
-    Where they are 0, the hash is appended to what was hashed, as 8 more bytes, and all of it hashed, until they are not.
+    While they are 0, the hash is appended to the hashed bytes, as 8 more bytes, and all of these are hashed again.
     """
     cdef Py_ssize_t i
     cdef uint64_t h, length

@@ -21,7 +21,7 @@ cdef inline uint64_t rotate_left(uint64_t x, int bits) noexcept nogil:
 
 cdef inline uint64_t load64(const uint8_t* p) noexcept nogil:
     cdef uint64_t x
-    memcpy(&x, p, 8)  # keys stand at any address; little-endian, as all of the package (core/__init__.py)
+    memcpy(&x, p, 8)  # keys may have any alignment; little-endian, as required by core/__init__.py
     return x
 
 

@@ -1,4 +1,4 @@
-"""XXH64, seed 0, over whole arrays of keys: the hash of Parquet's Bloom filters.
+"""XXH64, seed 0, of arrays of keys: the hash of Parquet's Bloom filters.
 
 Source: the xxHash specification (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), XXH64.
 """

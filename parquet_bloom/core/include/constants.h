@@ -1,4 +1,4 @@
-/* The numbers of the two specifications: XXH64's primes, and the odd multipliers of a block's eight words. */
+/* Constants of the two specifications: XXH64's primes, and the odd multipliers (salts) of a block's eight words. */
 #ifndef PB_CONSTANTS_H
 #define PB_CONSTANTS_H
 

@@ -1,6 +1,6 @@
-/* Zeroed memory for tables and filters: it begins at a cache line, so that a block never lies in two, and from 2 MiB on
- * it asks for huge pages, without which a random access in a large table costs a second one for its address, and each
- * new 4 KiB of it a fault. Pages are zeroed by the system when they are first touched, not here. */
+/* Zeroed memory for tables and filters: aligned to cache lines, so that a block is never in two lines, and from 2 MiB on
+ * with huge pages, as otherwise a random access in a large table costs a TLB miss, and each new 4 KiB a page fault. Pages
+ * are zeroed by the system when they are first accessed, not here. */
 #ifndef PB_MEMORY_H
 #define PB_MEMORY_H
 
@@ -10,9 +10,9 @@
 
 #define PB_LINE ((size_t)64)
 #define PB_HUGE ((size_t)2 << 20)
-#define PB_MOST_BYTES (SIZE_MAX / 2) /* no machine has more, and sums with less do not overflow */
+#define PB_MOST_BYTES (SIZE_MAX / 2) /* more than any machine has, and sums of smaller sizes do not overflow */
 
-/* What calloc gave stands in front of the aligned bytes: it is a multiple of 8 at least, so that there is room. */
+/* The pointer returned by calloc is stored before the aligned bytes: it is at least a multiple of 8, so there is room. */
 static void *pb_allocate_lines(size_t num_bytes) {
     uint8_t *given = (uint8_t *)calloc(num_bytes + PB_LINE, 1);
     if (given == NULL) return NULL;
@@ -30,7 +30,7 @@ static void pb_release_lines(void *memory) {
 
 static size_t pb_whole_pages(size_t num_bytes) { return (num_bytes + PB_HUGE - 1) & ~(PB_HUGE - 1); }
 
-/* NULL when there is no memory. */
+/* Returns NULL if there is no memory. */
 static void *pb_allocate(size_t num_bytes) {
     if (num_bytes > PB_MOST_BYTES) return NULL;
     if (num_bytes < PB_HUGE) return pb_allocate_lines(num_bytes);
@@ -41,7 +41,7 @@ static void *pb_allocate(size_t num_bytes) {
     if (before) munmap(mapped, before);
     if (before < PB_HUGE) munmap(mapped + before + size, PB_HUGE - before);
 #ifdef MADV_HUGEPAGE
-    madvise(mapped + before, size, MADV_HUGEPAGE); /* a wish: small pages do as well */
+    madvise(mapped + before, size, MADV_HUGEPAGE); /* a hint: small pages work as well */
 #endif
     return mapped + before;
 }

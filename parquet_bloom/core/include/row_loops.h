@@ -1,4 +1,4 @@
-/* Included by row_scan.h, once for each instruction set: PB_NAME names the functions, PB_TARGET stands before them,
+/* Included by row_scan.h, once for each instruction set: PB_NAME names the functions, PB_TARGET is put before them,
  * PB_VECTOR_BYTES is the vectors' width. Compilers without vectors of their own get plain loops. */
 #if defined(__GNUC__) || defined(__clang__)
 
@@ -24,7 +24,7 @@ PB_TARGET void PB_NAME(pb_sum)(pb_row_sum *state, const uint8_t *data, size_t nu
     memcpy(state->sums, sums, sizeof sums);
 }
 
-/* Four vectors are compared before anyone asks whether an item in them was equal. */
+/* Four vectors are compared before testing whether any item in them is equal. */
 #define PB_SEARCH(item, vector)                                                                         \
     const size_t in_one = PB_VECTOR_BYTES / sizeof(item), in_four = 4 * in_one;                         \
     PB_NAME(vector) all;                                                                                \

@@ -1,8 +1,8 @@
-/* The loops over a row of fingerprints: a sum that shows damage, and the search for a fingerprint.
+/* The loops over a row of fingerprints: a checksum, and the search for a fingerprint.
  *
- * row_loops.h has each of them once, over vectors of the compiler's own kind; it is built here for the platform's base,
- * and once more for AVX2 by way of a function's own target. Which one runs is the caller's choice (core/cuckoo_rows.pyx asks
- * core/dispatch.py); all else in the module is built for the base alone. */
+ * row_loops.h has each of them once, with the compiler's vector types; it is compiled here for the platform's baseline,
+ * and again for AVX2 with a function target attribute. The caller selects one (core/index/cuckoo_rows.pyx uses
+ * core/dispatch.py); everything else in the module is compiled for the baseline only. */
 #ifndef PB_ROW_SCAN_H
 #define PB_ROW_SCAN_H
 
@@ -15,7 +15,7 @@
 
 /* Lane by lane over words of 64 bits, the upper half of each mixed into its lower one: the sum of the words, and the sum
  * of these sums after each word. Of two changed bits, wherever they are, one sum at least keeps a trace: a lane has fewer
- * than 2^32 words, so that their distance times the difference is no multiple of 2^64. */
+ * than 2^32 words, so that their distance times the difference is not a multiple of 2^64. */
 typedef struct {
     uint64_t words[PB_LANES];
     uint64_t sums[PB_LANES];
@@ -40,7 +40,7 @@ static void pb_sum(int wide, pb_row_sum *state, const uint8_t *data, size_t num_
     PB_CHOOSE(pb_sum, wide)(state, data, num_stripes);
 }
 
-/* Where among `count` items, from number `start` on, the first one is that equals `wanted`; `count` if there is none. */
+/* Returns the number of the first of `count` items, from `start` on, that equals `wanted`; `count` if there is none. */
 static size_t pb_next16(int wide, const uint8_t *data, size_t start, size_t count, uint16_t wanted) {
     return PB_CHOOSE(pb_next16, wide)(data, start, count, wanted);
 }

@@ -1,14 +1,14 @@
-/* The primitives that an instruction set brings to the loops of kernels.pxi, each a function over many keys:
+/* The primitives of an instruction set for the loops of kernels.pxi, each a function over many keys:
  *
- *   pb_hash4, pb_hash8     XXH64 of keys of 4 and 8 bytes that stand one behind the other
+ *   pb_hash4, pb_hash8     XXH64 of consecutive keys of 4 and 8 bytes
  *   pb_hash_spans          XXH64 of byte strings anywhere, of any length
- *   pb_locate              hash -> where its block begins, in bytes, and the lower half, which chooses the bits
- *   pb_insert, pb_check    set, or ask for, a key's eight bits in its block
- *   pb_insert_new          ask and set, key by key
+ *   pb_locate              hash -> byte offset of its block, and the lower half, which selects the bits
+ *   pb_insert, pb_check    set, or test, a key's eight bits in its block
+ *   pb_insert_new          test and set, key by key
  *
- * Each returns how many keys it has done, from the first on; the loops do the rest in plain Cython. A set that is no
- * better at something leaves it at 0. One file holds one set; setup.py names it by PB_SIMD and gives its flags to that
- * one extension. Nothing is read outside of the keys.
+ * Each returns the number of keys that it has processed, from the first on; the loops process the rest in plain Cython. A
+ * set without an advantage for a primitive returns 0. Each file holds one set; setup.py selects it by PB_SIMD and passes
+ * its flags to that extension only. Nothing is read outside of the keys.
  */
 #ifndef PB_SIMD_H
 #define PB_SIMD_H

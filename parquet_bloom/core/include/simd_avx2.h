@@ -98,11 +98,11 @@ static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t place) {
     return _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]);
 }
 
-/* Lengths vary at random, so what depends on them is computed and not branched on: a branch taken wrongly costs as much
- * as the whole hash. */
+/* Lengths vary at random, so the code that depends on them is branch-free: a mispredicted branch costs as much as the
+ * whole hash. */
 
-/* A key's last bytes (below 8), zeros behind them. Nothing outside of the key may be read, but its own bytes may be read
- * twice. */
+/* A key's last bytes (fewer than 8), followed by zeros. Bytes outside of the key must not be read, but its own bytes may
+ * be read twice. */
 static inline uint64_t pb_tail(const uint8_t *start, uint64_t length) {
     const uint64_t left = length & 7;
     const uint8_t *end = start + length;

@@ -86,7 +86,7 @@ static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t place) {
     return _mm512_setr_epi64(words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]);
 }
 
-/* A key's last bytes, zeros behind them: a masked load touches no others. */
+/* A key's last bytes, followed by zeros: a masked load reads no others. */
 static inline __m256i pb_rest(const uint8_t *start, uint64_t length) {
     return _mm256_maskz_loadu_epi8(_bzhi_u32(0xFFFFFFFFU, (uint32_t)(length & 31)), start + (length & ~31ULL));
 }
@@ -119,7 +119,7 @@ static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *places, 
                                  uint8_t *found) {
     ptrdiff_t i = 0;
     for (; i + 64 <= count; i += 64) {
-        /* A word whose bit is unset gives a bit here; the bytes become answers all at once. */
+        /* A word whose bit is unset gives a bit here; the bytes are turned into results all at once. */
         uint8_t missing[64];
         for (int j = 0; j < 64; j++) {
             const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + places[i + j]));

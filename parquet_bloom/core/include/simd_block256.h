@@ -1,4 +1,4 @@
-/* A block in one vector of 256 bits: what AVX2 brings and AVX-512 has as well. */
+/* A block in one vector of 256 bits: for AVX2 and AVX-512. */
 
 static inline __m256i pb_mask(uint32_t key) {
     const __m256i salt = _mm256_loadu_si256((const __m256i *)pb_salt);

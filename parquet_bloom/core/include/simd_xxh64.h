@@ -1,14 +1,14 @@
-/* XXH64 of many keys, a lane of 64 bits each; written once over what AVX2 and AVX-512 bring:
+/* XXH64 of many keys, a lane of 64 bits each; written once in terms of these macros for AVX2 and AVX-512:
  *
  *   pb_vec, PB_LANES                          a vector of lanes, and how many it has
  *   pb_fill, pb_load, pb_load32, pb_store     one number in all lanes; from and to memory (32: words of 4 bytes)
  *   pb_sum, pb_xor, pb_and, pb_mul            pb_mul by one factor in all lanes
  *   PB_ROTATE, PB_RIGHT, pb_right             rotate left, shift right, by a constant; shift right by any count
- *   pb_lanes, pb_at_least, pb_has_bit,        a choice of lanes, by comparison or by a bit; whether it is not empty; of two
- *   pb_any, pb_select                         vectors' lanes, the first one's where chosen
+ *   pb_lanes, pb_at_least, pb_has_bit,        a mask of lanes, by comparison or by a bit; whether it is not empty; the
+ *   pb_any, pb_select                         lanes of the first of two vectors where the mask is set, else the second's
  *   pb_row_mul, PB_ROW_ROTATE                 the same on a row, four lanes that belong to one key
  *   pb_columns                                PB_LANES rows -> four vectors, the n-th lanes of all rows in the n-th
- *   pb_words                                  8 bytes of each key, from a place on that is the same in all
+ *   pb_words                                  8 bytes of each key, at the same offset in all
  *   pb_rests                                  the last bytes of keys (below 32), as words
  *   PB_GROUPS                                 how many vectors of byte strings are hashed side by side
  *
@@ -96,7 +96,7 @@ static inline void pb_merge_rows(__m256i rows[PB_GROUPS][PB_LANES], pb_vec h[PB_
             h[g] = pb_add(pb_mul(pb_xor(h[g], pb_mix_lane(lanes[g][lane])), PB_PRIME_1), PB_PRIME_4);
 }
 
-/* PB_GROUPS * PB_LANES byte strings of one length, which is 8 at least. */
+/* PB_GROUPS * PB_LANES byte strings of one length, which is at least 8. */
 static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t length, uint64_t *out) {
     const uint64_t rest = length & 31;
     pb_vec h[PB_GROUPS];
@@ -116,7 +116,7 @@ static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t len
         for (int g = 0; g < PB_GROUPS; g++) h[g] = pb_mix8(h[g], pb_words(starts + PB_LANES * g, done));
     uint64_t left = rest & 7;
     if (left) {
-        pb_vec tail[PB_GROUPS]; /* the last 8 bytes, less those that are mixed in already */
+        pb_vec tail[PB_GROUPS]; /* the last 8 bytes, without those already mixed in */
         for (int g = 0; g < PB_GROUPS; g++)
             tail[g] = pb_right(pb_words(starts + PB_LANES * g, length - 8), 64 - 8 * left);
         if (left >= 4) {
@@ -135,7 +135,7 @@ static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t len
     pb_finish(h, PB_GROUPS, out);
 }
 
-/* Which lanes of any group are chosen by an expression of g; the value says whether there is one. */
+/* Sets the mask of each group by an expression of g; the value is whether any mask is not empty. */
 #define PB_CHOOSE(chosen, expression)                                                                                  \
     int some = 0;                                                                                                      \
     for (int g = 0; g < PB_GROUPS; g++) {                                                                              \
@@ -143,8 +143,8 @@ static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t len
         some |= pb_any(chosen[g]);                                                                                     \
     }
 
-/* PB_GROUPS * PB_LANES byte strings of any lengths: lanes are chosen instead of branched on, and a step that no key
- * needs is left out. */
+/* PB_GROUPS * PB_LANES byte strings of any lengths: lanes are masked instead of branched on, and a step that no key
+ * needs is skipped. */
 static inline void pb_hash_mixed(const uint8_t *const *starts, const uint64_t *lengths, uint64_t *out) {
     pb_vec h[PB_GROUPS], length[PB_GROUPS], rest[PB_GROUPS], words[PB_GROUPS][4], tail[PB_GROUPS];
     pb_lanes chosen[PB_GROUPS];

@@ -1,1 +1,1 @@
-"""The inner loops of the lake index: postings, and aligned cuckoo filters."""
+"""Kernels of the lake index: postings, and aligned cuckoo filters."""

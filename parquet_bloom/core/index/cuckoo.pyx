@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Cuckoo filters of many units side by side: the same number of buckets for all, as many slots a bucket as each needs.
+"""Aligned cuckoo filters of many units: the same number of buckets for all, and as many slots per bucket as each needs.
 
-Row b holds bucket b of every unit, one behind the other, so that all units are asked by reading two rows. Here filters
-are built; rows as bytes, and searching them, are in cuckoo_rows.pyx. Source: Fan, Andersen, Kaminsky, Mitzenmacher,
-"Cuckoo Filter: Practically Better Than Bloom", CoNEXT 2014; buckets need not be a power of two, for the other bucket is
-a constant of the fingerprint less the bucket, modulo their number.
+Row b holds bucket b of every unit, consecutively, so that all units are probed by reading two rows. This module builds
+filters; cuckoo_rows.pyx converts rows to bytes, and searches them. Source: Fan, Andersen, Kaminsky, Mitzenmacher,
+"Cuckoo Filter: Practically Better Than Bloom", CoNEXT 2014; the number of buckets need not be a power of two, as the
+other bucket is a constant of the fingerprint minus the bucket, modulo their number.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -14,18 +14,18 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 cdef enum:
-    MOST_VISITED = 1024  # buckets looked at for a free slot before every bucket gets one more
+    MOST_VISITED = 1024  # buckets searched for a free slot before every bucket gets one more slot
 
 MOST_BUCKETS = 1 << 24
 FINGERPRINT_BITS = (8, 12, 16, 24)
 
 
 cdef class Layout:
-    """How hashes become places, and rows bytes.
+    """The mapping of hashes to fingerprints and buckets, and of rows to bytes.
 
     The fingerprint (never 0, which is an empty slot) comes from the lower half of the hash, the first bucket from the upper.
-    A row's bytes: a plane with the lower 16 bits of each fingerprint (8, where fingerprints have 8 or 12), a plane with
-    what is above them (a byte each, or half a byte, the lower half first), and 4 bytes that show damage.
+    A row's bytes: a plane with the lower 16 bits of each fingerprint (8, if fingerprints have 8 or 12), a plane with the
+    bits above (a byte each, or half a byte, the lower half first), and 4 bytes of checksum.
 
     Parameters
     ----------
@@ -42,15 +42,15 @@ cdef class Layout:
 
     @property
     def dtype(self):
-        """Of fingerprints in arrays."""
+        """Return the dtype of fingerprints in arrays."""
         return np.dtype(np.uint8 if self.fingerprint_bits == 8 else np.uint16 if self.fingerprint_bits < 24 else np.uint32)
 
     def row_bytes(self, Py_ssize_t num_slots):
-        """The length of a row of so many slots, in bytes."""
+        """Return the length of a row of `num_slots` slots, in bytes."""
         return body_bytes(self.fingerprint_bits, num_slots) + 4
 
     def places(self, const uint64_t[::1] hashes not None):
-        """The fingerprint, the first and the second bucket of each hash: three uint32 arrays."""
+        """Return the fingerprint, the first and the second bucket of each hash: three uint32 arrays."""
         cdef Py_ssize_t i, n = hashes.shape[0]
         out = np.empty((3, n), np.uint32)
         cdef uint32_t[:, ::1] view = out
@@ -63,34 +63,34 @@ cdef class Layout:
 
 
 cdef class Group:
-    """Filters of some units in the making, in memory.
+    """Builds the filters of several units in memory.
 
-    `add` puts hashes into the filter of the unit at hand, `close_unit` ends it; the next hashes are those of another one.
+    `add` puts hashes into the filter of the current unit, `close_unit` completes it and begins the next one.
 
     Attributes
     ----------
-    num_slots : a bucket, of all units that were ended.
+    num_slots : slots per bucket, of all completed units.
     num_entries : fingerprints in them.
-    num_bytes : of memory, for them and for the unit at hand.
+    num_bytes : memory for them and for the current unit.
     """
 
     cdef Layout layout
     cdef readonly int64_t num_slots, num_entries
     cdef int item_bytes
-    # the units that were ended, each with its buckets one behind the other
+    # the completed units, each with its buckets consecutively
     cdef uint8_t* done
     cdef size_t filled, done_room
     cdef int64_t* unit_slots
     cdef size_t num_units, units_room
-    # the unit at hand
+    # the current unit
     cdef uint32_t* table   # bucket b's fingerprints from number b * stride on
-    cdef uint32_t* counts  # how many they are
-    cdef uint32_t* seen    # in which search a bucket was seen last
+    cdef uint32_t* counts  # their number
+    cdef uint32_t* seen    # number of the last search that reached a bucket
     cdef uint32_t search
     cdef size_t stride, slots, held
     cdef uint32_t queue[MOST_VISITED]      # buckets, in the order of a search
-    cdef int parents[MOST_VISITED]         # from which of them each was reached
-    cdef uint32_t exits[MOST_VISITED]      # by the fingerprint in which of its slots
+    cdef int parents[MOST_VISITED]         # the one from which each was reached
+    cdef uint32_t exits[MOST_VISITED]      # the slot of the fingerprint that leads there
 
     def __cinit__(self, Layout layout not None):
         self.layout = layout
@@ -115,11 +115,11 @@ cdef class Group:
 
     @property
     def done_bytes(self):
-        """What the units that were ended take."""
+        """Return the memory of the completed units."""
         return self.filled
 
     def add(self, const uint64_t[::1] hashes not None):
-        """Put hashes into the filter of the unit at hand; those that are in it already change nothing."""
+        """Put hashes into the filter of the current unit; those that are in it already change nothing."""
         cdef Py_ssize_t i, n = hashes.shape[0]
         cdef uint64_t h
         cdef bint enough = True
@@ -139,13 +139,13 @@ cdef class Group:
             raise MemoryError
 
     cdef size_t _least_slots(self, Py_ssize_t n):
-        """Slots that so many distinct hashes need at the very least: few fingerprints are alike, unless they are short."""
+        """Return the minimum number of slots for a number of distinct hashes; few fingerprints collide, unless short."""
         cdef double kinds = 0.5 * most_of(self.layout.fingerprint_bits) * self.layout.num_buckets
         cdef double distinct = kinds * -np.expm1(-n / kinds)
         return max(1, <size_t>(0.99 * distinct / self.layout.num_buckets + 0.5))
 
     cdef bint _widen(self, size_t slots) noexcept nogil:
-        """Let buckets have so many slots. False if there is no memory."""
+        """Grow buckets to a number of slots; return False if there is no memory."""
         cdef size_t stride, b
         cdef uint32_t* table
         if slots > self.stride:
@@ -175,7 +175,7 @@ cdef class Group:
         self.counts[bucket] += 1
 
     cdef bint _insert(self, uint32_t fingerprint, uint32_t first) noexcept nogil:
-        """False if there is no memory."""
+        """Insert a fingerprint; return False if there is no memory."""
         cdef uint32_t second = other_bucket(fingerprint, first, self.layout.num_buckets)
         cdef uint32_t emptier = second if self.counts[second] < self.counts[first] else first
         if self._has(fingerprint, first) or self._has(fingerprint, second):
@@ -190,16 +190,16 @@ cdef class Group:
         return True
 
     cdef bint _make_room(self, uint32_t fingerprint, uint32_t first, uint32_t second) noexcept nogil:
-        """Put a fingerprint whose buckets are full into one of them: the shortest chain of others that move on makes room.
+        """Put a fingerprint into one of its full buckets, by moving the shortest chain of others to make room.
 
-        All buckets that can be reached are tried, nearest first, up to MOST_VISITED. False if there is none with room.
+        All reachable buckets are tried, nearest first, up to MOST_VISITED. Return False if none has room.
         """
         cdef uint32_t bucket, other, moved
         cdef uint32_t* entries
         cdef int head = 0, tail = 1
         cdef size_t slot
         self.search += 1
-        if not self.search:  # all numbers were used
+        if not self.search:  # the counter has wrapped around
             memset(self.seen, 0, 4 * <size_t>self.layout.num_buckets)
             self.search = 1
         self.queue[0], self.parents[0] = first, -1
@@ -219,7 +219,7 @@ cdef class Group:
                 self.seen[other] = self.search
                 if self.counts[other] < self.slots:
                     self._put(moved, other)
-                    while self.parents[head] >= 0:  # each bucket of the chain takes what led to it from the one before
+                    while self.parents[head] >= 0:  # move each fingerprint of the chain to the next bucket
                         bucket = self.queue[self.parents[head]]
                         entries[slot] = self.table[bucket * self.stride + self.exits[head]]
                         slot = self.exits[head]
@@ -234,7 +234,7 @@ cdef class Group:
         return False
 
     def close_unit(self):
-        """End the filter of the unit at hand; returns its slots a bucket, 0 if it has no hashes."""
+        """Complete the filter of the current unit; return its slots per bucket, 0 if it has no hashes."""
         cdef size_t slots = self.slots
         cdef size_t needed = slots * <size_t>self.layout.num_buckets * self.item_bytes
         if slots:
@@ -252,7 +252,7 @@ cdef class Group:
         return slots
 
     cdef bint _reserve(self, size_t needed) noexcept:
-        """Room for one more unit; False if there is no memory."""
+        """Make room for one more unit; return False if there is no memory."""
         cdef size_t room = self.done_room
         cdef void* memory
         if self.filled + needed > room:
@@ -270,7 +270,7 @@ cdef class Group:
         return True
 
     cdef void _keep(self) noexcept nogil:
-        """Write the unit at hand behind those that were ended."""
+        """Append the current unit to the completed ones."""
         cdef uint8_t* out = self.done + self.filled
         cdef const uint32_t* entries
         cdef size_t b, i, count
@@ -289,7 +289,7 @@ cdef class Group:
             out += self.slots * self.item_bytes
 
     def rows(self, Py_ssize_t first, Py_ssize_t count):
-        """Rows of all units that were ended, as an array of shape (count, num_slots)."""
+        """Return rows of all completed units, as an array of shape (count, num_slots)."""
         cdef Py_ssize_t b
         cdef size_t unit, width
         cdef const uint8_t* source
@@ -313,7 +313,7 @@ cdef class Group:
         return out
 
     def clear(self):
-        """Forget the units that were ended, and keep the memory for others."""
+        """Remove the completed units, and keep the memory for others."""
         self.filled = self.num_units = 0
         self.num_slots = self.num_entries = 0
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Rows of fingerprints (cuckoo.pyx) as bytes, and the search for some fingerprints in them."""
+"""Convert rows of fingerprints (see cuckoo.pyx) to bytes, and search them for fingerprints."""
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -24,13 +24,13 @@ cdef extern from "row_scan.h" nogil:
 
 cdef enum:
     CHECKSUM_BYTES = 4
-    FEW = 4  # fingerprints that are searched for one by one; more by a table of all that there can be
+    FEW = 4  # fingerprints searched for one by one; more are searched for by a table of all values
 
 cdef int WIDE = dispatch.SIMD in ("avx2", "avx512")
 
 
 cdef uint32_t checksum(RowSum* state, uint64_t length, uint64_t row) noexcept nogil:
-    """Of sums over a whole row. A row that is read in place of another one is noticed, too."""
+    """Return the checksum of a row; it includes the row's number, to detect a row in the place of another."""
     cdef uint64_t all_of_it[18]
     memcpy(all_of_it, state, 128)
     all_of_it[16], all_of_it[17] = length, row
@@ -38,7 +38,7 @@ cdef uint32_t checksum(RowSum* state, uint64_t length, uint64_t row) noexcept no
 
 
 cdef void add_bytes(RowSum* state, const uint8_t* data, size_t num_bytes) noexcept nogil:
-    """Whole stripes, or all that is left."""
+    """Add bytes to the sums: complete stripes, and the rest padded with zeros."""
     cdef uint8_t last[STRIPE_BYTES]
     cdef size_t whole = num_bytes // STRIPE_BYTES
     add_stripes(WIDE, state, data, whole)
@@ -60,7 +60,7 @@ cdef inline uint32_t item_at(const uint8_t* items, int item_bytes, size_t i) noe
 
 
 def pack(Layout layout not None, fingerprints not None, Py_ssize_t first_row):
-    """Rows as bytes.
+    """Convert rows to bytes.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def pack(Layout layout not None, fingerprints not None, Py_ssize_t first_row):
 
 
 def unpack(Layout layout not None, data not None, Py_ssize_t num_slots, Py_ssize_t first_row):
-    """What `pack` made rows of, and which of them are not as they were written.
+    """Convert bytes of `pack` back to fingerprints, and report damaged rows.
 
     Parameters
     ----------
@@ -153,14 +153,14 @@ cdef struct Search:
     size_t num_slots, front, body   # front: bytes of the first plane
     const uint32_t* wanted          # ascending, each once
     Py_ssize_t num_wanted
-    uint16_t* lows                  # what to look for in the first plane
+    uint16_t* lows                  # the values to search for in the first plane
     Py_ssize_t num_lows
-    uint8_t* is_low                 # for each value of the first plane whether it is wanted; NULL where they are few
-    size_t position                 # bytes seen
+    uint8_t* is_low                 # for each value of the first plane whether to search for it; NULL for few values
+    size_t position                 # bytes processed
     RowSum sum
     uint32_t stored                 # the checksum at the row's end
-    int64_t* slots                  # found in the first plane
-    uint32_t* values                # what is known of the fingerprint there
+    int64_t* slots                  # matches in the first plane
+    uint32_t* values                # the bits of their fingerprints that were read
     size_t count, room
 
 
@@ -175,7 +175,7 @@ cdef void end_search(Search* search) noexcept nogil:
 cdef bint begin_search(
     Search* search, int bits, size_t num_slots, const uint32_t* wanted, Py_ssize_t num_wanted
 ) noexcept nogil:
-    """False if there is no memory. What a search before this one has allocated is used again."""
+    """Begin a search, reusing memory of earlier ones; return False if there is no memory."""
     cdef uint32_t mask = 0xFF if bits <= 12 else 0xFFFF
     cdef Py_ssize_t i, k
     search.bits, search.num_slots = bits, num_slots
@@ -208,7 +208,7 @@ cdef bint begin_search(
 
 
 cdef bint note(Search* search, size_t slot, uint32_t value) noexcept nogil:
-    """False if there is no memory."""
+    """Record a match; return False if there is no memory."""
     cdef size_t room
     cdef void* memory
     if search.count == search.room:
@@ -227,7 +227,7 @@ cdef bint note(Search* search, size_t slot, uint32_t value) noexcept nogil:
 
 
 cdef bint look_in_front(Search* search, const uint8_t* data, size_t first, size_t count) noexcept nogil:
-    """Look through items of the first plane, from number `first` on. False if there is no memory."""
+    """Search items of the first plane, from number `first` on; return False if there is no memory."""
     cdef bint short_items = search.bits <= 12
     cdef Py_ssize_t k
     cdef size_t i
@@ -255,7 +255,7 @@ cdef bint look_in_front(Search* search, const uint8_t* data, size_t first, size_
 
 
 cdef void look_behind(Search* search, const uint8_t* data, size_t start, size_t end) noexcept nogil:
-    """Complete what was found by the bytes start..end of the second plane, the first of which is at `data`."""
+    """Complete the matches by the bytes start..end of the second plane, the first of which is at `data`."""
     cdef size_t i, place
     for i in range(search.count):
         place = <size_t>search.slots[i] >> 1 if search.bits == 12 else <size_t>search.slots[i]
@@ -267,7 +267,7 @@ cdef void look_behind(Search* search, const uint8_t* data, size_t start, size_t 
 
 
 cdef bint feed(Search* search, const uint8_t* data, size_t num_bytes) noexcept nogil:
-    """The next bytes of the row: whole stripes, unless they are the last ones. False if there is no memory."""
+    """Process the next bytes of the row: complete stripes, unless they are the last; return False without memory."""
     cdef size_t start = search.position, end = search.position + num_bytes, front, i
     cdef size_t item_bytes = 1 if search.bits <= 12 else 2
     if start < search.body:
@@ -292,7 +292,7 @@ cdef bint is_whole(Search* search, uint64_t row) noexcept nogil:
 
 
 cdef Py_ssize_t which(const Search* search, uint32_t value) noexcept nogil:
-    """Which fingerprint it is; -1 if none that is wanted."""
+    """Return the index of a value among the requested fingerprints; -1 if it is none of them."""
     cdef Py_ssize_t low = 0, high = search.num_wanted, middle
     while low < high:
         middle = (low + high) // 2
@@ -304,7 +304,7 @@ cdef Py_ssize_t which(const Search* search, uint32_t value) noexcept nogil:
 
 
 cdef size_t keep_wanted(Search* search) noexcept nogil:
-    """Keep of what was found what is wanted, its value replaced by its number."""
+    """Keep the matches among the requested fingerprints, and replace their values by indices."""
     cdef size_t i, kept = 0
     cdef Py_ssize_t number
     for i in range(search.count):
@@ -327,12 +327,12 @@ cdef tuple found(Search* search):
 
 
 cdef class RowScan:
-    """Looks for fingerprints in one row, which comes piece by piece.
+    """Searches one row for fingerprints, given in pieces.
 
     Parameters
     ----------
-    num_slots : of the row.
-    fingerprints : uint32, ascending, each once.
+    num_slots : slots of the row.
+    fingerprints : uint32, ascending, distinct.
     """
 
     cdef Search search
@@ -350,7 +350,7 @@ cdef class RowScan:
         end_search(&self.search)
 
     def feed(self, const uint8_t[::1] data not None):
-        """The next bytes of the row: a multiple of 64, unless they are the last ones."""
+        """Process the next bytes of the row: a multiple of 64, unless they are the last."""
         cdef Py_ssize_t n = data.shape[0]
         cdef bint enough = True
         if self.search.position % STRIPE_BYTES:
@@ -362,7 +362,7 @@ cdef class RowScan:
             raise MemoryError
 
     def finish(self, uint64_t row):
-        """Slots (int64) and which fingerprint each holds (uint32); None if it is not row number `row` as it was written."""
+        """Return slots (int64) and the index of the fingerprint in each (uint32); None if row `row` is damaged."""
         if not is_whole(&self.search, row):
             return None
         with nogil:
@@ -378,20 +378,20 @@ def scan_rows(
     const int64_t[::1] first_wanted not None,
     const uint32_t[::1] fingerprints not None,
 ):
-    """Look for fingerprints in many rows that stand one behind the other.
+    """Search many consecutive rows for fingerprints.
 
     Parameters
     ----------
-    num_slots : of a row.
+    num_slots : slots of a row.
     data : the rows' bytes.
     rows : the number of each row.
-    first_wanted : in row i those from first_wanted[i] to first_wanted[i + 1] are looked for.
-    fingerprints : ascending within a row, each once.
+    first_wanted : row i is searched for fingerprints first_wanted[i] to first_wanted[i + 1].
+    fingerprints : ascending within a row, distinct.
 
     Returns
     -------
-    slots (int64), which of `fingerprints` each holds (uint32), and which rows are damaged (bool, one a row); nothing is
-    found in a damaged row.
+    slots (int64), the index in `fingerprints` of each (uint32), and which rows are damaged (bool, one per row); damaged
+    rows give no slots.
     """
     cdef Py_ssize_t n = rows.shape[0], i
     cdef size_t row_bytes, k

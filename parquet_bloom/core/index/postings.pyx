@@ -1,17 +1,17 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Postings: which units hold a hash, for sorted keys packed into blocks that are each read on their own.
+"""Postings: the units that hold a hash, as sorted keys packed into blocks that can be read separately.
 
 A *key* is a uint64: the top `prefix_bits` bits of a hash, below them the number of a unit. The space of all hashes is cut
-into 2**bucket_bits sub-buckets of equal width, 2**block_bits of which, one behind the other, make a block:
+into 2**bucket_bits sub-buckets of equal width, 2**block_bits of which, consecutively, make a block:
 
-    counts    a byte a sub-bucket: its entries; 255 goes on in the next byte
+    counts    a byte per sub-bucket: its number of entries; 255 continues in the next byte
     entries   {remainder, id} of remainder_bits + id_bits bits each, the id in the lower bits, bit-packed from the lowest
               bit of the first byte on; in the order of their keys
-    hot       12 bytes a hot prefix: where its list of units stands (uint64) and how long it is (uint32), in bytes
+    hot       12 bytes per hot prefix: offset (uint64) and length (uint32) of its list of units, in bytes
     checksum  uint32: the lower half of the XXH64 of all before, and, exclusive or, of the block's number (uint64)
 
-An id of all ones is no unit: it stands for the units of a hot prefix, whose list is the block's k-th for the k-th such
-entry. What looks into blocks trusts no byte of them: the checksum tells chance from order, not from intent.
+An id of all ones is not a unit: it refers to the units of a hot prefix, whose list is the block's k-th for the k-th such
+entry. Readers of blocks validate every byte: the checksum detects accidental damage, not malicious changes.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -33,7 +33,7 @@ cdef enum:
     FEW = 32
 
 HOT = 64
-"""Runs of one prefix longer than this are kept as lists of their own."""
+"""Longer runs of one prefix are stored as separate lists."""
 
 REASONS = (
     "",
@@ -63,7 +63,7 @@ cdef struct Shape:
 
 
 cdef inline uint64_t low_bits(uint64_t x, int count) noexcept nogil:
-    """The lowest bits, fewer than 64."""
+    """Return a mask of the lowest bits, fewer than 64."""
     return x & (((<uint64_t>1) << count) - 1)
 
 
@@ -84,24 +84,24 @@ cdef inline uint64_t unit_of(const Shape* shape, uint64_t key) noexcept nogil:
 
 
 cdef inline uint32_t sum_of(const uint8_t* data, Py_ssize_t size, uint64_t block) noexcept nogil:
-    """The checksum over `size` bytes. The number is in it, so that a block in another's place does not pass for it."""
+    """Return the checksum of `size` bytes; it includes the number, to detect a block in the place of another."""
     return <uint32_t>hash_bytes(data, size) ^ <uint32_t>hash8(<const uint8_t*>&block)
 
 
 cdef class Layout:
-    """The measures of a part's blocks.
+    """The bit widths of a part's blocks.
 
     Parameters
     ----------
-    prefix_bits : of a hash that are kept, 1 to 40.
-    bucket_bits : log2 of the number of sub-buckets that all hashes fall into; at most prefix_bits.
-    block_bits : log2 of the number of sub-buckets a block; at most bucket_bits, and 12.
-    id_bits : of the number of a unit, 1 to 32; the last number that they can hold is no unit's.
+    prefix_bits : bits stored of a hash, 1 to 40.
+    bucket_bits : log2 of the number of sub-buckets of all hashes; at most prefix_bits.
+    block_bits : log2 of the number of sub-buckets per block; at most bucket_bits, and 12.
+    id_bits : bits of the number of a unit, 1 to 32; the largest such number is reserved.
 
     Raises
     ------
     ValueError
-        These cannot be, or remainder and id have more than 56 bits together.
+        A value is out of range, or remainder and id have more than 56 bits together.
     """
 
     cdef Shape shape
@@ -137,16 +137,16 @@ cdef class Layout:
         return self.shape.id_bits
 
     def block_of(self, uint64_t h):
-        """The number of the block that a hash, or a key, belongs to."""
+        """Return the number of the block of a hash, or of a key."""
         return block_of(&self.shape, h)
 
     def first_key(self, uint64_t block):
-        """The least key that can be in a block. A Python int: behind the last block there is 2**64."""
+        """Return the smallest key that can be in a block, as a Python int: 2**64 after the last block."""
         return (<object>block) << (64 - self.shape.bucket_bits + self.shape.block_bits)
 
 
 def squeeze(uint64_t[::1] keys not None):
-    """Move the distinct ones of sorted keys to the front; returns how many they are."""
+    """Move the distinct ones of sorted keys to the front; return their number."""
     cdef Py_ssize_t i, count = 0
     with nogil:
         for i in range(keys.shape[0]):
@@ -157,7 +157,7 @@ def squeeze(uint64_t[::1] keys not None):
 
 
 def hot_runs(Layout layout not None, const uint64_t[::1] keys not None, Py_ssize_t threshold=HOT):
-    """The runs of more than `threshold` keys of one prefix: (where each begins, its length), int64, of sorted keys."""
+    """Return the runs of more than `threshold` keys of one prefix in sorted keys: (start, length) of each, int64."""
     cdef Py_ssize_t i = 0, first, num_keys = keys.shape[0]
     cdef Py_ssize_t step = max(threshold, <Py_ssize_t>0)
     cdef int shift = 64 - layout.shape.prefix_bits
@@ -165,7 +165,7 @@ def hot_runs(Layout layout not None, const uint64_t[::1] keys not None, Py_ssize
     found, lengths = [], []
     while i < num_keys:
         with nogil:
-            # Sorted: a run that is too long for the threshold has the prefix of its first key that many places on.
+            # As keys are sorted, the key `threshold` positions after the first of a longer run has the same prefix.
             while i + step < num_keys and keys[i] >> shift != keys[i + step] >> shift:
                 i += 1
         if i + step >= num_keys:
@@ -183,7 +183,7 @@ def hot_runs(Layout layout not None, const uint64_t[::1] keys not None, Py_ssize
 cdef struct Packer:
     uint8_t* out
     Py_ssize_t size      # bytes written
-    uint64_t bits        # that wait for their byte to be full
+    uint64_t bits        # bits of an incomplete byte
     int num_bits
 
 
@@ -211,7 +211,7 @@ cdef Py_ssize_t pack_block(
     const int64_t[::1] hot_first, const int64_t[::1] hot_length, const uint64_t[:, ::1] hot_places, Py_ssize_t hot,
     Packer* packer, uint32_t* counts
 ) noexcept nogil:
-    """Append the block of keys[first:end]; `hot` is the first hot run that begins there. Returns the next one."""
+    """Append the block of keys[first:end]; `hot` is the first hot run in it. Return the next hot run."""
     cdef Py_ssize_t i, k, num_buckets = (<Py_ssize_t>1) << shape.block_bits, start = packer.size
     cdef uint64_t mark = low_bits(~<uint64_t>0, shape.id_bits), entry
     cdef uint32_t count, length
@@ -302,23 +302,23 @@ def pack(
     const int64_t[::1] hot_first not None, const int64_t[::1] hot_length not None,
     const uint64_t[:, ::1] hot_places not None
 ):
-    """Blocks of keys.
+    """Pack keys into blocks.
 
     Parameters
     ----------
-    keys : of these blocks, all of them, sorted, each once.
-    first_block, num_blocks : which blocks.
-    hot_first, hot_length : runs of keys (see `hot_runs`) that are named by their places instead.
-    hot_places : a row a run: offset and length, in bytes, of its list.
+    keys : all keys of these blocks, sorted, distinct.
+    first_block, num_blocks : range of blocks.
+    hot_first, hot_length : runs of keys (see `hot_runs`) that are replaced by references to lists.
+    hot_places : a row per run: offset and length, in bytes, of its list.
 
     Returns
     -------
-    (data, starts) : the blocks one behind the other, uint8; and where each begins in them, int64.
+    (data, starts) : the blocks, consecutively, uint8; and the offset of each, int64.
 
     Raises
     ------
     ValueError
-        It is not as described.
+        An argument is not as described.
     """
     cdef Shape shape = layout.shape
     cdef Py_ssize_t num_buckets = (<Py_ssize_t>1) << shape.block_bits
@@ -332,7 +332,7 @@ def pack(
         raise ValueError(f"there are {all_blocks} blocks")
     require_keys(&shape, keys, first_block, num_blocks)
     require_runs(&shape, keys, hot_first, hot_length, hot_places)
-    # A byte more for each 255 entries of a sub-bucket, and one at most for bits that fill no byte.
+    # One more byte for each 255 entries of a sub-bucket, and at most one for an incomplete byte.
     room = num_blocks * (num_buckets + SUM_BYTES + 1) + keys.shape[0] * shape.entry_bits // 8 + keys.shape[0] // 255
     data = np.empty(room + HOT_BYTES * hot_first.shape[0], np.uint8)
     starts = np.empty(num_blocks, np.int64)
@@ -372,7 +372,7 @@ cdef struct Block:
 
 
 cdef inline Py_ssize_t sum_bytes(const uint8_t* data, Py_ssize_t count) noexcept nogil:
-    cdef uint32_t total = 0  # of 2**MOST_BLOCK_BITS bytes at most
+    cdef uint32_t total = 0  # of at most 2**MOST_BLOCK_BITS bytes
     cdef Py_ssize_t i
     for i in range(count):
         total += data[i]
@@ -383,7 +383,7 @@ cdef Status look_at(
     const Shape* shape, const uint8_t* data, Py_ssize_t size, uint64_t bucket, Block* block, Py_ssize_t* before,
     Py_ssize_t* count
 ) noexcept nogil:
-    """Find out where a block's parts stand; the entries of a sub-bucket are `count` behind the first `before`."""
+    """Locate the parts of a block; the entries of a sub-bucket are `count` ones after the first `before`."""
     cdef Py_ssize_t at = 0, limit = size - SUM_BYTES, total = 0, start
     cdef Py_ssize_t number, num_buckets = (<Py_ssize_t>1) << shape.block_bits
     cdef Py_ssize_t num_bytes
@@ -416,7 +416,7 @@ cdef Status look_at(
 
 
 cdef inline uint64_t entry_at(const Shape* shape, const Block* block, Py_ssize_t number) noexcept nogil:
-    """An entry; its number is less than `num_entries`."""
+    """Read an entry; its number must be less than `num_entries`."""
     cdef Py_ssize_t bit = number * shape.entry_bits
     cdef Py_ssize_t at = block.entries_at + bit // 8
     cdef uint64_t bits = 0
@@ -448,7 +448,7 @@ cdef struct Hits:
 
 
 cdef bint add_hit(Hits* hits, int64_t query, uint32_t unit) noexcept nogil:
-    """False if there is no memory."""
+    """Add a unit; return False if there is no memory."""
     cdef Hit* more
     if hits.count == hits.room:
         more = <Hit*>realloc(hits.hits, (2 * hits.room + FEW) * sizeof(Hit))
@@ -461,7 +461,7 @@ cdef bint add_hit(Hits* hits, int64_t query, uint32_t unit) noexcept nogil:
 
 
 cdef bint add_hot(Hits* hits, int64_t query, const uint8_t* record) noexcept nogil:
-    """False if there is no memory."""
+    """Add the list of a hot prefix; return False if there is no memory."""
     cdef HotHit* more
     cdef HotHit hit
     if hits.num_hot == hits.hot_room:
@@ -489,7 +489,7 @@ cdef Status scan(
     const Shape* shape, const uint8_t* data, Py_ssize_t size, uint64_t h, int64_t query, uint64_t num_units, Hits* hits,
     bint* lost
 ) noexcept nogil:
-    """Add what a block, whose checksum is right, says of a hash. `lost` is set where memory is not enough."""
+    """Add the units of a hash in a block with a valid checksum; set `lost` if there is no memory."""
     cdef Block block
     cdef Py_ssize_t i, j, before = 0, count = 0, marks = 0
     cdef uint64_t wanted = low_bits(prefix_of(shape, h), shape.remainder_bits)
@@ -524,7 +524,7 @@ cdef Status scan(
 
 
 cdef tuple take_hits(Hits* hits):
-    """(queries, units, hot queries, hot offsets, hot lengths) as arrays."""
+    """Return (queries, units, hot queries, hot offsets, hot lengths) as arrays."""
     cdef Py_ssize_t i
     cdef Py_ssize_t[::1] queries
     cdef uint32_t[::1] units
@@ -546,24 +546,24 @@ def find(
     Layout layout not None, const uint8_t[::1] data not None, const int64_t[::1] starts not None,
     const int64_t[::1] ends not None, const uint64_t[::1] hashes not None, uint64_t num_units
 ):
-    """What blocks say of hashes. Their checksums come first; those of neighbouring queries of one block, once.
+    """Look up hashes in blocks. Checksums are verified first; for adjacent queries of the same block, once.
 
     Parameters
     ----------
     data : blocks.
-    starts, ends : the block that hash i belongs to is data[starts[i]:ends[i]].
-    num_units : how many units there are; a block that names another is damaged.
+    starts, ends : the block of hash i is data[starts[i]:ends[i]].
+    num_units : number of units; a block with a larger unit number is damaged.
 
     Returns
     -------
     (queries, units, hot_queries, hot_offsets, hot_lengths, damaged, reasons) : numbers of hashes, ascending, and for each
         a unit that may hold it, uint32; the same for lists of units (int64, offsets as two's complement); and the
-        hashes whose blocks are damaged, with their reasons' places in `REASONS`.
+        hashes whose blocks are damaged, with the indices of their reasons in `REASONS`.
 
     Raises
     ------
     ValueError
-        A block does not lie inside of `data`.
+        A block is not inside of `data`.
     """
     cdef Shape shape = layout.shape
     cdef Hits hits
@@ -606,7 +606,7 @@ def find(
 
 
 def find_one(Layout layout not None, bytes block not None, uint64_t h, uint64_t num_units):
-    """What its block says of one hash: (units, place of a list of units or None, number of the reason if damaged)."""
+    """Look up one hash in its block: (units, location of a list of units or None, number of the reason if damaged)."""
     cdef Shape shape = layout.shape
     cdef Hits hits
     cdef Py_ssize_t i, size = PyBytes_GET_SIZE(block)
@@ -616,7 +616,7 @@ def find_one(Layout layout not None, bytes block not None, uint64_t h, uint64_t 
     cdef uint32_t[::1] units
     memset(&hits, 0, sizeof(hits))
     try:
-        # Two microseconds: to let others run meanwhile would cost more.
+        # Takes two microseconds: releasing the GIL would cost more.
         status = check_sum(&shape, data, size, block_of(&shape, h))
         if status == FINE:
             status = scan(&shape, data, size, h, 0, num_units, &hits, &lost)
@@ -638,7 +638,7 @@ cdef Status take_block(
     const Shape* shape, const Block* block, const uint8_t* counts, uint64_t first_bucket, uint64_t num_units,
     uint64_t* keys, Py_ssize_t* num_keys, uint64_t* hot, Py_ssize_t* num_hot
 ) noexcept nogil:
-    """The keys of a block; of hot prefixes how many keys are before, the prefix, offset and length."""
+    """Read the keys of a block; for each hot prefix the number of keys before it, the prefix, offset and length."""
     cdef Py_ssize_t number = 0, i, count, marks = 0
     cdef uint64_t bucket, entry, last = 0, unit, prefix
     cdef uint64_t mark = low_bits(~<uint64_t>0, shape.id_bits)
@@ -682,24 +682,24 @@ def unpack(
     Layout layout not None, const uint8_t[::1] data not None, const int64_t[::1] starts not None, uint64_t first_block,
     uint64_t num_units
 ):
-    """The keys of neighbouring blocks.
+    """Read the keys of adjacent blocks.
 
     Parameters
     ----------
     data : the blocks.
-    starts : where each begins in them, and behind the last where that ends.
-    first_block : number of the first.
-    num_units : how many units there are.
+    starts : offset of each block, and the end of the last one.
+    first_block : number of the first block.
+    num_units : number of units.
 
     Returns
     -------
-    (keys, hot, damaged) : sorted keys, uint64; a row for each hot prefix: how many of the keys are before it, the prefix,
-        offset and length of its list, uint64; and {number of a damaged block: reason}, of which there are no keys.
+    (keys, hot, damaged) : sorted keys, uint64; a row for each hot prefix: the number of keys before it, the prefix,
+        offset and length of its list, uint64; and {number of a damaged block: reason}; these give no keys.
 
     Raises
     ------
     ValueError
-        A block does not lie inside of `data`.
+        A block is not inside of `data`.
     """
     cdef Shape shape = layout.shape
     cdef Py_ssize_t i, num_blocks = starts.shape[0] - 1, total = 0, total_hot = 0, num_keys = 0, num_hot = 0

@@ -1,1 +1,1 @@
-"""Hashing, inserting and testing many keys, one module for each instruction set; `core.dispatch` chooses one."""
+"""Hash, insert and test many keys, with one module per instruction set; `core.dispatch` selects one."""

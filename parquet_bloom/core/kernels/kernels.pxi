@@ -1,7 +1,7 @@
-# The loops over keys, written once and built for each instruction set (see simd.h for the primitives).
+# The loops over keys, written once and compiled for each instruction set (see simd.h for the primitives).
 #
-# Keys go through in chunks: chunk c + 1 is hashed and its blocks are located (and fetched, where the filter is larger
-# than the near caches) before the blocks of chunk c are touched, so that memory has answered by then.
+# Keys are processed in chunks: chunk c + 1 is hashed and its blocks are located (and prefetched, if the filter is larger
+# than the L2 cache) before the blocks of chunk c are accessed, to hide the latency of memory.
 
 cdef extern from *:
     """
@@ -14,20 +14,20 @@ cdef extern from *:
     void pb_fetch(const void* address) noexcept nogil
 
 cdef enum:
-    CHUNK = 64          # keys; larger chunks fall out of the first cache
+    CHUNK = 64          # keys; larger chunks do not fit into the L1 cache
     LINE = 64           # bytes of a cache line
-    INPUT_AHEAD = 4096  # bytes by which input is fetched ahead: random block reads hide the stream from the processor
-    FILTERS_AHEAD = 16  # bitsets whose blocks are fetched before they are asked
-    NEAR_BLOCKS = 65536  # 2 MiB of blocks: what is larger is fetched before it is touched
+    INPUT_AHEAD = 4096  # distance of prefetching input, in bytes: random block reads defeat the hardware prefetcher
+    FILTERS_AHEAD = 16  # bitsets whose blocks are prefetched before they are probed
+    NEAR_BLOCKS = 65536  # 2 MiB of blocks: larger filters are prefetched
 
 
 cdef struct Located:
     Py_ssize_t start         # number of the first key
     Py_ssize_t count         # keys taken, nulls included
-    Py_ssize_t num_located   # of these, the ones with a block
+    Py_ssize_t num_located   # number of these with a block
     uint64_t hashes[CHUNK]
-    uint64_t places[CHUNK]   # where their blocks begin in the bitset, in bytes
-    uint32_t keys[CHUNK]     # lower halves of the hashes, which choose the bits
+    uint64_t places[CHUNK]   # byte offsets of their blocks in the bitset
+    uint32_t keys[CHUNK]     # lower halves of the hashes, which select the bits
 
 
 cdef inline void fetch_lines(const uint8_t* start, Py_ssize_t num_bytes) noexcept nogil:
@@ -48,7 +48,7 @@ cdef inline void find_strings(
 
 
 cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil:
-    """Hash keys that are not 4 or 8 bytes long, wherever they stand."""
+    """Hash keys that are not 4 or 8 bytes long, in any layout."""
     cdef const uint8_t* starts[CHUNK]
     cdef uint64_t lengths[CHUNK]
     cdef View view
@@ -66,7 +66,7 @@ cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, 
         for i in range(count):
             starts[i] = span.data
             lengths[i] = 0
-            if is_valid(span, start + i):  # a view under a null says anything
+            if is_valid(span, start + i):  # the view of a null is undefined
                 view = view_of(span, start + i)
                 lengths[i] = <uint64_t>view.length
                 if view.length <= INLINE_BYTES:
@@ -79,7 +79,7 @@ cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, 
 
 
 cdef void hash_chunk(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil:
-    """Hash 1 to CHUNK keys, those under a null included (their bytes exist, their hash means nothing)."""
+    """Hash 1 to CHUNK keys, including those of nulls, whose bytes exist, but whose hashes are meaningless."""
     cdef const uint8_t* keys = span.data + span.width * start
     cdef Py_ssize_t i
     if span.layout == HASHES:
@@ -98,7 +98,7 @@ cdef void hash_chunk(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, ui
 
 
 cdef inline Py_ssize_t first_count(const KeySpan* span) noexcept nogil:
-    """Keys of the first chunk: so many that the second one begins at a cache line, if it can."""
+    """Return the number of keys of the first chunk, so that the second begins at a cache line, if possible."""
     cdef size_t past = <size_t>span.data % LINE
     if span.width in (4, 8) and past % span.width == 0:
         return CHUNK - <Py_ssize_t>(past / span.width)
@@ -106,7 +106,7 @@ cdef inline Py_ssize_t first_count(const KeySpan* span) noexcept nogil:
 
 
 cdef inline Py_ssize_t keep_valid(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* hashes) noexcept nogil:
-    """Move the hashes of valid keys to the front; returns how many there are."""
+    """Move the hashes of valid keys to the front; return their number."""
     cdef Py_ssize_t kept = 0
     cdef Py_ssize_t i
     for i in range(count):
@@ -118,7 +118,7 @@ cdef inline Py_ssize_t keep_valid(const KeySpan* span, Py_ssize_t start, Py_ssiz
 cdef void locate_chunk(
     const KeySpan* span, const uint8_t* bitset, uint64_t num_blocks, bint valid_only, Located* chunk
 ) noexcept nogil:
-    """Hash a chunk (its start and count are set) and find its blocks."""
+    """Hash a chunk, whose start and count are set, and locate its blocks."""
     cdef uint64_t* hashes = chunk.hashes
     cdef Py_ssize_t i
     hash_chunk(span, chunk.start, chunk.count, hashes)
@@ -176,7 +176,7 @@ cdef Py_ssize_t insert_new_span(
             for i in range(pb_insert_new(bitset, chunk.places, chunk.keys, chunk.num_located, found), chunk.num_located):
                 found[i] = block_check(bitset + chunk.places[i], chunk.keys[i])
                 block_insert(bitset + chunk.places[i], chunk.keys[i])
-            for i in range(chunk.num_located):  # without a branch: each goes to both, and is kept in one
+            for i in range(chunk.num_located):  # branch-free: each is written to both, but counted in one
                 fresh[num_fresh] = chunk.hashes[i]
                 seen[num_seen[0]] = chunk.hashes[i]
                 num_fresh += not found[i]
@@ -213,7 +213,7 @@ cdef void check_span(
 
 
 def hash_keys(Keys keys not None):
-    """The hashes of the valid keys, in order, as a uint64 array; nulls are left out."""
+    """Return the hashes of the valid keys, in order, as a uint64 array; nulls are omitted."""
     cdef Py_ssize_t n = keys.span.length
     cdef Py_ssize_t start = 0
     cdef Py_ssize_t written = 0
@@ -242,17 +242,17 @@ def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
 def insert_new(
     uint8_t[::1] bitset not None, Keys keys not None, uint64_t[::1] fresh not None, uint64_t[::1] seen not None
 ):
-    """Insert every valid key, and note which ones were new: a key that sets a bit never came before.
+    """Insert every valid key, and record which ones are new: a key that sets a bit has not been inserted before.
 
     Parameters
     ----------
     bitset, keys : as for `insert_keys`.
-    fresh : receives the hashes of keys that set a bit, all different.
-    seen : receives the hashes of the others: came before, or collide with what did.
+    fresh : receives the hashes of keys that set a bit, all distinct.
+    seen : receives the hashes of the others, which were inserted before, or collide with such keys.
 
     Returns
     -------
-    How many hashes there are in each of the two, which must have room for as many as there are keys.
+    The number of hashes in each of the two, which must have room for as many as there are keys.
     """
     cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     cdef Py_ssize_t num_fresh
@@ -267,7 +267,7 @@ def insert_new(
 
 
 def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):
-    """Probe every key: a bool array, False where the key is certainly absent. A null is not hashed and answers True."""
+    """Probe every key; return a bool array, False where a key is certainly absent. Nulls are not hashed and give True."""
     cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
     out = np.empty(keys.span.length, dtype=np.bool_)
     cdef uint8_t[::1] found = out.view(np.uint8)
@@ -281,12 +281,12 @@ def probe_filters(
     const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] num_bytes not None,
     const uint64_t[::1] hashes not None,
 ):
-    """Probe a few hashes in many bitsets that stand in one buffer (a mapped file, say), touching one block each.
+    """Probe a few hashes in many bitsets of one buffer, such as a mapped file, reading one block each.
 
     Parameters
     ----------
     data : the buffer.
-    offsets, num_bytes : where each bitset lies in it, in bytes.
+    offsets, num_bytes : offset and size of each bitset, in bytes.
     hashes : keys.
 
     Returns
@@ -318,5 +318,5 @@ def probe_filters(
 
 
 def hash_one(const uint8_t[::1] value not None):
-    """XXH64 of one byte string."""
+    """Return XXH64 of one byte string."""
     return hash_bytes(&value[0] if value.shape[0] else NULL, value.shape[0])

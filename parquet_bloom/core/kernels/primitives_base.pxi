@@ -1,4 +1,4 @@
-# No instruction set but the compiler's own: every primitive does nothing, and the loops do it all in plain Cython.
+# Without special instruction sets: every primitive does nothing, and the loops process all keys in plain Cython.
 
 cdef inline Py_ssize_t pb_hash4(const uint8_t* keys, Py_ssize_t count, uint64_t* out) noexcept nogil:
     return 0

@@ -1,4 +1,4 @@
-# The primitives of the instruction set that PB_SIMD names; simd.h says what each does.
+# The primitives of the instruction set that PB_SIMD names; see simd.h for each.
 
 cdef extern from "simd.h" nogil:
     Py_ssize_t pb_hash4(const uint8_t* keys, Py_ssize_t count, uint64_t* out) noexcept

@@ -16,7 +16,7 @@ from ...file.pages.buffered_chunk import BufferedChunk
 from ...file.values import DISTANT_BUFFER_BYTES, Chunk
 from ...metadata.footer import Leaf
 from ...storage import Source
-from ...util.threads import result_of, stoppable_pool
+from ...util.threads import stoppable_pool, wait_for_result
 
 T = TypeVar("T")
 
@@ -118,13 +118,13 @@ def fetched(
                 size = 0 if chunks is None else chunks.num_bytes
                 while waiting and (_has_come(waiting[0]) or len(waiting) >= _SIDE_BY_SIDE or total + size > most_bytes):
                     first, num_bytes, future = waiting.popleft()
-                    yield first, None if future is None else result_of(future)
+                    yield first, None if future is None else wait_for_result(future)
                     total -= num_bytes
                 waiting.append((task, size, None if chunks is None else pool.submit(_fetch, chunks)))
                 total += size
             while waiting:
                 first, num_bytes, future = waiting.popleft()
-                yield first, None if future is None else result_of(future)
+                yield first, None if future is None else wait_for_result(future)
         finally:
             for _, _, future in waiting:
                 if future is not None:

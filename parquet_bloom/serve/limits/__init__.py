@@ -1,1 +1,1 @@
-"""What bounds a request: bytes, time, paths, origins and workers."""
+"""Limits of requests: bytes, time, paths, origins and workers."""

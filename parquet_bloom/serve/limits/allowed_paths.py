@@ -1,7 +1,7 @@
-"""Where files may be that a client names: below the folders of the index's lake, or below those that were allowed.
+"""Restrict the files that clients may name to those below the folders of the index's lake, or below allowed roots.
 
-A service must not be made to read any file of its machine, nor of the network. So a path is followed to where it leads
-before anything is looked at there, and what lies outside is refused whether it exists or not.
+Clients must not make the service read arbitrary files of its machine or the network. So symbolic links of a path are
+resolved before the file system is accessed there, and paths outside are rejected whether they exist or not.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ...storage import is_url, list_files
 from ..errors import ApiError
 
 _FILE_URL = re.compile(r"file:(//(localhost)?(?=/))?(?=/)", re.IGNORECASE)
-_HIDING = re.compile(r"%2e|%2f|%5c|[?#\\]", re.IGNORECASE)
+_AMBIGUOUS = re.compile(r"%2e|%2f|%5c|[?#\\]", re.IGNORECASE)
 _ANY_DEPTH = "**"
-_MOST_DEPTHS = 2  # in a pattern: each goes through all folders again for every one that those before it have found
+_MAX_DEPTHS = 2  # per pattern: each multiplies the number of folders that are listed
 
 
 class AllowedPaths:
-    """The places that files may be at.
+    """The paths that clients may name.
 
     Parameters
     ----------
-    roots : folders, patterns and URLs; of local ones, links are followed.
+    roots : folders, patterns and URLs; symbolic links of local ones are resolved.
     """
 
     def __init__(self, roots: Iterable[str]):
@@ -47,47 +47,47 @@ class AllowedPaths:
         return bool(self._local or self._urls)
 
     def check(self, paths: Sequence[str], filesystem: object | None) -> list[str]:
-        """The paths, if all files that they stand for are where they may be.
+        """Return the paths, if all files that they match are allowed.
 
         Raises
         ------
-        Refused
-            One is not, or it is no path.
+        ApiError
+            A file is not allowed, or a path is invalid.
         ParquetBloomError
-            A folder or pattern, of an allowed place, cannot be listed.
+            An allowed folder or pattern cannot be listed.
         """
         folders: dict[str, bool] = {}
         for path in paths:
             if not path or "\0" in path:
-                raise ApiError(422, f"files: {path!r} is no path")
+                raise ApiError(422, f"files: {path!r} is not a path")
             if path[0] != "/":
                 self._check_url(path)
                 continue
             if ".." in path.split("/"):
                 raise _outside(path)
             base, pattern = _split(path)
-            if pattern.count(_ANY_DEPTH) > _MOST_DEPTHS:
-                raise ApiError(422, f"files: {path[:200]!r} has more than {_MOST_DEPTHS} times {_ANY_DEPTH}")
+            if pattern.count(_ANY_DEPTH) > _MAX_DEPTHS:
+                raise ApiError(422, f"files: {path[:200]!r} has more than {_MAX_DEPTHS} times {_ANY_DEPTH}")
             real = _parts(os.path.realpath(base))
             if not any(real[: len(root)] == root for root, _ in self._local):
                 raise _outside(path)
             files = list_files(path, filesystem) if pattern or os.path.isdir(path) else [path]
-            if not all(self._holds(file, folders) for file in files):
+            if not all(self._is_allowed_file(file, folders) for file in files):
                 raise _outside(path)
         return list(paths)
 
-    def _holds(self, file: str, folders: dict[str, bool]) -> bool:
-        """Whether a file leads to a place that is allowed; of what `folders` holds, that is known."""
+    def _is_allowed_file(self, file: str, folders: dict[str, bool]) -> bool:
+        """Return whether a file, with symbolic links resolved, is allowed; `folders` caches the result per folder."""
         if os.path.islink(file):
-            return self._allowed(os.path.realpath(file))
+            return self._is_allowed(os.path.realpath(file))
         folder, name = os.path.split(file)
-        if any(pattern for _, pattern in self._local):  # which may be about the file's name
-            return self._allowed(os.path.join(os.path.realpath(folder), name))
+        if any(pattern for _, pattern in self._local):  # the pattern may restrict the file's name
+            return self._is_allowed(os.path.join(os.path.realpath(folder), name))
         if folder not in folders:
-            folders[folder] = self._allowed(os.path.join(os.path.realpath(folder), name))
+            folders[folder] = self._is_allowed(os.path.join(os.path.realpath(folder), name))
         return folders[folder]
 
-    def _allowed(self, real: str) -> bool:
+    def _is_allowed(self, real: str) -> bool:
         parts = _parts(real)
         return any(
             parts[: len(root)] == root and _matches(parts[len(root) :], pattern) for root, pattern in self._local
@@ -99,40 +99,38 @@ class AllowedPaths:
         if not is_url(path):
             raise ApiError(422, f"files: {path[:200]!r} is not absolute")
         parts = _parts(name_of(path))
-        hiding = (
-            _HIDING.search(path) or any(part in ("", ".", "..") for part in parts[2:-1]) or parts[-1] in (".", "..")
+        ambiguous = (
+            _AMBIGUOUS.search(path) or any(part in ("", ".", "..") for part in parts[2:-1]) or parts[-1] in (".", "..")
         )
-        if hiding or not any(_matches(parts, root) for root in self._urls):
+        if ambiguous or not any(_matches(parts, root) for root in self._urls):
             raise _outside(path)
 
 
-def roots_of(lake: Mapping[str, Any]) -> list[str]:
-    """The folders and patterns that an index's manifest says its lake is in."""
-    found: list[str] = []
+def lake_roots(lake: Mapping[str, Any]) -> list[str]:
+    """Return the folders and patterns of an index's lake, as recorded in its manifest."""
+    roots: list[str] = []
     for value in lake.values():
         if not isinstance(value, bool):  # a setting
-            found += [value] if isinstance(value, str) else map(str, value)
-    return found
+            roots += [value] if isinstance(value, str) else map(str, value)
+    return roots
 
 
 def check_roots(roots: Iterable[str]) -> None:
-    """Refuse roots that do not exist, which would only refuse everything.
+    """Check that local roots exist.
 
     Raises
     ------
     ParquetBloomError
-        One is not there.
+        A root does not exist.
     """
     for root in roots:
         local = _local_path(root)
         if local is not None and not os.path.isdir(local):
-            raise ParquetBloomError("there is no such folder, below which files could be appended", path=root)
+            raise ParquetBloomError("there is no such folder to append files from", path=root)
 
 
 def _outside(path: str) -> ApiError:
-    return ApiError(
-        403, f"files: {path[:200]!r} is outside of the lake's folders, and of those that the service allows"
-    )
+    return ApiError(403, f"files: {path[:200]!r} is outside of the lake's folders and of the allowed roots")
 
 
 def _local_path(root: str) -> str | None:
@@ -140,24 +138,24 @@ def _local_path(root: str) -> str | None:
 
 
 def _parts(path: str) -> list[str]:
-    """A path's parts; of a URL the first three are its scheme, nothing, and its authority."""
+    """Split a path; the first three parts of a URL are its scheme, an empty string, and its authority."""
     return path.rstrip("/").split("/")
 
 
 def _split(path: str) -> tuple[str, list[str]]:
-    """The folder that a pattern begins with, and the parts that are the pattern; of a path that is there, none are."""
+    """Split a pattern into its fixed folder and the parts with wildcards, of which an existing path has none."""
     if not glob.has_magic(path) or os.path.lexists(path):
         return path, []
     parts = _parts(path)
-    first = next(at for at, part in enumerate(parts) if glob.has_magic(part))
+    first = next(i for i, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) or "/", parts[first:]
 
 
 def _matches(parts: Sequence[str], root: Sequence[str]) -> bool:
-    """Whether a path is below a root, whose parts may be patterns."""
-    for at, part in enumerate(root):
+    """Return whether a path is below a root, whose parts may be patterns."""
+    for i, part in enumerate(root):
         if part == _ANY_DEPTH:
             return True
-        if at >= len(parts) or not (parts[at] == part or (glob.has_magic(part) and fnmatchcase(parts[at], part))):
+        if i >= len(parts) or not (parts[i] == part or (glob.has_magic(part) and fnmatchcase(parts[i], part))):
             return False
     return True

@@ -1,4 +1,4 @@
-"""What stands before the application: who is answered at all, and that nothing but an answer comes out."""
+"""Middleware that rejects requests of other sites and other host names, and turns exceptions into responses."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import problem
+from ..errors import error_response
 
 
-class Guard:
-    """An application with a guard before it.
+class HostGuard:
+    """Wraps an application, and checks the Host and Origin headers of its requests.
 
-    A service on the loopback interface is still within reach of every web page that a user of the machine looks at. So
-    requests that a page of another site sends are refused, and so are names that only lead here (DNS rebinding).
+    Any web page that a user of the machine opens can send requests to a service on the loopback interface. So requests
+    of pages of other sites are rejected, and so are host names that merely resolve to this machine (DNS rebinding).
 
     Parameters
     ----------
     app : the application.
-    host : the address that the service listens at.
-    report : takes exceptions that came out of the application.
+    host : the address that the service listens on.
+    report : called with exceptions that the application raised.
     """
 
     def __init__(self, app: ASGIApp, host: str, report: Callable[[Exception], None]):
@@ -34,40 +34,40 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await problem(*refusal, {"connection": "close"})(scope, receive, send)
+        rejection = self._check_headers(scope)
+        if rejection is not None:
+            await error_response(*rejection, {"connection": "close"})(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def sending(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send_and_note)
         except Exception as error:
             self._report(error)
-            if not begun:
-                await problem(500, f"a bug, please report it: {type(error).__name__}")(scope, receive, send)
+            if not started:
+                await error_response(500, f"a bug, please report it: {type(error).__name__}")(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _check_headers(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, Any] = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._only_local and host and not self._own(_name_of(host)):
-            return 421, f"the service answers to localhost, and not to {host[:100]}"
+        if self._only_local and host and not self._is_own_name(_strip_port(host)):
+            return 421, f"the service answers to localhost, not to {host[:100]}"
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").partition("://")[2].lower() != host.lower():
-            return 403, "requests of other sites' pages are not answered"
+            return 403, "requests from pages of other sites are not allowed"
         return None
 
-    def _own(self, name: str) -> bool:
+    def _is_own_name(self, name: str) -> bool:
         return name == self._host or is_loopback(name)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is of this machine alone."""
+    """Return whether a name or address is a loopback one."""
     if host.lower() == "localhost":
         return True
     try:
@@ -76,8 +76,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _name_of(host: str) -> str:
-    """The name in a Host header, without the port and the brackets of IPv6."""
+def _strip_port(host: str) -> str:
+    """Return the name of a Host header, without the port and the brackets of IPv6."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, within bounds: a connection that says nothing, or no HTTP, does not stay."""
+"""uvicorn's HTTP protocol with limits: idle connections, and those that do not speak HTTP, are closed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..errors import encoded, shortened
+from ..errors import encode_json, shorten
 from ..settings import Settings
 
-_LEAST_TAKEN = 1 << 16  # bytes of an answer
+_MIN_TAKEN = 1 << 16  # bytes of a response that a client must read within `answer_seconds`
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}
 
 
-def bounded(settings: Settings) -> type[asyncio.Protocol]:
-    """A protocol with the bounds of `settings`."""
+def make_protocol(settings: Settings) -> type[asyncio.Protocol]:
+    """Make a protocol class with the limits of `settings`."""
 
     class Bounded(H11Protocol):
         _head: asyncio.TimerHandle | None = None
@@ -25,7 +25,7 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            # An answer is written in two pieces: the second would wait until the client has confirmed the first.
+            # A response is written in two pieces; Nagle's algorithm would delay the second until the first is acked.
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if len(self.connections) > settings.max_connections:
                 self._refuse(429, "too many connections are open")
@@ -35,10 +35,10 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE:
-                # It is answered already, and what still comes is dropped. Nothing else ends it any more.
+                # The response was sent before the end of the request, and nothing else limits the rest of it.
                 self._await_head(settings.body_seconds)
             elif self.conn.their_state is not h11.IDLE:
-                self._head_is_there()
+                self._cancel_head_timer()
             elif self.timeout_keep_alive_task is None:
                 self._await_head(settings.head_seconds)
 
@@ -51,7 +51,7 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
             self._await_taking()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._head_is_there()
+            self._cancel_head_timer()
             if self._taking is not None:
                 self._taking.cancel()
             super().connection_lost(exc)
@@ -63,20 +63,20 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
             if self._head is None:
                 self._head = self.loop.call_later(seconds, self._late)
 
-        def _head_is_there(self) -> None:
+        def _cancel_head_timer(self) -> None:
             if self._head is not None:
                 self._head.cancel()
                 self._head = None
 
         def _await_taking(self) -> None:
-            """See to it that the client takes its answer: to close waits until all is sent."""
-            left = self.transport.get_write_buffer_size()
-            if left and self._taking is None:
-                self._taking = self.loop.call_later(settings.answer_seconds, self._taken, left)
+            """Limit the time in which the client reads its response, as closing waits until all is sent."""
+            remaining = self.transport.get_write_buffer_size()
+            if remaining and self._taking is None:
+                self._taking = self.loop.call_later(settings.answer_seconds, self._check_taken, remaining)
 
-        def _taken(self, before: int) -> None:
+        def _check_taken(self, before: int) -> None:
             self._taking = None
-            if self.transport.get_write_buffer_size() > before - _LEAST_TAKEN:
+            if self.transport.get_write_buffer_size() > before - _MIN_TAKEN:
                 self.transport.abort()
             else:
                 self._await_taking()
@@ -86,10 +86,10 @@ def bounded(settings: Settings) -> type[asyncio.Protocol]:
             self._refuse(408, f"the request took longer than {settings.head_seconds:g} seconds")
 
         def _refuse(self, status: int, text: str) -> None:
-            """Answer a request that was none, if no answer is on its way, and close."""
-            self._head_is_there()
+            """Answer an invalid request with an error, unless a response has been started, and close."""
+            self._cancel_head_timer()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self.transport.is_closing():
-                body = encoded({"error": shortened(text)})
+                body = encode_json({"error": shorten(text)})
                 head = (
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
                     f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Work done in threads: so many at a time, so many waiting, and none for ever."""
+"""Run work in threads, with limits on the number of running and waiting tasks and on their time."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ R = TypeVar("R")
 
 
 class BoundedExecutor:
-    """A number of threads, and what waits for them.
+    """A thread pool with a bounded queue.
 
     Parameters
     ----------
-    name : of the threads.
-    threads : how many there are.
-    waiting : how much may wait for one.
-    full : the refusal of what comes on top.
+    name : name of the threads.
+    threads : number of threads.
+    waiting : maximum number of waiting tasks.
+    full : makes the error that rejects further tasks.
 
     Attributes
     ----------
-    taken : how much is being done, or waits.
+    taken : number of running and waiting tasks.
     """
 
     def __init__(self, name: str, threads: int, waiting: int, full: Callable[[], ApiError]):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._most = threads + waiting
+        self._max_tasks = threads + waiting
         self._full = full
         self.taken = 0
 
     async def run(
-        self, function: Callable[[], R], seconds: float, late: Callable[[], ApiError], ends: bool = True
+        self, function: Callable[[], R], seconds: float, late: Callable[[], ApiError], cancel_running: bool = True
     ) -> R:
-        """What a function returns or raises.
+        """Run a function in a thread, and return its result or raise its exception.
 
         Parameters
         ----------
-        seconds : how long it is waited for.
-        late : the refusal of what takes longer. A thread cannot be stopped: it keeps its place until it is done.
-        ends : whether that is so for what has begun; otherwise only waiting is ended, and what has begun waited for.
+        function : the function.
+        seconds : timeout.
+        late : makes the error for a timeout. The thread cannot be stopped: it counts as taken until it is done.
+        cancel_running : if False, the timeout applies only while the task is queued.
         """
-        if self.taken >= self._most:
+        if self.taken >= self._max_tasks:
             raise self._full()
         self.taken += 1
         future = self._pool.submit(function)
@@ -55,15 +56,15 @@ class BoundedExecutor:
         except TimeoutError:
             if done.done() and not done.cancelled():
                 return done.result()
-            if future.cancel() or ends:
+            if future.cancel() or cancel_running:
                 raise late() from None
             return await asyncio.shield(done)
 
     def _leave(self, done: asyncio.Future[R]) -> None:
         self.taken -= 1
         if not done.cancelled():
-            done.exception()  # that it was looked at: nobody may be waiting any more
+            done.exception()  # mark the exception as retrieved, as nothing may be waiting for it any more
 
     def close(self) -> None:
-        """Drop what waits; what has begun is done to its end."""
+        """Cancel waiting tasks, and wait for running ones."""
         self._pool.shutdown(wait=True, cancel_futures=True)

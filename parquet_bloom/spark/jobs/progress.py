@@ -59,7 +59,9 @@ def run_with_progress(spark: SparkSession, label: str, files: int, tasks: int, j
     thread = threading.Thread(target=work, name="parquet_bloom job", daemon=True)
     with Bar(label, files, visible, not plain) as bar, ExitStack() as stack:
         if visible:
-            stack.enter_context(control.report_progress(tag, tasks, lambda done: bar.of(files * done // tasks, files)))
+            stack.enter_context(
+                control.report_progress(tag, tasks, lambda done: bar.update(files * done // tasks, files))
+            )
         try:
             thread.start()
             done.wait()

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
-from ...util.threads import result_of
+from ...util.threads import wait_for_result
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError("the interpreter is ending")
     future = asyncio.run_coroutine_threadsafe(work, _get_loop())
     try:
-        return result_of(future)
+        return wait_for_result(future)
     except BaseException:
         future.cancel()
         raise

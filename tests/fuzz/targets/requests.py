@@ -17,8 +17,8 @@ from scratch import folder
 from small_lakes import bases, changed_json
 
 from parquet_bloom import LakeIndex
-from parquet_bloom.serve.app import build
-from parquet_bloom.serve.limits.host_guard import Guard
+from parquet_bloom.serve.app import build_app
+from parquet_bloom.serve.limits.host_guard import HostGuard
 from parquet_bloom.serve.service import Service
 from parquet_bloom.serve.settings import Settings
 
@@ -58,7 +58,7 @@ def application() -> tuple[Any, asyncio.AbstractEventLoop]:
         (place / name).write_bytes(data)
     service = Service(LakeIndex.open(place, live=False), Settings(read_only=True, max_values=50, max_body=4096))
     reported: list[Exception] = []
-    app = Guard(build(service), "127.0.0.1", reported.append)
+    app = HostGuard(build_app(service), "127.0.0.1", reported.append)
     loop = asyncio.new_event_loop()
     atexit.register(loop.close)
     return app, loop

@@ -1,4 +1,4 @@
-"""Single blocks: where they lie, and what they answer, against the oracle."""
+"""Single blocks: their offsets and answers, compared with the oracle."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_it_holds_what_was_added(batches, announced):
 @pytest.mark.parametrize("order", ["as drawn", "ascending", "descending"])
 @pytest.mark.parametrize("step", [1, 2**20, 2**44, 2**54])
 def test_growing(order, step):
-    """Through several sizes, whatever bits the hashes differ in, and repetitions as often as not."""
+    """Through several sizes, for hashes that differ in any bits, and with many duplicates."""
     drawn = np.random.default_rng(step).integers(0, 5000, 12_000, dtype=np.uint64) * np.uint64(step)
     if order != "as drawn":
         drawn = np.sort(drawn)[:: 1 if order == "ascending" else -1].copy()
@@ -76,7 +76,7 @@ UNEVEN = {
 @each_case("expected", [0, MANY // 10, MANY])
 @each_case("shape", UNEVEN)
 def test_uneven_hashes_take_no_longer(shape, expected):
-    """Neither rows in an order of their own nor keys made up for it may crowd buckets: this took minutes once."""
+    """Neither sorted rows nor crafted keys may fill single buckets: this once took minutes."""
     hashes = UNEVEN[shape]
     started = time.process_time()
     found = HashSet(expected)
@@ -92,7 +92,7 @@ def test_uneven_hashes_take_no_longer(shape, expected):
 
 
 def test_more_than_is_made_room_for():
-    """Through the size from which on buckets do not grow, but their number does."""
+    """Across the size from which the number of buckets grows instead of their size."""
     count = 4_300_000
     different = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # odd: no two products are equal
     found = HashSet(count)
@@ -103,7 +103,7 @@ def test_more_than_is_made_room_for():
 
 @pytest.mark.parametrize("expected", [0, 1, 511, 512, 513, 100_000, 10**12, 2**63, 2**64 - 1])
 def test_room_for_what_is_expected(expected):
-    """A guess about how many come: it may be wrong, and must not take all memory."""
+    """The expected number may be wrong, and must not allocate all memory."""
     hashes = np.random.default_rng(3).integers(0, 2**64, 5000, dtype=np.uint64)
     found = HashSet(expected)
     found.add(hashes)
@@ -162,7 +162,7 @@ def test_what_are_no_hashes(hashes):
 
 
 def test_chosen_repetitions_do_not_take_memory():
-    """Two values that come by turns fill one bucket after the other; mixing moves them, repetitions and all.
+    """Two alternating values fill one bucket after the other; mixing moves them, including duplicates.
 
     Run where no more may be had than a hash's 64 bytes and the room made in advance, many times over.
     """

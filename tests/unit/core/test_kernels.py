@@ -1,4 +1,4 @@
-"""The kernels of every instruction set that this processor has: one result, and nothing read that is not a key."""
+"""The kernels of every instruction set of this processor: the same results, and no reads outside of keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def views(values: list[bytes | None], offset: int = 0) -> Keys:
 
 @each_case("length", LENGTHS)
 def test_strings_of_one_length(kernels, length):
-    """Enough of them for every vector width, and a rest for the scalar loop."""
+    """Enough keys for every vector width, and a rest for the scalar loop."""
     rng = random.Random(length)
     values = [rng.randbytes(length) for _ in range(70)]
     expected = [oracle.xxh64(value) for value in values]
@@ -66,7 +66,7 @@ def test_strings_of_mixed_lengths(kernels, longest):
 
 
 def test_one_other_length_among_equal_ones(kernels):
-    """The groups that are hashed together take a way of their own when their lengths are equal."""
+    """Groups of keys of equal length are hashed by a separate code path."""
     rng = random.Random(5)
     for place in range(16):
         for other in (0, 1, 7, 8, 35, 37, 68, 100):
@@ -99,7 +99,7 @@ def test_offsets_and_views_at_odd_addresses(kernels):
 @each_case("count", [0, 1, 63, 64, 65, 127, 128, 129, 5000])
 @each_case("num_blocks", [1, 3, 1024, 2**16 + 1])
 def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_blocks):
-    """The largest filter is one whose blocks are fetched ahead."""
+    """The largest filter is one whose blocks are prefetched."""
     base = import_module("parquet_bloom.core.kernels.base")
     rng = np.random.default_rng(count)
     numbers = rng.integers(0, 2**63, count)
@@ -134,7 +134,7 @@ def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_
 
 
 def guarded(data: bytes, *, at_end: bool) -> memoryview:
-    """`data` in memory that ends (or begins) where a page that cannot be read begins (or ends)."""
+    """Place `data` in memory right before (or after) an unreadable page."""
     pages = (len(data) + PAGE - 1) // PAGE + 2
     memory = mmap.mmap(-1, pages * PAGE)
     start = (pages - 1) * PAGE - len(data) if at_end else PAGE
@@ -148,7 +148,7 @@ def guarded(data: bytes, *, at_end: bool) -> memoryview:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 def test_the_guard_guards():
-    """What the next tests rest on: one byte further and the process dies."""
+    """The following tests rely on this: reading one byte further kills the process."""
     script = (
         "import sys, ctypes, runpy; sys.path[:0] = sys.argv[2:]; guarded = runpy.run_path(sys.argv[1])['guarded']\n"
         "view = guarded(bytes(10), at_end=True); start = ctypes.addressof(ctypes.c_char.from_buffer(view))\n"
@@ -244,5 +244,5 @@ def test_a_path_can_be_forced(path):
 
 
 def test_a_path_that_cannot_be_is_refused_by_name():
-    with pytest.raises(ImportError, match=r"PARQUET_BLOOM_SIMD=mmx cannot be: .*base"):
+    with pytest.raises(ImportError, match=r"PARQUET_BLOOM_SIMD=mmx is not supported: .*base"):
         dispatch.choose("mmx")

@@ -1,4 +1,4 @@
-"""Filter memory: aligned, zero, not touched before it is used, given back, and refused when there is none."""
+"""Filter memory: aligned, zeroed, not touched before use, released, and an error if there is not enough."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def address(buffer: object) -> int:
 
 
 def mapping(start: int) -> dict[str, str]:
-    """What the kernel says of the mapping that an address lies in."""
+    """Return the kernel's data on the mapping of an address."""
     found: dict[str, str] = {}
     inside = False
     for line in SMAPS.read_text().splitlines():

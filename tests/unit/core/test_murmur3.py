@@ -1,4 +1,4 @@
-"""Murmur3 over arrays of keys: widths, layouts, slices and bitmaps, compared with a slow twin and published values."""
+"""Murmur3 of arrays of keys: widths, layouts, slices and bitmaps, compared with a slow twin and published values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def twin(value: bytes, seed: int) -> int:
 
 
 def test_the_twin_is_the_one_that_smhasher_verifies():
-    """Keys of 0 to 255 bytes, each under a seed of its own, and the hash of all hashes."""
+    """Keys of 0 to 255 bytes, each with another seed, and the hash of all hashes."""
     hashes = b""
     for length in range(256):
         words = drafts.murmur3_x64_128(bytes(range(length)), 256 - length)

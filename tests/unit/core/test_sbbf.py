@@ -1,4 +1,4 @@
-"""The kernels over bitsets, compared bit for bit with the slow filter of the oracle."""
+"""The kernels on bitsets, compared bit for bit with the slow filter of the oracle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAIL = b"of no block"
 
 
 def hashes_of(count: int, seed: int) -> np.ndarray:
-    """Hashes, the extremes of both halves among them."""
+    """Hashes, including the extremes of both halves."""
     edges = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
     drawn = np.random.default_rng(seed).integers(0, 2**64, max(0, count - len(edges)), dtype=np.uint64)
     return np.concatenate([np.array(edges[:count], np.uint64), drawn])
@@ -55,7 +55,7 @@ def test_checks_answer_as_the_oracle_does(num_blocks):
 
 
 def test_each_of_the_eight_bits_is_asked_for():
-    """Without any one of its bits a key is absent, and no other bit is missed."""
+    """A key is absent if any one of its bits is unset, and only then."""
     for value in hashes_of(40, 1).tolist():
         hashes = np.array([value], np.uint64)
         bitset = np.zeros(96, np.uint8)
@@ -71,7 +71,7 @@ def test_each_of_the_eight_bits_is_asked_for():
 @pytest.mark.parametrize("tail", [b"", TAIL])
 @pytest.mark.parametrize("shift", [0, 1, 13])
 def test_bitsets_stand_anywhere_and_may_have_a_rest(shift, tail):
-    """An odd address, and bytes behind the last block: neither they nor what surrounds the bitset is touched."""
+    """An odd address, and bytes after the last block: neither they nor the memory around the bitset are changed."""
     hashes = hashes_of(60, 2)
     exact = filled(160, hashes)
     memory = bytearray(b"x" * shift + bytes(160) + tail + b"y")

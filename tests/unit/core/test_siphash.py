@@ -1,4 +1,4 @@
-"""SipHash, against the vectors of its reference programs, Python's own, and a twin over Python's integers."""
+"""SipHash, compared with the vectors of its reference programs, with Python's, and with a twin in plain Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rotated(x: int, bits: int) -> int:
 
 
 def twin(data: bytes, k0: int, k1: int, rounds: int = 1, last_rounds: int = 3) -> int:
-    """Word by word, as the paper has it."""
+    """Hash word by word, as in the paper."""
     v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
 
     def mix() -> None:

@@ -1,4 +1,4 @@
-"""How large filters must be: the exact model against slow sums, and the sizes that follow from it."""
+"""Sizes of filters: the exact model compared with slow sums, and the sizes that follow from it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TABLE = [
 @each_case("num_bytes", [32, 64, 96, 1024, 32 * 1001, 2**20])
 @each_case("keys_per_block", [0, 1e-3, 0.1, 1, 5, 20, 63, 63.9, 64, 64.1, 100, 300])
 def test_model_is_the_poisson_mixture(keys_per_block, num_bytes):
-    """Either side of 64 keys a block, where the sum is taken in another form."""
+    """Both sides of 64 keys per block, where the form of the sum changes."""
     ndv = round(keys_per_block * num_bytes / 32)
     exact = oracle.exact_fpp(ndv, num_bytes)
     assert sizing.fpp_for(ndv, num_bytes) == pytest.approx(exact, rel=1e-9, abs=1e-300)
 
 
 def test_model_of_a_single_block():
-    """With one key in one block the probability can be written down: Poisson keeps it near (1/32)^8."""
+    """With one key in one block the probability is known: near (1/32)^8 by the Poisson model."""
     assert sizing.fpp_for(0, 32) == 0
     assert 0 < sizing.fpp_for(1e-9, 32) < 1e-15
     assert sizing.fpp_for(10_000, 32) == pytest.approx(1)
@@ -127,7 +127,7 @@ def test_no_such_size(num_bytes):
 
 
 def test_number_of_values_from_the_set_bits():
-    """The estimate turns around the share of bits that keys set on average."""
+    """The estimate inverts the mean share of bits that keys set."""
     for num_blocks in (1, 10, 1000):
         for keys in (0.1, 1, 10, 50):
             bits = 256 * num_blocks * (1 - math.exp(-keys / 32))

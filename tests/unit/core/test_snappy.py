@@ -1,4 +1,4 @@
-"""The front of what Snappy compressed is what was compressed, and broken bytes end in an error or in other bytes."""
+"""Decompressing the beginning of Snappy data gives the original bytes; invalid data gives an error or other bytes."""
 
 import random
 from contextlib import suppress
@@ -16,7 +16,7 @@ def compress(data):
 
 
 def texts(rng):
-    """What makes long literals, near and far copies, and copies of what was just written."""
+    """Make data that compresses to long literals, near and far copies, and overlapping copies."""
     length = rng.choice([0, 1, 7, 60, 61, 300, 5000, 70_000])
     yield rng.randbytes(length)
     yield bytes(rng.choices(b"ab", k=length))

@@ -1,4 +1,4 @@
-"""Variants of the filter, today's format and its drafts: keys, headers, sizes, whole filters, and old samples."""
+"""Variants of the filter, the current format and its drafts: keys, headers, sizes, filters, and old samples."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_such_variant(wrong):
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 2**31 - 1) | st.sampled_from([1, 2, 2**31 - 1]))
 def test_multiply_shift_finds_the_place_of_the_mask(hashes, num_blocks):
-    """What is done to a hash sends today's choice where the draft's would go, and leaves the bits in the block."""
+    """For a converted hash the current format selects the draft's block, and the same bits in it."""
     placed = Variant.of("xxh64+mask+raw").placed(np.array(hashes, np.uint64), num_blocks).tolist()
     for hash, found in zip(hashes, placed, strict=True):
         assert oracle.block_index(found, num_blocks) == (hash >> 32) % num_blocks
@@ -221,7 +221,7 @@ def test_headers_cut_short(name):
 
 
 def test_a_remainder_wants_a_power_of_two_in_a_file():
-    """A draft's writer took `upper & (z - 1)`, its text said remainder: they differ where the format had no filters."""
+    """A writer used `upper & (z - 1)`, the draft says remainder: they differ for sizes that the format excluded."""
     with pytest.raises(errors.BrokenFilterError, match="powers of two alone"):
         read_header(drafts.header(96, "thrift3"), Variant.of("xxh64+mask+thrift3"))
     assert read_header(drafts.header(96, "thrift3"), Variant.of("xxh64+multiply-shift+thrift3")).num_bytes == 96
@@ -254,7 +254,7 @@ def test_noise_is_no_header(data, variant):
 
 
 def test_four_words():
-    """The samples' rules, as they can be told without the samples."""
+    """The rules of the samples, tested without the samples."""
     for name, words in (("murmur3+mask+raw", WORDS), ("final", WORDS)):
         made = SplitBlockBloomFilter(1024, variant=name)
         made.insert(pa.array(words))
@@ -309,7 +309,7 @@ def test_sizes_by_the_drafts_formula(ndv, fpp, num_bytes):
 
 
 def test_the_fraction_of_a_bit_is_cut_off():
-    """256.9 bits were 256, and 32 bytes."""
+    """256.9 bits are truncated to 256, which are 32 bytes."""
     fpp = (1 - np.exp(-8 / 256.9)) ** 8
     assert sizing.draft_size_for(1, fpp) == 32
     assert sizing.draft_size_for(1, (1 - np.exp(-8 / 257.1)) ** 8) == 64

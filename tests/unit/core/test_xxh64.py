@@ -1,4 +1,4 @@
-"""XXH64 over arrays of keys: every width, layout, slice and bitmap, compared with the xxhash package."""
+"""XXH64 of arrays of keys: every width, layout, slice and bitmap, compared with the xxhash package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INT64_MAX = 2**63 - 1
 
 
 def bitmap(valid: list[bool], offset: int = 0, seed: int = 0) -> bytes:
-    """An Arrow bitmap whose bit number `offset` is the first of `valid`; what is before and behind is noise."""
+    """Make an Arrow bitmap whose bit number `offset` is the first of `valid`; the bits before and after are random."""
     rng = random.Random(seed)
     bits = [rng.random() < 0.5 for _ in range(offset)] + list(valid)
     bits += [rng.random() < 0.5 for _ in range(-len(bits) % 8 + 8)]
@@ -28,7 +28,7 @@ def bitmap(valid: list[bool], offset: int = 0, seed: int = 0) -> bytes:
 
 
 def variable(values: list[bytes], *, wide: bool = False, offset: int = 0, validity: bytes | None = None) -> Keys:
-    """Keys over `values[offset:]`, in buffers that begin before them and go on behind them."""
+    """Make keys of `values[offset:]`, in buffers that begin before and end after them."""
     starts = np.cumsum([5, *map(len, values)]).astype(np.int64 if wide else np.int32)
     data = b"#" * 5 + b"".join(values) + b"behind"
     return Keys.variable(starts, data, len(values) - offset, offset, validity, wide)
@@ -45,7 +45,7 @@ def test_fixed_widths(width):
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("offset", [0, 1, 8, 77])
 def test_variable_widths(wide, offset):
-    """All lengths from 0 to 130, in a jumble."""
+    """All lengths from 0 to 130, shuffled."""
     rng = random.Random(offset)
     values = [rng.randbytes(length) for length in range(131) for _ in range(3)]
     rng.shuffle(values)
@@ -92,7 +92,7 @@ def test_all_null_and_none_null(good):
 
 
 def test_nothing_to_hash():
-    """Arrow gives arrays without values no buffers at all."""
+    """Arrow arrays without values have no buffers."""
     nothing = [
         Keys.fixed(None, 8, 0),
         Keys.fixed(b"", 8, 0),
@@ -223,6 +223,6 @@ def test_keys_are_made_in_two_ways_only():
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("offsets", [[0, 4, 2, 8], [0, -1, 2, 8], [0, 2**31 - 1, 2, 8], [3, 2, 8, 8]])
 def test_offsets_that_fall_are_refused(wide, offsets):
-    """What such keys are nobody can say, and memory outside of the data would be read."""
+    """Such keys are undefined, and memory outside of the data would be read."""
     with pytest.raises(ValueError, match=r"fall|outside"):
         Keys.variable(np.array(offsets, np.int64 if wide else np.int32), bytes(8), 3, wide=wide)

@@ -1,4 +1,4 @@
-"""Waiting for threads."""
+"""Threads: waiting for results, and giving up."""
 
 from __future__ import annotations
 

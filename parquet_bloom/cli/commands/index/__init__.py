@@ -1,25 +1,25 @@
-"""`parquet-bloom index COMMAND`: an index of a lake, a module a command."""
+"""`parquet-bloom index COMMAND`: create and query an index of a lake, one module per command."""
 
 from __future__ import annotations
 
 import click
 
-from ...lazy_group import Commands
+from ...lazy_group import LazyGroup
 
-# What `--help` says of each command; it need not import them for that.
+# One line of `--help` for each command, kept here so that `--help` does not have to import them.
 COMMANDS = {
-    "create": "Make an empty index.",
-    "append": "Index files that are new, or have changed.",
-    "remove": "Take files out of an index.",
-    "lookup": "Name the files that may hold values.",
+    "create": "Create an empty index.",
+    "append": "Index new and changed files.",
+    "remove": "Remove files from an index.",
+    "lookup": "List the files that may hold values.",
     "compact": "Merge an index's segments into one.",
-    "stats": "Say how large an index is, and how good.",
-    "check": "Read an index, and say what is wrong with it.",
+    "stats": "Show the size and precision of an index.",
+    "check": "Read an index, and report what is wrong with it.",
     "serve": "Answer lookups in an index over HTTP.",
 }
 
 EPILOG = """\b
-Exit codes: 0 done, or files are named; 1 no file is, or an index is broken; 2 error.
+Exit codes: 0 done, or files are listed; 1 no file is listed, or the index is broken; 2 error.
 
 \b
 Example:
@@ -29,6 +29,6 @@ Example:
 """
 
 
-@click.group("index", cls=Commands, package=__package__, texts=COMMANDS, epilog=EPILOG)
+@click.group("index", cls=LazyGroup, package=__package__, texts=COMMANDS, epilog=EPILOG)
 def index() -> None:
-    """An index of a lake: from a value to the files, or the row groups, that may hold it."""
+    """Create and query an index of a lake: from a value to the files, or the row groups, that may hold it."""

@@ -1,14 +1,15 @@
-"""`parquet-bloom index append`: files come into an index."""
+"""`parquet-bloom index append`: index files."""
 
 from __future__ import annotations
 
 import click
 
+from ....util.wording import count
 from ...options.common import command
-from ...options.paths import with_stdin
+from ...options.paths import expand_stdin
 from ...output.output import Output
-from ...output.table import Column, counted
-from .common import INDEX_HELP, index_argument, lake_of, memory_option, opened, table_options
+from ...output.table import Column
+from .common import INDEX_HELP, index_argument, memory_option, open_index, resolve_lake, table_options
 
 COLUMNS = (
     Column("added", "added", right=True),
@@ -27,11 +28,11 @@ COLUMNS = (
         "parquet-bloom index append ids.index\n"
         "parquet-bloom index append ids.index --delta s3://bucket/events --memory-limit 2GiB"
     ),
-    exit_codes="0 done, or there was nothing to add; 2 error, of whichever file: the others were indexed.",
+    exit_codes="0 done, or there was nothing to add; 2 error in a file: the others were indexed.",
     paths=False,
     about=(
-        f"{INDEX_HELP} A PATH is a file, a folder, a quoted pattern, a URL of any of them, or - for a list of files on "
-        "standard input."
+        f"{INDEX_HELP} A PATH is a file, a folder, a quoted pattern, a URL of any of these, or - for a list of files "
+        "on standard input."
     ),
 )
 @index_argument
@@ -42,7 +43,7 @@ COLUMNS = (
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Threads that read and hash; as many as there are processors by default.",
+    help="Threads that read and hash. Default: the number of processors.",
 )
 def append(
     output: Output,
@@ -53,23 +54,23 @@ def append(
     memory_limit: int,
     jobs: int | None,
 ) -> int:
-    """Index the files of PATHs, of a table, or without either those of the lake that the index knows of.
+    """Index the files of PATHs or of a table; without either, the files of the lake recorded in the index.
 
-    Files that are indexed and unchanged are left alone. Folders, patterns and tables are remembered, and listed again
-    whenever the index is opened. A file that cannot be read is reported, is not indexed, and so is named for every
-    value. The index is the old one or the new one, whole, whatever happens.
+    Indexed files that have not changed are skipped. Folders, patterns and tables are recorded, and listed again
+    whenever the index is opened. A file that cannot be read is reported and not indexed; lookups then list it for every
+    value. The index is updated atomically.
     """
-    lake = lake_of(list(with_stdin(paths)), delta, iceberg, "a PATH")
-    with opened(output, path, live=False) as index:
+    lake = resolve_lake(list(expand_stdin(paths)), delta, iceberg, "a PATH")
+    with open_index(output, path, live=False) as index:
         if lake is None and not paths and not index.state.manifest.lake:
-            text = "the index knows of no lake: say what to index, by PATHs, --delta or --iceberg"
+            text = "the index has no recorded lake: give the files to index by PATHs, --delta or --iceberg"
             raise click.UsageError(text, click.get_current_context())
         with output.progress(0) as bar, output.step("index files"):
             report = index.append(
                 [] if lake is None and paths else lake,
                 memory_limit=memory_limit,
                 threads=jobs,
-                progress=bar.of,
+                progress=bar.update,
                 on_error=output.fail,
             )
     with output.rows("appends", COLUMNS) as rows:
@@ -83,6 +84,6 @@ def append(
         ]
     for column, files in report.uncovered.items():
         file, problem = next(iter(files.items()))
-        several = f", {counted(len(files), 'file')} in all" if len(files) > 1 else ""
-        output.summary(f"{file}: column '{column}' is not indexed: {problem}{several}")
+        total = f", {count(len(files), 'file')} in all" if len(files) > 1 else ""
+        output.summary(f"{file}: column '{column}' is not indexed: {problem}{total}")
     return output.exit_code()

@@ -1,4 +1,4 @@
-"""What the commands about an index have in common: INDEX, what it is opened with, sizes of memory."""
+"""Arguments and helpers shared by the index commands: INDEX, its settings, memory sizes."""
 
 from __future__ import annotations
 
@@ -27,72 +27,72 @@ index_argument = click.argument("path", metavar="INDEX", type=click.Path(readabl
 no_live_option = click.option(
     "--no-live",
     is_flag=True,
-    help="Do not look at the lake: files count as what they were, and of those that came since nothing is known.",
+    help="Do not list the lake: assume that its files have not changed, and ignore files added since.",
 )
 
 
-def opened(output: Output, path: str, live: bool = True) -> LakeIndex:
-    """The index; while files are looked at, a bar is shown."""
+def open_index(output: Output, path: str, live: bool = True) -> LakeIndex:
+    """Open an index; show a progress bar while the lake's files are checked."""
     with output.progress(0) as bar, output.step("open"):
-        return LakeIndex.open(path, live=live, progress=bar.of, **stores(output))
+        return LakeIndex.open(path, live=live, progress=bar.update, **storage_arguments(output))
 
 
-def stores(output: Output) -> dict[str, Any]:
-    """Where the index is, and where the lake: both are reached by the same settings."""
+def storage_arguments(output: Output) -> dict[str, Any]:
+    """Return the storage arguments of `LakeIndex`: the same options for the index and the lake."""
     return {"storage_options": output.storage_options, "lake_options": output.storage_options}
 
 
-def num_bytes(context: click.Context, parameter: click.Parameter, text: str) -> int:
-    """A size as people write it, in bytes."""
-    found = _SIZE.fullmatch(text)
-    if found is None or found[2].upper() not in _UNITS or not float(found[1]):
-        raise click.BadParameter(f"{text!r} is no size, such as 512MB or 2GiB", context, parameter)
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+def parse_size(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    """Parse a size with a unit, such as 512MB, into bytes."""
+    match = _SIZE.fullmatch(text)
+    if match is None or match[2].upper() not in _UNITS or not float(match[1]):
+        raise click.BadParameter(f"{text!r} is not a size such as 512MB or 2GiB", context, parameter)
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def memory_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--memory-limit SIZE`."""
+    """Add `--memory-limit SIZE` to a command."""
     return click.option(
         "--memory-limit",
         metavar="SIZE",
         default="512MiB",
         show_default=True,
-        callback=num_bytes,
-        help="Room for values that are being sorted, about; the rest waits in a temporary file (in $TMPDIR).",
+        callback=parse_size,
+        help="Approximate memory for sorting values; the rest is written to a temporary file (in $TMPDIR).",
     )(function)
 
 
 def table_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--delta PATH` and `--iceberg PATH`; `table_of` says what was given."""
-    text = "The files of this Iceberg table: its folder, or its metadata file. Needs the extra 'iceberg'."
+    """Add `--delta PATH` and `--iceberg PATH` to a command; see `resolve_lake`."""
+    text = "The files of this Iceberg table: its folder, or its metadata file. Requires the extra 'iceberg'."
     function = click.option("--iceberg", metavar="PATH", help=text)(function)
-    return click.option("--delta", metavar="PATH", help="The files of this Delta table. Needs the extra 'delta'.")(
+    return click.option("--delta", metavar="PATH", help="The files of this Delta table. Requires the extra 'delta'.")(
         function
     )
 
 
-def lake_of(paths: list[Any], delta: str | None, iceberg: str | None, what: str) -> Any:
-    """What an index is of: paths, or a table; None if nothing is given.
+def resolve_lake(paths: list[Any], delta: str | None, iceberg: str | None, what: str) -> Any:
+    """Return the lake to index, as `LakeIndex` takes it: paths or a table; None if neither is given.
 
     Parameters
     ----------
-    what : how paths are given.
+    what : name of the argument that takes paths, for error messages.
     """
     given = [name for name, value in ((what, paths), ("--delta", delta), ("--iceberg", iceberg)) if value]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other", click.get_current_context())
     if delta is not None:
-        return {"delta": _placed(delta)}
-    return {"iceberg": _placed(iceberg)} if iceberg is not None else paths or None
+        return {"delta": _absolute_path(delta)}
+    return {"iceberg": _absolute_path(iceberg)} if iceberg is not None else paths or None
 
 
-def _placed(path: str) -> str:
-    """A table's path as it is understood from any folder."""
+def _absolute_path(path: str) -> str:
+    """Return a table's path, made absolute if it is local."""
     return path if is_url(path) else os.path.abspath(resolve_local_path(path))
 
 
-def indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of an index's columns, as shells complete them; none of one in an object store: a key was pressed."""
+def complete_indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the columns of a local index; reading one from an object store would delay the key press."""
     path = os.fspath(context.params.get("path") or "")
     if path and not is_url(path):
         with suppress(ParquetBloomError):

@@ -1,4 +1,4 @@
-"""`parquet-bloom index create`: an empty index."""
+"""`parquet-bloom index create`: create an empty index."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from ....lake.index import LakeIndex
-from ...options.column_completion import columns_beginning
-from ...options.common import command, whole_number
+from ...options.column_completion import complete_columns
+from ...options.common import command, parse_whole_number
 from ...output.output import Output
 from ...output.table import Column
-from .common import INDEX_HELP, index_argument, lake_of, stores, table_options
+from .common import INDEX_HELP, index_argument, resolve_lake, storage_arguments, table_options
 
 COLUMNS = (
     Column("index", "index", folds=True),
@@ -30,19 +30,19 @@ COLUMNS = (
         "parquet-bloom index create ids.index user.id trace --lake lake/\n"
         "parquet-bloom index create s3://bucket/ids.index id --delta s3://bucket/events --granularity row_group"
     ),
-    exit_codes="0 made, 2 error: nothing was.",
+    exit_codes="0 created, 2 error: nothing was created.",
     paths=False,
     about=INDEX_HELP,
 )
 @index_argument
-@click.argument("columns", metavar="COLUMN...", nargs=-1, required=True, shell_complete=columns_beginning)
+@click.argument("columns", metavar="COLUMN...", nargs=-1, required=True, shell_complete=complete_columns)
 @click.option(
     "--lake",
     "lakes",
     metavar="PATH",
     multiple=True,
-    help="A folder or a quoted pattern whose files shall be indexed: whoever opens the index looks there for files "
-    "that came since. Repeatable. What is given to append comes on top.",
+    help="A folder or a quoted pattern whose files are to be indexed; it is listed for new files whenever the index is "
+    "opened. Repeatable. Paths given to append are added to it.",
 )
 @table_options
 @click.option(
@@ -50,40 +50,40 @@ COLUMNS = (
     type=click.Choice(("file", "row_group")),
     default="file",
     show_default=True,
-    help="What lookups name: files, or row groups of files.",
+    help="The results of lookups: files, or row groups of files.",
 )
 @click.option(
     "--layout",
     type=click.Choice(("postings", "cuckoo")),
     default="postings",
     show_default=True,
-    help="How values stand on disk. postings: one small read a lookup, fewest files named in vain. cuckoo: aligned "
-    "Cuckoo filters.",
+    help="How values are stored. postings: one small read per lookup, fewest false positives. cuckoo: aligned Cuckoo "
+    "filters.",
 )
 @click.option(
     "--expected-values",
     metavar="N",
-    callback=whole_number,
-    help="So many values will be in it, such as 1e9 (the default), each counted once a file or row group; with more, "
-    "more files are named in vain. Of cuckoo: so many in a file or row group, 1e5 by default.",
+    callback=parse_whole_number,
+    help="Expected number of values, such as 1e9 (the default), each counted once per file or row group; more values "
+    "give more false positives. For cuckoo: the number per file or row group, 1e5 by default.",
 )
 @click.option(
     "--remainder-bits",
     metavar="BITS",
     type=int,
-    help="Of postings: 8 by default; each more halves the number of files that are named in vain, for a bit a value.",
+    help="For postings: 8 by default; each more bit halves the number of false positives, for one bit per value.",
 )
 @click.option(
     "--fingerprint-bits",
     metavar="BITS",
     type=int,
-    help="Of cuckoo: bits kept of a value: 8, 12, 16 (the default) or 24.",
+    help="For cuckoo: bits stored per value: 8, 12, 16 (the default) or 24.",
 )
 @click.option(
     "--num-buckets",
     metavar="N",
-    callback=whole_number,
-    help="Of cuckoo: buckets of each filter; chosen by --expected-values if not given.",
+    callback=parse_whole_number,
+    help="For cuckoo: buckets of each filter. Default: computed from --expected-values.",
 )
 def create(
     output: Output,
@@ -99,11 +99,11 @@ def create(
     fingerprint_bits: int | None,
     num_buckets: int | None,
 ) -> int:
-    """Make an empty index of COLUMNs (dotted paths) in a folder that is not there yet, or is empty.
+    """Create an empty index of COLUMNs (dotted paths) in a folder that does not exist yet, or is empty.
 
-    `index append` fills it. An index of several columns answers for each of them.
+    `index append` fills it. An index of several columns answers lookups in each of them.
     """
-    lake = lake_of(list(lakes), delta, iceberg, "--lake")
+    lake = resolve_lake(list(lakes), delta, iceberg, "--lake")
     with (
         output.step("create"),
         LakeIndex.create(
@@ -116,11 +116,11 @@ def create(
             fingerprint_bits=fingerprint_bits,
             expected_values=expected_values,
             num_buckets=num_buckets,
-            **stores(output),
-        ) as made,
+            **storage_arguments(output),
+        ) as index,
     ):
-        manifest = made.state.manifest
-    row: dict[str, Any] = {"index": made.path, "layout": manifest.layout, "granularity": manifest.granularity}
+        manifest = index.state.manifest
+    row: dict[str, Any] = {"index": index.path, "layout": manifest.layout, "granularity": manifest.granularity}
     row |= {"settings": dict(manifest.settings), "columns": list(manifest.columns)}
     with output.rows("indexes", COLUMNS) as rows:
         rows.add(row | {"lake": _roots(manifest.lake)})
@@ -128,5 +128,5 @@ def create(
 
 
 def _roots(lake: Mapping[str, Any]) -> list[str]:
-    """What the manifest says of the lake, as texts."""
-    return [*lake.get("paths", ()), *(f"{kind} {place}" for kind, place in lake.items() if kind != "paths")]
+    """Format the paths or table that the manifest records as the lake."""
+    return [*lake.get("paths", ()), *(f"{kind} {path}" for kind, path in lake.items() if kind != "paths")]

@@ -1,4 +1,4 @@
-"""`parquet-bloom index lookup`: the files that may hold values."""
+"""`parquet-bloom index lookup`: list the files that may hold values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import click
 
 from ....errors import PredicateError
 from ....predicate import Equal, parse_sql
+from ....util.wording import count
 from ...options.common import command, timezone_option
 from ...options.paths import STDIN
 from ...output.output import BAD, GOOD, Output
-from ...output.table import Column, counted
-from .common import INDEX_HELP, index_argument, indexed_columns, no_live_option, opened
+from ...output.table import Column
+from .common import INDEX_HELP, complete_indexed_columns, index_argument, no_live_option, open_index
 
 COLUMNS = (
     Column("value", "value", folds=True),
@@ -35,16 +36,16 @@ _PLAIN = re.compile(r"'((?:[^']|'')*)'")
 
 
 class _Lookup(click.Command):
-    """Takes a negative number for a VALUE; other arguments that begin with a dash are options."""
+    """A command that takes negative numbers as VALUEs; other arguments that begin with a dash are options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = args[: args.index("--")] if "--" in args else list(args)
-        left = super().parse_args(ctx, args)
+        remaining = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             for text in (ctx.params["path"], ctx.params["column"], *ctx.params["values"]):
                 if text.startswith("-") and text != STDIN and text in given and not _NUMBER.fullmatch(text):
                     raise click.NoSuchOption(text, ctx=ctx)
-        return left
+        return remaining
 
 
 @command(
@@ -55,7 +56,7 @@ class _Lookup(click.Command):
         "parquet-bloom index lookup ids.index day \"DATE '2026-01-30'\"\n"
         "parquet-bloom index lookup ids.index user.id - < ids.txt"
     ),
-    exit_codes="0 files are named, 1 none is: no row has any of the values; 2 error.",
+    exit_codes="0 files are listed, 1 no file is: no row has any of the values; 2 error.",
     paths=False,
     about=(
         f"{INDEX_HELP} A VALUE is a literal as in `find --where`: 42, 1.50, 1e3, 'text', TRUE, X'AB', DATE "
@@ -65,81 +66,82 @@ class _Lookup(click.Command):
     ignore_unknown_options=True,
 )
 @index_argument
-@click.argument("column", metavar="COLUMN", shell_complete=indexed_columns)
+@click.argument("column", metavar="COLUMN", shell_complete=complete_indexed_columns)
 @click.argument("values", metavar="VALUE...", nargs=-1, required=True)
 @click.option(
     "--text",
     "as_text",
     is_flag=True,
-    help="Take VALUEs as they stand, as texts without quotes: for columns of texts, UUIDs, dates and times.",
+    help="Take VALUEs literally, as strings without quotes: for columns of strings, UUIDs, dates and times.",
 )
 @no_live_option
 @timezone_option
 def lookup(
     output: Output, path: str, column: str, values: tuple[str, ...], as_text: bool, no_live: bool, timezone: str
 ) -> int:
-    """Name the files (and row groups) that may hold each VALUE; a file that is not named has no row of it.
+    """List the files (and row groups) that may hold each VALUE; a file that is not listed has no such row.
 
-    Named are those that the index says may, and every file of the lake that it does not know, or that has changed
-    since.
+    The result includes every file of the lake that is not indexed, or has changed since it was.
     """
-    spelled = list(_with_stdin(values))
-    literals = spelled if as_text else list(_literals(spelled))
-    with opened(output, path, live=not no_live) as index, output.step("look up"):
+    texts = list(_expand_stdin(values))
+    literals = texts if as_text else list(_parse_literals(texts))
+    with open_index(output, path, live=not no_live) as index, output.step("look up"):
         answers = index.lookup(column, literals, timezone=timezone)
         unindexed = len(index.unindexed)
-    count = sum(map(len, answers))
+    num_candidates = sum(map(len, answers))
     files = len({candidate.path for answer in answers for candidate in answer})
     with output.rows("candidates", COLUMNS) as rows:
-        for value, answer in zip(spelled, answers, strict=True):
-            rows.add_all({"value": value, "row_groups": _listed(each.row_groups), "file": each.path} for each in answer)
+        for value, answer in zip(texts, answers, strict=True):
+            rows.add_all(
+                {"value": value, "row_groups": _as_list(each.row_groups), "file": each.path} for each in answer
+            )
         rows.facts |= {"column": column, "doubts": answers.doubts}
         rows.facts["totals"] = {
-            "values": len(spelled),
-            "candidates": count,
+            "values": len(texts),
+            "candidates": num_candidates,
             "files": files,
             "unindexed": unindexed,
             "requests": answers.requests,
             "bytes_read": answers.bytes_read,
         }
     for doubt in answers.doubts:
-        output.note(f"in doubt, so that more is named than need be: {doubt}")
-    text = f"{counted(files, 'file')} for {counted(len(spelled), 'value')}"
+        output.note(f"in doubt, so more files may be listed than necessary: {doubt}")
+    text = f"{count(files, 'file')} for {count(len(texts), 'value')}"
     if unindexed:
         text += f", {unindexed:,} of them not indexed"
-    output.summary(f"{text}; {counted(answers.requests, 'request')}, {counted(answers.bytes_read, 'byte')}")
-    return output.exit_code(GOOD if count else BAD)
+    output.summary(f"{text}; {count(answers.requests, 'request')}, {count(answers.bytes_read, 'byte')}")
+    return output.exit_code(GOOD if num_candidates else BAD)
 
 
-def _listed(row_groups: Iterable[int] | None) -> list[int] | None:
+def _as_list(row_groups: Iterable[int] | None) -> list[int] | None:
     return None if row_groups is None else list(row_groups)
 
 
-def _with_stdin(values: Iterable[str]) -> Iterator[str]:
+def _expand_stdin(values: Iterable[str]) -> Iterator[str]:
     for value in values:
         if value != STDIN:
             yield value
             continue
-        listed = sys.stdin.buffer.read() if sys.stdin else b""
-        yield from filter(None, (line.decode("utf-8", "surrogateescape") for line in listed.splitlines()))
+        data = sys.stdin.buffer.read() if sys.stdin else b""
+        yield from filter(None, (line.decode("utf-8", "surrogateescape") for line in data.splitlines()))
 
 
-def _literals(texts: Iterable[str]) -> Iterator[Any]:
-    """The values that texts stand for; SQL's parser is asked where they are not as simple as most."""
+def _parse_literals(texts: Iterable[str]) -> Iterator[Any]:
+    """Parse literals, using the SQL parser, which is slow, only for those that are not plain integers or strings."""
     for text in texts:
         if _WHOLE.fullmatch(text):
             yield int(text)
-        elif found := _PLAIN.fullmatch(text):
-            yield found[1].replace("''", "'")
+        elif match := _PLAIN.fullmatch(text):
+            yield match[1].replace("''", "'")
         else:
-            yield _parsed(text)
+            yield _parse_literal(text)
 
 
-def _parsed(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     with suppress(PredicateError):
         node = parse_sql(f"x = {text}")
         if isinstance(node, Equal) and node.column == "x" and node.value is not None:
             return node.value
     raise PredicateError(
-        f"{text} is no literal, such as 42, 'text' or DATE '2026-01-30'; --text takes values as they stand"
+        f"{text} is not a literal such as 42, 'text' or DATE '2026-01-30'; use --text for strings without quotes"
     )

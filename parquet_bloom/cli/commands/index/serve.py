@@ -1,4 +1,4 @@
-"""`parquet-bloom index serve`: an index that answers over HTTP."""
+"""`parquet-bloom index serve`: answer lookups in an index over HTTP."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from ....errors import ParquetBloomError
 from ...options.common import command
 from ...output.output import Output, write_text
-from .common import index_argument, num_bytes, opened
+from .common import index_argument, open_index, parse_size
 
 
 @command(
@@ -29,29 +29,29 @@ from .common import index_argument, num_bytes, opened
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="Listen here. There is no authentication: whoever reaches the address may look up, append and remove.",
+    help="Address to listen on. There is no authentication: anyone who can reach it may look up, append and remove.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="Listen here; 0 takes a port that is free. The URL is printed when the service is ready.",
+    help="Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
 )
-@click.option("--read-only", is_flag=True, help="Answer lookups alone: refuse append and remove.")
+@click.option("--read-only", is_flag=True, help="Answer lookups only: refuse append and remove.")
 @click.option(
     "--root",
     "roots",
     metavar="PATH",
     multiple=True,
-    help="Files below this folder or URL may be appended, too; without it, those in the lake of the index. Repeatable.",
+    help="Also allow appending files below this folder or URL. Default: files in the lake of the index. Repeatable.",
 )
 @click.option(
     "--refresh",
     "refresh_seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
-    help="Look at the index and the lake again so often; otherwise when POST /refresh asks for it.",
+    help="Reload the index and list the lake again at this interval. Default: only on POST /refresh.",
 )
 @click.option(
     "--max-values",
@@ -59,10 +59,15 @@ from .common import index_argument, num_bytes, opened
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    help="Values, or files, in a request.",
+    help="Maximum number of values, or files, in a request.",
 )
 @click.option(
-    "--max-body", metavar="SIZE", default="8MB", show_default=True, callback=num_bytes, help="Size of a request."
+    "--max-body",
+    metavar="SIZE",
+    default="8MB",
+    show_default=True,
+    callback=parse_size,
+    help="Maximum size of a request.",
 )
 def serve(
     output: Output,
@@ -75,17 +80,17 @@ def serve(
     max_values: int,
     max_body: int,
 ) -> int:
-    """Answer lookups in an index over HTTP, and index files that are appended.
+    """Answer lookups in an index over HTTP, and index appended files.
 
     POST /lookup {"column": ..., "values": [...]}, GET /lookup?column=&value=, POST /append and /remove with
-    {"files": [...]}, POST /refresh, GET /stats, /health, /openapi.json and /docs. Answers are JSON, and so are errors:
+    {"files": [...]}, POST /refresh, GET /stats, /health, /openapi.json and /docs. Responses are JSON; errors are
     {"error": ...}.
 
-    Which files are live is judged when the service begins, when it changes the index, and when it refreshes.
+    The lake is checked for changed and new files when the service starts, changes the index, and refreshes.
     """
     try:
         from ....serve import server
-        from ....serve.limits import allowed_paths as places
+        from ....serve.limits import allowed_paths
         from ....serve.limits.host_guard import is_loopback
         from ....serve.service import Service
         from ....serve.settings import Settings
@@ -93,12 +98,12 @@ def serve(
         text = f"the service needs the extra 'serve': pip install 'parquet-bloom[serve]' ({error})"
         raise ParquetBloomError(text) from error
 
-    places.check_roots(roots)
+    allowed_paths.check_roots(roots)
     settings = Settings(read_only, roots, refresh_seconds, max_values, max_body)
-    with opened(output, path) as index:
+    with open_index(output, path) as index:
         listening = server.listen(host, port)
         if not is_loopback(listening.getsockname()[0]):
-            output.note(f"warning: there is no authentication: whoever reaches {host} may ask, append and remove")
+            output.note(f"warning: no authentication: anyone who can reach {host} may look up, append and remove")
         service = Service(index, settings, index.lake_filesystem)
 
         def ready(url: str) -> None:

@@ -1,12 +1,13 @@
-"""`parquet-bloom index stats`: how large an index is, and how good."""
+"""`parquet-bloom index stats`: show the size and precision of an index."""
 
 from __future__ import annotations
 
 from ....lake.reports import IndexStats
+from ....util.wording import count
 from ...options.common import command
 from ...output.output import Output
-from ...output.table import Column, counted
-from .common import INDEX_HELP, index_argument, no_live_option, opened
+from ...output.table import Column
+from .common import INDEX_HELP, index_argument, no_live_option, open_index
 
 COLUMNS = (
     Column("column", "column", folds=True),
@@ -27,43 +28,48 @@ COLUMNS = (
 @index_argument
 @no_live_option
 def stats(output: Output, path: str, no_live: bool) -> int:
-    """Say how large an index is, a row a column: values (each counted once a file, or row group), bytes, bytes a value.
+    """Show the size of an index, a row per column: values (counted once per file or row group), bytes, bytes a value.
 
-    "named in vain" is how many files (or row groups) a lookup is expected to name for a value that is in none.
+    "named in vain" is the number of files (or row groups) that a lookup is expected to list for a value that no file
+    has.
     """
-    with opened(output, path, live=not no_live) as index, output.step("reckon"):
-        found = index.stats()
+    with open_index(output, path, live=not no_live) as index, output.step("reckon"):
+        statistics = index.stats()
     with output.rows("columns", COLUMNS) as rows:
-        for column in found.columns:
-            values, num_bytes = found.entries[column], found.num_bytes[column]
+        for column in statistics.columns:
+            values, num_bytes = statistics.entries[column], statistics.num_bytes[column]
             row = {"column": column, "values": values, "num_bytes": num_bytes}
             row |= {"bytes_a_value": num_bytes / values if values else None}
-            rows.add(row | {"expected_false": float(found.expected_false[column])})
-        rows.facts |= {"layout": found.layout, "granularity": found.granularity, "settings": dict(found.settings)}
-        rows.facts |= {"version": found.version, "snapshot": dict(found.snapshot)}
-        rows.facts["totals"] = {
-            "segments": found.segments,
-            "files": found.files,
-            "units": found.units,
-            "unindexed": found.unindexed,
-            "changed": found.changed,
-            "gone": found.gone,
-            "files_bytes": found.files_bytes,
+            rows.add(row | {"expected_false": float(statistics.expected_false[column])})
+        rows.facts |= {
+            "layout": statistics.layout,
+            "granularity": statistics.granularity,
+            "settings": dict(statistics.settings),
         }
-    output.summary(_told(found))
+        rows.facts |= {"version": statistics.version, "snapshot": dict(statistics.snapshot)}
+        rows.facts["totals"] = {
+            "segments": statistics.segments,
+            "files": statistics.files,
+            "units": statistics.units,
+            "unindexed": statistics.unindexed,
+            "changed": statistics.changed,
+            "gone": statistics.gone,
+            "files_bytes": statistics.files_bytes,
+        }
+    output.summary(_summarize(statistics))
     return output.exit_code()
 
 
-def _told(found: IndexStats) -> str:
-    text = f"{found.layout}: {counted(found.files, 'file')}"
-    if found.granularity == "row_group":
-        text += f", {counted(found.units, 'row group')}"
-    text += f", in {counted(found.segments, 'segment')}"
-    if found.unindexed is not None:
-        text += f"; {found.unindexed:,} not indexed"
-    for count, what in ((found.changed, "changed since"), (found.gone, "gone")):
-        if count:
-            text += f", {count:,} {what}"
-    if found.snapshot:
-        text += f"; {found.snapshot.get('kind')} version {found.snapshot.get('version')}"
+def _summarize(statistics: IndexStats) -> str:
+    text = f"{statistics.layout}: {count(statistics.files, 'file')}"
+    if statistics.granularity == "row_group":
+        text += f", {count(statistics.units, 'row group')}"
+    text += f", in {count(statistics.segments, 'segment')}"
+    if statistics.unindexed is not None:
+        text += f"; {statistics.unindexed:,} not indexed"
+    for number, what in ((statistics.changed, "changed since"), (statistics.gone, "gone")):
+        if number:
+            text += f", {number:,} {what}"
+    if statistics.snapshot:
+        text += f"; {statistics.snapshot.get('kind')} version {statistics.snapshot.get('version')}"
     return text

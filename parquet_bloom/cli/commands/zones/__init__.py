@@ -1,15 +1,15 @@
-"""`parquet-bloom zones COMMAND`: zones inside row groups, a module a command."""
+"""`parquet-bloom zones COMMAND`: build and show zone indexes, one module per command."""
 
 from __future__ import annotations
 
 import click
 
-from ...lazy_group import Commands
+from ...lazy_group import LazyGroup
 
-# What `--help` says of each command; it need not import them for that.
+# One line of `--help` for each command, kept here so that `--help` does not have to import them.
 COMMANDS = {
-    "build": "Make a zone index of Parquet files.",
-    "show": "Say what is in a zone index.",
+    "build": "Build a zone index of Parquet files.",
+    "show": "Show the contents of a zone index.",
 }
 
 EPILOG = """\b
@@ -22,6 +22,6 @@ Example:
 """
 
 
-@click.group("zones", cls=Commands, package=__package__, texts=COMMANDS, epilog=EPILOG)
+@click.group("zones", cls=LazyGroup, package=__package__, texts=COMMANDS, epilog=EPILOG)
 def zones() -> None:
-    """A zone index: a filter for every few thousand rows, so that a few pages of a row group are read, not all."""
+    """Build and show zone indexes: a filter for every few thousand rows, to read few pages of a row group, not all."""

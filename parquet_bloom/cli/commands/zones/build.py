@@ -1,4 +1,4 @@
-"""`parquet-bloom zones build`: a zone index of Parquet files."""
+"""`parquet-bloom zones build`: build a zone index of Parquet files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ....storage import is_url
 from ....zones.build import build as build_zones
 from ....zones.build import require_outside
 from ....zones.sizing import lance_num_bytes
-from ...options.column_completion import columns_beginning
-from ...options.common import command, whole_number
+from ...options.column_completion import complete_columns
+from ...options.common import command, parse_whole_number
 from ...options.paths import find_files
 from ...output.output import Output
 from ...output.table import Column
@@ -36,19 +36,21 @@ COLUMNS = (
         "parquet-bloom zones build lake/ --column user.id -o ids.zones.parquet\n"
         "parquet-bloom zones build 'lake/*/*.parquet' --column trace --rows-per-zone 4096 -o trace.zones.arrow"
     ),
-    exit_codes="0 made, 2 error, of whichever file: the others have zones; if none has, nothing is written.",
+    exit_codes="0 built, 2 error in a file: the others have zones; if none has, nothing is written.",
 )
 @click.option(
-    "--column", metavar="NAME", required=True, shell_complete=columns_beginning, help="The column, by its dotted path."
+    "--column", metavar="NAME", required=True, shell_complete=complete_columns, help="The column, by its dotted path."
 )
-@click.option("-o", "--output", "target", metavar="FILE", required=True, help="The index: one file, which is replaced.")
+@click.option(
+    "-o", "--output", "target", metavar="FILE", required=True, help="The index: one file, replaced if it exists."
+)
 @click.option(
     "--rows-per-zone",
     metavar="N",
     default="8192",
     show_default=True,
-    callback=whole_number,
-    help="Rows of a zone; its filter is sized for as many values.",
+    callback=parse_whole_number,
+    help="Rows per zone; its filter is sized for as many values.",
 )
 @click.option(
     "--fpp", type=float, default=0.00057, show_default=True, help="False-positive probability of the filters."
@@ -56,13 +58,13 @@ COLUMNS = (
 @click.option(
     "--container",
     type=click.Choice(("parquet", "arrow")),
-    help="How the index is stored; by the ending of FILE if it is .parquet or .arrow.",
+    help="File format of the index. Default: by the extension of FILE, .parquet or .arrow.",
 )
 @click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Threads that read and hash; as many as there are processors by default.",
+    help="Threads that read and hash. Default: the number of processors.",
 )
 def build(
     output: Output,
@@ -74,22 +76,22 @@ def build(
     container: str | None,
     jobs: int | None,
 ) -> int:
-    """Make a zone index of a column: a Bloom filter for every few thousand rows, in the schema of Lance's index.
+    """Build a zone index of a column: a Bloom filter for every few thousand rows, in the schema of Lance's index.
 
-    Predicates are narrowed by it to rows inside of row groups (`zones=` in Python). A file that cannot be read, or has
-    no such column, is reported and has no zones, and so is read as if there were no index; so is one that changes.
+    It selects rows within row groups for a predicate (`zones=` in Python). A file that cannot be read, or does not have
+    the column, is reported and gets no zones: it is read as if there were no index, as is a file that changes later.
     """
     try:
         lance_num_bytes(rows_per_zone, fpp)
     except ValueError as error:
         raise ParquetBloomError(str(error)) from error
-    found = find_files(paths, output)
+    matched = find_files(paths, output)
     require_outside(
-        target, [file.root for file in found if file.root is not None and file.of_folder], output.filesystem
+        target, [file.root for file in matched if file.root is not None and file.of_folder], output.filesystem
     )
-    files = [file.path if is_url(file.path) else PurePath(file.path) for file in found]  # names, never patterns
+    files = [file.path if is_url(file.path) else PurePath(file.path) for file in matched]  # names, never patterns
     if not files:
-        output.fail(ParquetBloomError("there are no files to make zones of", column=column))
+        output.fail(ParquetBloomError("there are no files to build zones of", column=column))
         return output.exit_code()
     with output.progress(len(files)) as bar, output.step("make zones"):
         report = build_zones(
@@ -101,7 +103,7 @@ def build(
             container=container,
             filesystem=output.filesystem,
             threads=jobs,
-            progress=bar.of,
+            progress=bar.update,
         )
     for failed in report.failed.values():
         output.fail(failed)

@@ -1,4 +1,4 @@
-"""`parquet-bloom zones show`: what is in a zone index, and whether its files are still what they were."""
+"""`parquet-bloom zones show`: show the contents of a zone index, and whether its files have changed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from .... import zones as library
 from ....core.bloom.sbbf import measure
+from ....util.wording import count
 from ....zones.freshness import file_states
 from ...options.common import command
 from ...output.output import Output
-from ...output.table import Column, Row, counted
+from ...output.table import Column, Row
 
 
-def _current(row: Row) -> bool:
+def _is_current(row: Row) -> bool:
     return row["state"] in (None, "current")
 
 
@@ -28,7 +29,7 @@ COLUMNS = (
     Column("null_zones", "with nulls", right=True),
     Column("num_bytes", "bytes", right=True),
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.1%}"),
-    Column("state", "state", usual=_current),
+    Column("state", "state", usual=_is_current),
     Column("file", "file", folds=True),
 )
 
@@ -39,15 +40,15 @@ COLUMNS = (
     exit_codes="0 shown, 2 error.",
     paths=False,
     about=(
-        "INDEX is a file that zones build wrote, or one of the same schema; a Lance dataset's folder, or its "
-        "bloomfilter.lance, which need the extra 'lance'."
+        "INDEX is a file written by zones build, or one of the same schema; or a Lance dataset's folder or its "
+        "bloomfilter.lance, which require the extra 'lance'."
     ),
 )
 @click.argument("path", metavar="INDEX", type=click.Path(readable=False))
-@click.option("--column", metavar="NAME", help="Which index of a Lance dataset, where there are several.")
-@click.option("--no-live", is_flag=True, help="Do not look at the files.")
+@click.option("--column", metavar="NAME", help="The column of the index to show, if a Lance dataset has several.")
+@click.option("--no-live", is_flag=True, help="Do not check whether the files have changed.")
 def show(output: Output, path: str, column: str | None, no_live: bool) -> int:
-    """Show a zone index, a row a file, or a row a fragment of a Lance dataset.
+    """Show a zone index, a row per file, or a row per fragment of a Lance dataset.
 
     The zones of a file whose state is changed, gone or unknown are not used: all of it is read.
     """
@@ -55,10 +56,10 @@ def show(output: Output, path: str, column: str | None, no_live: bool) -> int:
         index = library.open(path, column=column, storage_options=output.storage_options)
     with index, output.progress(0) as bar:
         files = index.files
-        told: list[str] | None = None
+        states: list[str] | None = None
         if files is not None and not no_live:
             with output.step("look at files"):
-                told = file_states(index, output.filesystem)
+                states = file_states(index, output.filesystem)
         groups = [*(_by_fragment(index) if files is None else _by_file(index))]
         totals = {"zones": len(index), "rows": 0, "null_zones": 0, "num_bytes": 0, "stale": 0}
         with output.step("read filters"), output.rows("zones", COLUMNS) as rows:
@@ -66,22 +67,22 @@ def show(output: Output, path: str, column: str | None, no_live: bool) -> int:
                 zones = index.zones[ordinals]
                 row["zones"], row["rows"] = len(zones), int(zones["zone_length"].sum())
                 row["null_zones"] = int(zones["has_null"].sum())
-                row["num_bytes"], row["fill"] = _measured(index, ordinals)
-                row["state"] = told[number] if told is not None else None
+                row["num_bytes"], row["fill"] = _measure_filters(index, ordinals)
+                row["state"] = states[number] if states is not None else None
                 for name in ("rows", "null_zones", "num_bytes"):
                     totals[name] += row[name]
                 totals["stale"] += row["state"] not in (None, "current")
                 rows.add(row)
-                bar.of(number + 1, len(groups))
+                bar.update(number + 1, len(groups))
             rows.facts |= {"column": index.column, "items": index.items, "probability": index.probability}
             rows.facts |= {"type": None if index.column_type is None else str(index.value_type), "totals": totals}
             rows.facts["uncovered"] = [number for number, _ in index.uncovered]
-    text = f"column {index.column or 'not known'}: {counted(len(index), 'zone')} of {index.items:,} items"
+    text = f"column {index.column or 'not known'}: {count(len(index), 'zone')} of {index.items:,} items"
     text += f" at {index.probability:g}"
     if index.uncovered:
-        text += f"; {counted(len(index.uncovered), 'fragment')} not covered"
+        text += f"; {count(len(index.uncovered), 'fragment')} not covered"
     if totals["stale"]:
-        text += f"; zones of {counted(totals['stale'], 'file')} are not used"
+        text += f"; zones of {count(totals['stale'], 'file')} are not used"
     output.summary(text)
     return output.exit_code()
 
@@ -99,8 +100,8 @@ def _by_fragment(index: library.ZoneIndex) -> Iterator[tuple[dict[str, Any], np.
         yield {"file": None, "fragment": number, "row_groups": None}, ordinals
 
 
-def _measured(index: library.ZoneIndex, ordinals: np.ndarray) -> tuple[int, float | None]:
-    """Bytes of some zones' filters, and the share of set bits."""
+def _measure_filters(index: library.ZoneIndex, ordinals: np.ndarray) -> tuple[int, float | None]:
+    """Return the number of bytes of some zones' filters, and the share of set bits."""
     num_bytes = bits = 0
     starts = np.flatnonzero(np.diff(ordinals, prepend=-2) != 1)
     for run in np.split(ordinals, starts[1:]) if len(ordinals) else ():

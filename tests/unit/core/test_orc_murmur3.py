@@ -1,4 +1,4 @@
-"""ORC's hashes and bits against a slow twin, and against numbers that its writers gave."""
+"""ORC's hashes and bits, compared with a slow twin and with values of its writers."""
 
 import math
 import random
@@ -45,7 +45,7 @@ def test_offsets_outside_of_the_data(offsets: list[int]) -> None:
 
 @given(st.lists(HASHES, max_size=12), st.integers(1, 255), st.integers(1, 40))
 def test_bits(hashes: list[int], functions: int, num_bytes: int) -> None:
-    """The bits are those of the twin, the memory around them is not touched, and all that was inserted is found."""
+    """The bits are those of the twin, the memory around them is not changed, and all inserted values are found."""
     around = np.zeros(num_bytes + 16, np.uint8)
     orc_hash.insert(around[8:-8], np.array(hashes, np.uint64), functions)
     assert bytes(around) == bytes(8) + orc_oracle.bitset(hashes, functions, 8 * num_bytes) + bytes(8)
@@ -95,7 +95,7 @@ def test_sizes_that_cannot_be(count: int, fpp: float) -> None:
 
 
 def test_density_and_false_positives() -> None:
-    """A filter of as many values as it is meant for is half full, and as good as it was meant to be."""
+    """A filter with its intended number of values is half full, and has its intended false-positive rate."""
     draw = random.Random(5)
     num_bits, functions = orc_hash.size_for(5_000, 0.02)
     bits = bytearray(num_bits // 8)

@@ -1,4 +1,4 @@
-"""Blocks of postings against a twin of plain integers and dicts."""
+"""Blocks of postings, compared with a reference implementation of plain integers and dicts."""
 
 import itertools
 import random
@@ -36,7 +36,7 @@ def checksum(body, block):
 
 
 def twin_block(bits, keys, block, hot):
-    """The bytes of one block; `hot` maps prefixes to (offset, length)."""
+    """Encode one block; `hot` maps prefixes to (offset, length)."""
     prefix_bits, bucket_bits, block_bits, id_bits = bits
     remainder_bits = prefix_bits - bucket_bits
     buckets = [[] for _ in range(2**block_bits)]
@@ -65,7 +65,7 @@ def twin_block(bits, keys, block, hot):
 
 
 def hot_of(bits, keys, threshold):
-    """{hot prefix: (offset, length)}, with places made up, and the runs as arrays."""
+    """Return {hot prefix: (offset, length)}, with arbitrary values, and the runs as arrays."""
     runs, at, offset = [], 0, 5
     for prefix, run in itertools.groupby(keys, lambda key: key >> (64 - bits[0])):
         length = len(list(run))
@@ -89,7 +89,7 @@ def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
 
 
 def look_up(bits, data, starts, hashes, num_units, first_block=0):
-    """{number of the query: units}, {number: hot place}, {number: reason}."""
+    """Return {number of the query: units}, {number: hot location}, {number: reason}."""
     layout = layout_of(bits)
     blocks = [layout.block_of(h) - first_block for h in hashes]
     queries, units, hot, offsets, lengths, damaged, reasons = find(
@@ -265,7 +265,7 @@ def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, ha
 
 
 def test_what_a_writer_would_not_write_is_named():
-    """Blocks with right checksums and wrong insides."""
+    """Make blocks with valid checksums and invalid content."""
     bits = (8, 0, 0, 8)  # one sub-bucket, entries of a byte of remainder and a byte of id
 
     def told(entries, hot=b"", count=None, h=5 << 56, num_units=200):

@@ -1,4 +1,4 @@
-"""Cuckoo filters side by side, against a twin over Python's integers, lists and sets."""
+"""Aligned cuckoo filters, compared with a reference implementation in plain Python."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def other(mark: int, bucket: int, num_buckets: int) -> int:
 
 
 def row_bytes(marks: list[int], bits: int, row: int) -> bytes:
-    """A row as the layout has it."""
+    """Encode a row as in the layout."""
     if bits == 8:
         body = bytes(marks)
     elif bits == 12:
@@ -70,7 +70,7 @@ def test_places(hashes: list[int], num_buckets: int, bits: int) -> None:
 
 
 def assert_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:
-    """Build filters, and compare with what they have to hold: each fingerprint in one of its buckets, nothing else."""
+    """Build filters, and check that each fingerprint is in one of its buckets, and nothing else."""
     group = Group(Layout(num_buckets, bits))
     slots = []
     for hashes in units:
@@ -172,7 +172,7 @@ def test_rows_as_bytes(bits: int, num_slots: int) -> None:
 
 
 def test_two_changes_leave_a_trace() -> None:
-    """Also where they would cancel each other out in a plain sum: the same bit, up here and down there."""
+    """Also if they would cancel each other out in a plain sum: the same bit, set here and cleared there."""
     layout = Layout(1, 16)
     data = pack(layout, np.zeros((1, 4096), np.uint16), 0)
     for bit in range(0, 512, 3):
