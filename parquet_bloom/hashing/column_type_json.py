@@ -1,4 +1,4 @@
-"""A column's type as the metadata of indexes has it: in JSON, and back to a type that a column of a file can have."""
+"""Column types as JSON in the metadata of indexes, and their validation when they are read back."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from .column_type import ColumnType, Kind, from_parquet
 
 _UNITS = {"ms": 1, "us": 2, "ns": 3}
-_ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `physical`
+_ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `column_type`
 
 
 def type_told(column_type: ColumnType) -> dict[str, Any]:
-    """A type as it is written."""
+    """Return a column type as a JSON object."""
     return {**asdict(column_type), "kind": column_type.kind.value}
 
 
 def type_read(told: Mapping[str, Any]) -> ColumnType:
-    """A type that was written: what is no file's would be taken for another one somewhere, or break what hashes it.
+    """Read a column type back from JSON; reject types that no Parquet column can have.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def type_read(told: Mapping[str, Any]) -> ColumnType:
 
 
 def _annotations(told: ColumnType) -> Iterator[dict[int, Any]]:
-    """LogicalTypes of which one may have given the type."""
+    """Yield the LogicalTypes that the type may have come from."""
     yield from ({member: {}} for member in _ALONE)
     yield {5: {1: told.scale, 2: told.precision}}
     if isinstance(told.unit, str) and told.unit in _UNITS:
