@@ -1,4 +1,4 @@
-"""Values that are looked up: the hashes that each can have in a column's type."""
+"""Hashes of looked-up values in a column's type."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..predicate.literal import from_collection
 
 
 class Probes(NamedTuple):
-    """The hashes of values in one type.
+    """Hashes of values in one type.
 
     Attributes
     ----------
     hashes : uint64, those of the first value first.
-    values : intp; which of the values each belongs to, ascending.
-    unknown : {value's number: why nothing can be said of it}.
+    values : intp, of the same length: the position of the value that each hash belongs to, ascending.
+    unknown : {position of a value: reason why its hashes are unknown}.
     """
 
     hashes: NDArray[np.uint64]
@@ -32,9 +32,9 @@ class Probes(NamedTuple):
 
 
 def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
-    """What gives the one hash that a literal can have where a column is of some type, as fast as can be.
+    """Return a fast function from a literal to its only hash in a column type.
 
-    It gives None where that takes a closer look, which is nothing but slower.
+    The function returns None for literals that have to take the slower path.
     """
     if column_type.kind is Kind.INTEGER and column_type.length is not None:
         low, high = integer_range(column_type)
@@ -59,12 +59,12 @@ def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
 
 
 def literals_of(values: Any, column: str) -> list[Any]:
-    """What a caller gives as values, as literals.
+    """Return a caller's values as literals.
 
     Raises
     ------
     PredicateError
-        It is no list of values, or one of them is null: nulls are not indexed.
+        The argument is not a list of values, or contains a null: nulls are not indexed.
     """
     if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
         return values
@@ -84,7 +84,7 @@ _NO_HASH = "a value cannot be told from others"
 
 
 def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
-    """The hashes that literals can have where a column is of some type."""
+    """Return the hashes of literals in a column type."""
     numbers: dict[tuple[type, Any], int] = {}
     try:
         own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
@@ -130,7 +130,7 @@ def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str
 
 
 def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
-    """Where each literal stands among distinct domain values in order; None where that does not show by itself."""
+    """Return the position of each literal among sorted distinct domain values; None if any is not found directly."""
     place = {value: at for at, value in enumerate(domain)}
     found = [
         place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal) for literal in literals
@@ -139,7 +139,7 @@ def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp
 
 
 def _spread(hashes: NDArray[np.uint64], first: NDArray[np.intp], own: NDArray[np.intp]) -> Probes:
-    """The hashes of values that are given by their places."""
+    """Return the hashes of values that are given by their positions."""
     counts = np.diff(first)[own]
     values = np.repeat(np.arange(len(own)), counts)
     starts = np.repeat(first[:-1][own] - (np.cumsum(counts) - counts), counts)
