@@ -1,4 +1,4 @@
-"""Files come into an index: what is new or changed is read, and a segment made of it."""
+"""Append to an index: read new and changed files, and commit a segment of them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Progress = Callable[[int, int], None]
 
 
 class Appended(NamedTuple):
-    """What an append has come to.
+    """Result of an append.
 
     Attributes
     ----------
-    report : for the caller.
-    roots : the folders, patterns or table that the files were found in.
-    manifest : what the index is now.
-    tables : of its new segments' files, by their names.
+    report : report for the caller.
+    roots : the folders, patterns or table that the files were listed in.
+    manifest : the current manifest.
+    tables : file tables of the new segments, by their names.
     """
 
     report: AppendReport
@@ -67,7 +67,7 @@ def append(
         sources.require_outside(folder.path, roots)
         live = judge.judge(segments, listing)
         entries = list(listing.entries)
-        if files is None:  # changed ones among those that were named, too
+        if files is None:  # also changed files that were given by name
             known = {entry.path for entry in entries}
             more = [path for path in live.unindexed if path not in known]
             listing = replace(listing, named=listing.named.union(more))
@@ -83,7 +83,7 @@ def append(
 
 
 def unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
-    """Files that are not known as they are now."""
+    """Return the files that are not indexed in their current state."""
     paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
 
@@ -100,16 +100,16 @@ def commit(
     memory_limit: int,
     report: AppendReport,
 ) -> Manifest:
-    """Let segments that have been written be part of an index; what went before in their place goes.
+    """Commit new segments to an index, and remove older records of their files.
 
-    Returns the manifest that holds now.
+    Returns the current manifest.
 
     Parameters
     ----------
-    segments, live : of the manifest before, and what was judged of their files.
-    made, names : the new segments, and the files in them, as an index names them.
-    roots, snapshot : what the lake is from now on, and its table's state.
-    report : told how many files were added and replaced, and how many segments merged.
+    segments, live : segments of the previous manifest, and the liveness of their files.
+    made, names : the new segments, and the files in them, by their names in the index.
+    roots, snapshot : new description of the lake, and its table's snapshot.
+    report : receives the numbers of files added and replaced, and of segments merged.
     """
     before = _without(segments, manifest, names, report)
     before = restamp(folder, segments, before, live)
@@ -125,7 +125,7 @@ def commit(
 def _without(
     segments: Sequence[Segment], manifest: Manifest, names: Sequence[str], report: AppendReport
 ) -> list[SegmentInfo]:
-    """The segments there were, without files that have been indexed again."""
+    """Return the previous segments, without files that have been indexed again."""
     owners, numbers = PathTable(segments).find(names)
     report.replaced = int((owners >= 0).sum())
     report.added = len(names) - report.replaced
@@ -136,7 +136,7 @@ def _without(
 
 
 class _Appending:
-    """Makes segments of files that are read one after the other."""
+    """Builds segments from files that are read one after the other."""
 
     def __init__(
         self, folder: Folder, manifest: Manifest, listing: sources.Listing, memory_limit: int, report: AppendReport
@@ -149,7 +149,7 @@ class _Appending:
         self._builder = self._new()
         self._made: list[SegmentInfo] = []
         self.tables: dict[str, FileTable] = {}
-        # What no file has is a mistake, unless files that are indexed have it: columns come and go.
+        # A column that no file has is a mistake, unless indexed files have it: schemas evolve.
         known = {part.column for segment in manifest.segments for part in segment.parts}
         self._missing = set(manifest.columns) - known
         self._begun = False
@@ -162,7 +162,7 @@ class _Appending:
         progress: Progress | None,
         on_error: Callable[[ParquetBloomError], None] | None,
     ) -> None:
-        """Read all files; the first error is raised unless somebody takes errors."""
+        """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0
         columns, find = self._manifest.columns, self._listing.find
@@ -239,7 +239,7 @@ class _Appending:
         self._begun = False
 
     def _roll(self, row_groups: int) -> None:
-        """Begin another segment where the units of this one are used up."""
+        """Begin another segment if this one has no units left."""
         if not self._builder.has_room(row_groups):
             self._finish_segment()
             self._builder = self._new()
@@ -269,12 +269,12 @@ class _Appending:
     def close(self) -> None:
         self._builder.close()
 
-    # --------------------------------------------------------------------------------------------- values at hand
+    # --------------------------------------------------------------------------------------------- given values
 
     def take_batches(
         self, batches: Iterable[tuple[str, Mapping[str, pa.Array]]], progress: Callable[[int], None] | None
     ) -> list[str]:
-        """Take values that are at hand; returns the files' paths."""
+        """Add given values; return the files' paths."""
         paths: list[str] = []
         parts: dict[str, int] = {}
         for name, arrays in batches:
