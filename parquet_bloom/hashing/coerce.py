@@ -176,11 +176,11 @@ def _narrow(value: float, width: int) -> float:
 
 def _string(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
     if isinstance(literal, str):
-        return _encoded(literal)
+        return _encode_text(literal)
     return Coerced((bytes(literal),)) if isinstance(literal, bytes | bytearray | memoryview) else None
 
 
-def _encoded(text: str) -> Coerced:
+def _encode_text(text: str) -> Coerced:
     try:
         return Coerced((text.encode("utf-8"),))
     except UnicodeEncodeError:  # a lone surrogate: no UTF-8 column holds it

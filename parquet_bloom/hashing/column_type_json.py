@@ -12,12 +12,12 @@ _UNITS = {"ms": 1, "us": 2, "ns": 3}
 _ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `column_type`
 
 
-def type_told(column_type: ColumnType) -> dict[str, Any]:
+def type_to_json(column_type: ColumnType) -> dict[str, Any]:
     """Return a column type as a JSON object."""
     return {**asdict(column_type), "kind": column_type.kind.value}
 
 
-def type_read(told: Mapping[str, Any]) -> ColumnType:
+def type_from_json(told: Mapping[str, Any]) -> ColumnType:
     """Read a column type back from JSON; reject types that no Parquet column can have.
 
     Raises

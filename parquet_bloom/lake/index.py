@@ -20,14 +20,14 @@ from ..tables.files import TableFiles
 from ..util.threads import in_order, processors
 from . import manifest as manifests
 from .files import listing as sources
-from .files.liveness import LivenessCheck, unjudged
+from .files.liveness import LivenessCheck, assume_live
 from .files.table import FileTable
-from .lookup import literals_of
+from .lookup import parse_literals
 from .manifest import Manifest
 from .parts import layouts
 from .reports import Answers, AppendReport, CheckReport, CompactReport, IndexSnapshot, IndexStats
 from .segment import Segment
-from .snapshot import IndexSnapshotReader, opened
+from .snapshot import IndexSnapshotReader, open_segments
 
 DEFAULT_MEMORY = 512 * 1024 * 1024
 
@@ -70,7 +70,7 @@ class LakeIndex:
         self._remote = not is_local(folder.filesystem, [folder.path])
         manifest, segments, listing = self._opened(ahead=ahead)
         self._judge = LivenessCheck(manifest.columns, lake_filesystem)
-        self._state = IndexSnapshotReader(manifest, segments, unjudged(segments))
+        self._state = IndexSnapshotReader(manifest, segments, assume_live(segments))
         if live:
             self._take(manifest, segments, listing, progress)
 
@@ -120,12 +120,12 @@ class LakeIndex:
         ParquetBloomError
             A setting is out of range.
         """
-        names = layouts.columns_of(columns)
+        names = layouts.parse_columns(columns)
         layouts.require_granularity(granularity)
-        settings = layouts.settings_of(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
+        settings = layouts.make_settings(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        roots = sources.roots_of(lake, lake_files, lake_options)
+        roots = sources.resolve_roots(lake, lake_files, lake_options)
         sources.require_outside(folder.path, roots)
         folder.make()
         with folder.lock():
@@ -218,7 +218,7 @@ class LakeIndex:
             if self._judges:
                 self._take(manifest, segments, listing, progress)
             else:
-                self._replace(IndexSnapshotReader(manifest, segments, unjudged(segments)))
+                self._replace(IndexSnapshotReader(manifest, segments, assume_live(segments)))
 
     def close(self) -> None:
         """Close the index's files."""
@@ -243,9 +243,9 @@ class LakeIndex:
         manifest: Manifest | None = None,
         ahead: Collection[str] | None = (),
     ) -> tuple[Manifest, list[Segment], sources.Listing | None]:
-        """Open the index (see `opened`) and list the lake if it is live; concurrently if the index is remote."""
+        """Open the index (see `open_segments`) and list the lake if it is live; concurrently if the index is remote."""
         if not self._judges or not self._remote:
-            manifest, segments = opened(self._folder, known, tables, manifest, ahead=ahead)
+            manifest, segments = open_segments(self._folder, known, tables, manifest, ahead=ahead)
             return manifest, segments, self._listing(manifest) if self._judges else None
         listings: list[Iterator[sources.Listing | None]] = []
         with ExitStack() as stack:
@@ -253,7 +253,7 @@ class LakeIndex:
             def begin(newest: Manifest) -> None:
                 listings.append(stack.enter_context(in_order(self._listing, [newest], 1)))
 
-            manifest, segments = opened(self._folder, known, tables, manifest, begin, ahead)
+            manifest, segments = open_segments(self._folder, known, tables, manifest, begin, ahead)
             return manifest, segments, next(listings[-1])
 
     @property
@@ -315,7 +315,7 @@ class LakeIndex:
         PredicateError
             The values are not a list, or one is null.
         """
-        return self._state.lookup(column, literals_of(values, column), timezone, self._remote)
+        return self._state.lookup(column, parse_literals(values, column), timezone, self._remote)
 
     @property
     def state(self) -> IndexSnapshotReader:
@@ -455,7 +455,7 @@ class LakeIndex:
 
         def gone_of(manifest: Manifest, segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
             if not self._judges:
-                return unjudged(segments).gone_at
+                return assume_live(segments).gone_at
             return self._judge.judge(segments, self._listing(manifest), verify=False).gone_at
 
         with self._changing:

@@ -58,7 +58,7 @@ def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
     return lambda literal: None
 
 
-def literals_of(values: Any, column: str) -> list[Any]:
+def parse_literals(values: Any, column: str) -> list[Any]:
     """Return a caller's values as literals.
 
     Raises
@@ -83,7 +83,7 @@ def literals_of(values: Any, column: str) -> list[Any]:
 _NO_HASH = "a value cannot be told from others"
 
 
-def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     """Return the hashes of literals in a column type."""
     numbers: dict[tuple[type, Any], int] = {}
     try:
@@ -91,14 +91,14 @@ def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> P
     except TypeError:  # Decimal("sNaN") equals nothing, not even itself
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), dict.fromkeys(range(len(literals)), _NO_HASH))
     if len(numbers) == len(literals):
-        return _of_distinct(literals, column_type, timezone)
-    found = _of_distinct([literal for _, literal in numbers], column_type, timezone)
+        return _hash_distinct(literals, column_type, timezone)
+    found = _hash_distinct([literal for _, literal in numbers], column_type, timezone)
     first = np.searchsorted(found.values, np.arange(len(numbers) + 1))
     unknown = {at: found.unknown[number] for at, number in enumerate(own) if number in found.unknown}
     return _spread(found.hashes, first, np.array(own, np.intp))._replace(unknown=unknown)
 
 
-def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+def _hash_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     unknown: dict[int, str] = {}
     if not literals:
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), unknown)
@@ -110,7 +110,7 @@ def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str
         hashes, _ = hash_all(together, column_type)
         return Probes(hashes, np.zeros(len(hashes), np.intp), {})
     if why is None and len(together) == len(literals):
-        own = _in_place(literals, together)
+        own = _find_positions(literals, together)
         if own is not None:
             hashes, first = hash_all(together, column_type)
             return _spread(hashes, first, own)
@@ -129,7 +129,7 @@ def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str
     return Probes(found.hashes, numbers[found.values], unknown)
 
 
-def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
+def _find_positions(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
     """Return the position of each literal among sorted distinct domain values; None if any is not found directly."""
     place = {value: at for at, value in enumerate(domain)}
     found = [

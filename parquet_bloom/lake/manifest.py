@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from ..hashing.column_type import ColumnType
-from ..hashing.column_type_json import type_read, type_told
+from ..hashing.column_type_json import type_from_json, type_to_json
 from ..predicate.statistics import ColumnShape
 from ..storage import Folder
 from .files.listing import OUTSIDE
@@ -228,9 +228,9 @@ def read(folder: Folder, number: int) -> Manifest:
             layout,
             strict.one_of(found["granularity"], ("file", "row_group")),
             {name: strict.number(found["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
-            _lake(strict.fields(found["lake"])),
+            _parse_lake(strict.fields(found["lake"])),
             strict.fields(found["snapshot"]),
-            tuple(_segment(segment, columns) for segment in strict.items(found["segments"])),
+            tuple(_parse_segment(segment, columns) for segment in strict.items(found["segments"])),
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -259,7 +259,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "settings": dict(manifest.settings),
             "lake": dict(manifest.lake),
             "snapshot": dict(manifest.snapshot),
-            "segments": [_told(segment) for segment in manifest.segments],
+            "segments": [_segment_to_json(segment) for segment in manifest.segments],
         }
     ).encode()
     try:
@@ -275,7 +275,7 @@ def _checksum(body: bytes) -> bytes:
     return f"\n{hash_one(body):016x}\n".encode()
 
 
-def _told(segment: SegmentInfo) -> dict[str, Any]:
+def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
     removed = pyroaring.BitMap(segment.removed.tolist()).serialize() if len(segment.removed) else b""
     return {
         "name": segment.name,
@@ -285,7 +285,7 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
         "parts": [
             {
                 "column": part.column,
-                "type": type_told(part.column_type),
+                "type": type_to_json(part.column_type),
                 "holds": part.holds.value,
                 "meaning": part.meaning,
                 "slices": [asdict(each) for each in part.slices],
@@ -296,7 +296,7 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
-def _lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return how the live files are listed, as `listing.list_lake` takes it."""
     places = {kind: where for kind, where in told.items() if kind != OUTSIDE}
     if len(places) > 1 or told.get(OUTSIDE, True) is not True:
@@ -307,12 +307,12 @@ def _lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
     return told
 
 
-def _slice(told: Mapping[str, Any]) -> PartInfo:
+def _parse_slice(told: Mapping[str, Any]) -> PartInfo:
     numbers = (strict.number(told[name]) for name in ("num_bytes", "num_entries", "first", "last"))
     return PartInfo(strict.text(told["name"]), *numbers)
 
 
-def _all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
+def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
     """Return a part's slices, checked to cover all hashes: a lookup of a hash in a gap would wrongly find nothing."""
     ends = [-1, *(each.last for each in slices)]
     if [each.first for each in slices] != [end + 1 for end in ends[:-1]] or ends[-1] != strict.MOST_HASH:
@@ -320,7 +320,7 @@ def _all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
     return slices
 
 
-def _segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
+def _parse_segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
     num_files = strict.number(told["num_files"], _MOST_UNITS)
     num_units = strict.number(told["num_units"], _MOST_UNITS)
     bitmap = b64decode(strict.text(told["removed"]), validate=True)
@@ -330,10 +330,10 @@ def _segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
     parts = tuple(
         ColumnPart(
             strict.one_of(part["column"], columns),
-            type_read(strict.fields(part["type"])),
+            type_from_json(strict.fields(part["type"])),
             ColumnShape(part["holds"]),
             strict.text(part["meaning"]),
-            _all_hashes(tuple(map(_slice, strict.items(part["slices"])))),
+            _require_all_hashes(tuple(map(_parse_slice, strict.items(part["slices"])))),
         )
         for part in strict.items(told["parts"])
     )

@@ -17,7 +17,7 @@ from ..predicate.tree import Node
 from ..storage import Entry
 from ..util.threads import in_order
 from .files import listing as sources
-from .files.liveness import FileRef, PathTable, same_as
+from .files.liveness import FileRef, PathTable, match_stamps
 from .files.table import NOT_COVERED
 from .segment import OpenPart, Segment
 from .snapshot import IndexSnapshotReader
@@ -83,7 +83,7 @@ class IndexPruner:
         self._filesystem = filesystem
         self._trusted = trusted
         self._decider = PruningPredicate(node, timezone)
-        self._indexed = _matching(self._decider.columns, state.manifest.columns, ignore_case)
+        self._indexed = _match_columns(self._decider.columns, state.manifest.columns, ignore_case)
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         self._paths: PathTable | None = None
 
@@ -138,7 +138,7 @@ class IndexPruner:
         now = [one or _NOT_THERE for one in stamps_of(entries, self._filesystem, costs)]
         self.requests += sum(requests for requests, _ in costs)
         self.bytes_read += sum(bytes_read for _, bytes_read in costs)
-        same = same_as(segment, numbers, now)
+        same = match_stamps(segment, numbers, now)
         if self._state.live.restamped:
             for at in np.flatnonzero(~same).tolist():
                 same[at] = self._state.live.restamped.get(FileRef(place, int(numbers[at]))) == now[at]
@@ -214,7 +214,7 @@ class IndexPruner:
                 continue
             if self._trusted is None or self._trusted(own, part.info.column_type):
                 parts[name] = part
-                columns[name] = _evidence(part, len(units))
+                columns[name] = _make_statistics(part, len(units))
 
         def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
             return [self._answer(parts[question.column], question, segment, units) for question in questions]
@@ -234,7 +234,7 @@ class IndexPruner:
         return ProbeResult(maybe[units[question.places]])
 
 
-def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
+def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
     """Return {name in the predicate: name in the index} of the predicate's indexed columns."""
     found = {}
     for name in names:
@@ -244,7 +244,7 @@ def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -
     return found
 
 
-def _evidence(part: OpenPart, count: int) -> PruningStatisticsArray:
+def _make_statistics(part: OpenPart, count: int) -> PruningStatisticsArray:
     """Return pruning statistics of `count` units that have a filter, but no other statistics."""
     unknown, never = np.full(count, UNKNOWN, np.int8), np.zeros(count, np.bool_)
     values = np.zeros(count, domain_array([None], part.info.column_type).dtype)

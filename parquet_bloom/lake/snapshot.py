@@ -16,7 +16,7 @@ from ..util.threads import in_order
 from . import manifest as manifests
 from .files.liveness import LakeState
 from .files.table import FileTable
-from .lookup import Probes, probes
+from .lookup import Probes, hash_literals
 from .manifest import Manifest
 from .parts.part import PartMatches
 from .reports import Answers, Candidate
@@ -26,7 +26,7 @@ _SEGMENTS_AT_A_TIME = 16
 _TRIES = 4
 
 
-_Asked = tuple[int, Segment, int, OpenPart, Probes]
+_PartQuery = tuple[int, Segment, int, OpenPart, Probes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +57,18 @@ class IndexSnapshotReader:
             one = self._lookup_one(column, literals[0])
             if one is not None:
                 return one
-        asked: list[_Asked] = []
+        asked: list[_PartQuery] = []
         of_type: dict[Any, Probes] = {}
         for place, segment, number, part in self._parts_of(column):
             column_type = part.info.column_type
             if column_type not in of_type:
-                of_type[column_type] = probes(literals, column_type, timezone)
+                of_type[column_type] = hash_literals(literals, column_type, timezone)
             asked.append((place, segment, number, part, of_type[column_type]))
         found: list[list[Candidate]] = [[] for _ in literals]
         doubts: dict[str, None] = {}
         requests = bytes_read = 0
         threads = min(_SEGMENTS_AT_A_TIME, len(asked)) if remote else 1
-        finding = in_order(_found, asked, threads) if threads > 1 else nullcontext(map(_found, asked))
+        finding = in_order(_find_in_part, asked, threads) if threads > 1 else nullcontext(map(_find_in_part, asked))
         with finding as results:
             for (place, segment, number, _, probe), part_found in zip(asked, results, strict=True):
                 requests += part_found.requests
@@ -165,7 +165,7 @@ class IndexSnapshotReader:
             segment.close()
 
 
-def _found(asked: _Asked) -> PartMatches:
+def _find_in_part(asked: _PartQuery) -> PartMatches:
     """Return the matches of a part."""
     _, _, _, part, probe = asked
     return part.find(probe.hashes)
@@ -187,7 +187,7 @@ def _merge(candidates: list[Candidate]) -> None:
     ]
 
 
-def opened(
+def open_segments(
     folder: Folder,
     known: Mapping[str, Segment] = {},
     tables: Mapping[str, FileTable] = {},
@@ -220,7 +220,7 @@ def opened(
         if begin is not None:
             begin(newest)
         try:
-            return newest, _segments(folder, newest, known, tables, ahead)
+            return newest, _open_all(folder, newest, known, tables, ahead)
         except (StorageError, ConcurrentChangeError) as error:
             manifests.require_gone(error)
             missing = error
@@ -228,7 +228,7 @@ def opened(
     raise missing
 
 
-def _segments(
+def _open_all(
     folder: Folder,
     manifest: Manifest,
     known: Mapping[str, Segment],
@@ -243,7 +243,7 @@ def _segments(
     columns = () if local else ahead
 
     def segment(number: int) -> Segment:
-        return _segment(folder, manifest, number, known, tables, columns)
+        return _open_segment(folder, manifest, number, known, tables, columns)
 
     if len(numbers) < 2 or local:
         return list(map(segment, numbers))
@@ -253,22 +253,22 @@ def _segments(
 
 
 @contextmanager
-def changing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[tuple[Manifest, list[Segment]]]:
+def open_for_writing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[tuple[Manifest, list[Segment]]]:
     """Lock the index for writing, and open the newest manifest and its segments.
 
     Parameters
     ----------
-    tables : see `opened`.
+    tables : see `open_segments`.
 
     Raises
     ------
     IndexInUseError
         Another writer holds the lock.
     StorageError, BrokenIndexError
-        See `opened`.
+        See `open_segments`.
     """
     with folder.lock():
-        manifest, segments = opened(folder, tables=tables)
+        manifest, segments = open_segments(folder, tables=tables)
         try:
             yield manifest, segments
         finally:
@@ -276,7 +276,7 @@ def changing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[t
                 segment.close()
 
 
-def _segment(
+def _open_segment(
     folder: Folder,
     manifest: Manifest,
     number: int,

@@ -14,7 +14,7 @@ Column = tuple[Path, Path, int | None]
 """Path in the table, path in the files, and field id."""
 
 
-def names_of(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, str], dict[str, int]]:
+def map_names(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, str], dict[str, int]]:
     """Return {name: name in the files} and {name: field id}, without ambiguous names.
 
     `only_plain` leaves out columns with a dot in a part of their name.
@@ -47,15 +47,15 @@ def delta_columns(struct: Mapping[str, Any], mode: str, above: Path, above_in_fi
 
 
 def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the names (see `names_of`) of the columns with the same name in all schemas and in the name mapping."""
+    """Return the names (see `map_names`) of the columns with the same name in all schemas and in the name mapping."""
     ever: dict[int | None, set[Path]] = {}
     for each in schemas:
         for _, physical, number in _iceberg_columns(each.fields, (), ()):
             ever.setdefault(number, set()).add(physical)
-    for number, path in _mapped(mapping or (), [()]):
+    for number, path in _mapped_names(mapping or (), [()]):
         ever.setdefault(number, set()).add(path)
     columns = _iceberg_columns(schema.fields, (), ())
-    return names_of((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
+    return map_names((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
 
 
 def iceberg_values(file: Any, specs: Mapping[int, Any], schema: Any) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator
             yield from _iceberg_columns(column.field_type.fields, path, in_files)
 
 
-def _mapped(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
+def _mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
     """Yield (field id, path) of each name in a table's name mapping, which applies to files without field ids."""
     for each in fields:
         paths = [(*path, name) for path in above for name in each.names]
         yield from ((each.field_id, path) for path in paths)
-        yield from _mapped(each.fields, paths)
+        yield from _mapped_names(each.fields, paths)

@@ -19,9 +19,9 @@ import pyarrow as pa
 from ..errors import ParquetBloomError, StorageError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
-from .columns import delta_columns, iceberg_names, iceberg_values, names_of
-from .iceberg_metadata import static_table
-from .locations import FILE_SCHEME, require_books_inside, require_inside, without_scheme
+from .columns import delta_columns, iceberg_names, iceberg_values, map_names
+from .iceberg_metadata import open_static_table
+from .locations import FILE_SCHEME, require_inside, require_metadata_inside, without_scheme
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -140,14 +140,14 @@ def delta_files(
     except Exception as error:  # deltalake raises many kinds, none of them documented
         raise StorageError.wrap(error, "cannot read the Delta table", path) from error
     try:
-        root = _delta_place(uri.rstrip("/") or "/", None)
-        files = sorted(TableFile(_delta_place(name, root), int(size)) for name, size in found)
+        root = _resolve_delta_path(uri.rstrip("/") or "/", None)
+        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in found)
         if not outside:
             require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
             raise ParquetBloomError(f"its column mapping is '{mode}', which is not known here")
-        columns, ids = names_of(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
+        columns, ids = map_names(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=path) from error
     except ParquetBloomError as error:
@@ -194,7 +194,7 @@ def iceberg_files(
         raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
     try:
         if name is not None:
-            table = static_table(name.rstrip("/"), properties or {})
+            table = open_static_table(name.rstrip("/"), properties or {})
         name = name or ".".join(table.name())
         snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
         schemas = table.schemas()
@@ -203,7 +203,7 @@ def iceberg_files(
             schema = schemas.get(snapshot.schema_id, schema)
         mapping = table.name_mapping()
         if given is not None and not outside:  # a catalog's tables are where the catalog says
-            require_books_inside(table, snapshot, given, lambda place: _iceberg_place(place, given))
+            require_metadata_inside(table, snapshot, given, lambda place: _resolve_iceberg_path(place, given))
         tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
     except ParquetBloomError:
         raise
@@ -216,13 +216,13 @@ def iceberg_files(
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
-        place = _iceberg_place(data.file_path, name)
+        place = _resolve_iceberg_path(data.file_path, name)
         files[place] = int(data.file_size_in_bytes)
         told[place] = iceberg_values(data, table.specs(), schema)
         if task.delete_files:
             deletes.add(place)
     columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
-    root = _iceberg_place(table.location().rstrip("/") or "/", name)
+    root = _resolve_iceberg_path(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
     found = sorted(TableFile(*item) for item in files.items())
     if not outside:
@@ -251,7 +251,7 @@ def _text(value: Any) -> str:
 # ---------------------------------------------------------------------------------------------------- locations
 
 
-def _delta_place(name: str, root: str | None) -> str:
+def _resolve_delta_path(name: str, root: str | None) -> str:
     """Resolve a file name of a Delta log. The log has quoted URIs; those without a scheme are relative to the root."""
     local = FILE_SCHEME.match(name)
     if local:
@@ -268,7 +268,7 @@ def _delta_place(name: str, root: str | None) -> str:
     return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 
 
-def _iceberg_place(name: str, table: str) -> str:
+def _resolve_iceberg_path(name: str, table: str) -> str:
     """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs."""
     path = without_scheme(name)
     if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):

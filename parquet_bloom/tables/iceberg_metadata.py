@@ -16,7 +16,7 @@ METADATA_SUFFIX = ".metadata.json"
 _LONGEST_HINT = 4096
 
 
-def static_table(place: str, properties: Mapping[str, Any]) -> Any:
+def open_static_table(place: str, properties: Mapping[str, Any]) -> Any:
     """Return the table, as a `pyiceberg.table.Table`.
 
     Parameters
@@ -40,13 +40,13 @@ def static_table(place: str, properties: Mapping[str, Any]) -> Any:
         folder = f"{place}/metadata"
         hint = f"{folder}/version-hint.text"
         with load_file_io(dict(properties), location=hint).new_input(hint).open() as stream:
-            place = f"{folder}/{_hinted(stream.read(_LONGEST_HINT), hint)}"
+            place = f"{folder}/{_resolve_hint(stream.read(_LONGEST_HINT), hint)}"
     io = load_file_io(dict(properties), location=place)
     metadata = FromInputFile.table_metadata(io.new_input(place))
     return StaticTable(("static-table", place), metadata, place, io, NoopCatalog("static-table"))
 
 
-def _hinted(content: bytes, hint: str) -> str:
+def _resolve_hint(content: bytes, hint: str) -> str:
     """Return the name of the metadata file for a hint: its number, or its name with or without the suffix."""
     text = content.decode("utf-8").strip()
     if not text or "/" in text or "\0" in text:

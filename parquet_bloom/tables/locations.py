@@ -47,7 +47,7 @@ def require_inside(paths: Iterable[str], root: str) -> None:
         raise ParquetBloomError(text, path=root)
 
 
-def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callable[[str], str]) -> None:
+def require_metadata_inside(table: Any, snapshot: Any, given: str, place_of: Callable[[str], str]) -> None:
     """Raise unless an Iceberg table's location is the given folder and holds its manifests, before files are read.
 
     The metadata names the location as well as the files: with a location such as `/` all files would be inside.
@@ -66,7 +66,7 @@ def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callab
         Of many kinds, from pyiceberg: a manifest cannot be read.
     """
     location = place_of(table.location().rstrip("/") or "/")
-    folder = _folder_of(given)
+    folder = _find_folder(given)
     if _real(location) != _real(folder):
         text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
         raise ParquetBloomError(text, path=given)
@@ -77,7 +77,7 @@ def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callab
     require_inside([place_of(manifest.manifest_path) for manifest in snapshot.manifests(table.io)], location)
 
 
-def _folder_of(given: str) -> str:
+def _find_folder(given: str) -> str:
     """Return a table's folder, given that or one of its metadata files, which lie in `metadata/` there."""
     path = without_scheme(given).rstrip("/") or "/"
     if not path.endswith(METADATA_SUFFIX):

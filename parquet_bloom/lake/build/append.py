@@ -17,14 +17,14 @@ from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder
 from .. import manifest as manifests
 from ..files import listing as sources
-from ..files.hash_files import OpenedFile, RowGroupResult, pieces
-from ..files.liveness import LakeState, LivenessCheck, PathTable, unjudged
+from ..files.hash_files import OpenedFile, RowGroupResult, hash_files
+from ..files.liveness import LakeState, LivenessCheck, PathTable, assume_live
 from ..files.table import FileRecord, FileTable
 from ..manifest import Key, Manifest, SegmentInfo
 from ..reports import AppendReport
 from ..segment import Segment
-from ..snapshot import changing
-from .maintenance import restamp, swept, tiered
+from ..snapshot import open_for_writing
+from .maintenance import merge_tiers, restamp, sweep
 from .segment_builder import SegmentBuilder
 
 Progress = Callable[[int, int], None]
@@ -61,9 +61,9 @@ def append(
     tables: Mapping[str, FileTable] = {},
 ) -> Appended:
     """See `LakeIndex.append`; for `tables` see `opened`."""
-    with changing(folder, tables) as (manifest, segments):
+    with open_for_writing(folder, tables) as (manifest, segments):
         listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
-        roots = sources.merged(manifest.lake, listing.roots)
+        roots = sources.merge_roots(manifest.lake, listing.roots)
         sources.require_outside(folder.path, roots)
         live = judge.judge(segments, listing)
         entries = list(listing.entries)
@@ -72,7 +72,7 @@ def append(
             more = [path for path in live.unindexed if path not in known]
             listing = replace(listing, named=listing.named.union(more))
             entries += map(Entry, more)
-        todo = unknown(entries, live)
+        todo = select_unknown(entries, live)
         report = AppendReport(unchanged=len(entries) - len(todo))
         with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
             appending.read(todo, lake_filesystem, threads, progress, on_error)
@@ -82,7 +82,7 @@ def append(
         return Appended(report, listing.roots, now, appending.tables)
 
 
-def unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
+def select_unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
     """Return the files that are not indexed in their current state."""
     paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
@@ -111,18 +111,18 @@ def commit(
     roots, snapshot : new description of the lake, and its table's snapshot.
     report : receives the numbers of files added and replaced, and of segments merged.
     """
-    before = _without(segments, manifest, names, report)
+    before = _remove_replaced(segments, manifest, names, report)
     before = restamp(folder, segments, before, live)
     following = manifest.next(segments=(*before, *made), lake=roots, snapshot=dict(snapshot) or manifest.snapshot)
     if not made and replace(following, number=manifest.number) == manifest:
         return manifest  # nothing has changed
-    following, report.merged = tiered(folder, following, memory_limit)
+    following, report.merged = merge_tiers(folder, following, memory_limit)
     manifests.write(folder, following)
-    swept(folder, following, before=manifest)
+    sweep(folder, following, before=manifest)
     return following
 
 
-def _without(
+def _remove_replaced(
     segments: Sequence[Segment], manifest: Manifest, names: Sequence[str], report: AppendReport
 ) -> list[SegmentInfo]:
     """Return the previous segments, without files that have been indexed again."""
@@ -166,7 +166,7 @@ class _Appending:
         failed: ParquetBloomError | None = None
         done = 0
         columns, find = self._manifest.columns, self._listing.find
-        reading = pieces(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        reading = hash_files(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
         with closing(reading) as found:
             for piece in found:
                 opened_file = piece.opened
@@ -279,9 +279,9 @@ class _Appending:
         parts: dict[str, int] = {}
         for name, arrays in batches:
             path = os.fsdecode(name)
-            unknown = set(arrays) - set(self._manifest.columns)
-            if unknown:
-                raise UnknownColumnError("the index has no such column", path=path, column=min(unknown))
+            unknown_columns = set(arrays) - set(self._manifest.columns)
+            if unknown_columns:
+                raise UnknownColumnError("the index has no such column", path=path, column=min(unknown_columns))
             if not paths or path != paths[-1]:
                 self._end_batch(paths, parts, progress)
                 paths.append(path)
@@ -328,14 +328,14 @@ def append_batches(
     tables: Mapping[str, FileTable] = {},
 ) -> Appended:
     """See `LakeIndex.append_batches`; for `tables` see `opened`."""
-    with changing(folder, tables) as (manifest, segments):
+    with open_for_writing(folder, tables) as (manifest, segments):
         if manifest.granularity != "file":
             raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
         report = AppendReport()
         with closing(_Appending(folder, manifest, sources.Listing([]), memory_limit, report)) as appending:
             names = appending.take_batches(batches, progress)
             made = appending.finish()
-        live = unjudged(segments)
+        live = assume_live(segments)
         told = manifest.lake, manifest.snapshot
         now = commit(folder, manifest, segments, live, made, names, *told, memory_limit, report)
         return Appended(report, manifest.lake, now, appending.tables)

@@ -101,7 +101,7 @@ class Fetching:
         passing.complete(self._source)
 
 
-def fetched(
+def fetch_ahead(
     tasks: Iterable[tuple[T, FetchedChunks | None]], most_bytes: int
 ) -> Generator[tuple[T, ParquetBloomError | None], None, None]:
     """Yield tasks in their order when their chunks have been fetched, with the error if that failed.

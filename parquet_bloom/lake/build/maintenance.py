@@ -27,7 +27,7 @@ from ..parts import layouts
 from ..parts.part import PartReader
 from ..reports import CompactReport
 from ..segment import Segment
-from ..snapshot import changing
+from ..snapshot import open_for_writing
 from .segment_builder import part_name
 
 # Names of segments' files. Other files in the folder are not ours, and are not deleted.
@@ -46,7 +46,7 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
     given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
     if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
         raise ParquetBloomError("files are paths, each a string or a path object")
-    with changing(folder) as (manifest, segments):
+    with open_for_writing(folder) as (manifest, segments):
         table = PathTable(segments)
         gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         for path in map(os.fsdecode, given):
@@ -54,14 +54,14 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
             if not _mark(path, table, segments, gone, lake_filesystem) and not known:
                 raise StorageError("the index has no such file", path=path, errno=2)
         count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
-        kept = tuple(info for info in _less(manifest, gone) if info.kept_files)
+        kept = tuple(info for info in _remove_marked(manifest, gone) if info.kept_files)
         following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
         manifests.write(folder, following)
-        swept(folder, following)
+        sweep(folder, following)
         return count
 
 
-def _less(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
+def _remove_marked(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
     """Return the segments of a manifest without the marked files."""
     return [
         info.without(np.flatnonzero(some)) if some.any() else info
@@ -117,21 +117,21 @@ def compact(
     ----------
     gone_of : returns for each segment which of its files are no longer in the lake.
     """
-    with changing(folder) as (manifest, segments):
-        deleted = swept(folder, manifest, keep_seconds)  # also before: the disk may be full
-        infos = _less(manifest, gone_of(manifest, segments))
+    with open_for_writing(folder) as (manifest, segments):
+        deleted = sweep(folder, manifest, keep_seconds)  # also before: the disk may be full
+        infos = _remove_marked(manifest, gone_of(manifest, segments))
         dropped = sum(len(info.removed) for info in infos)
         after = manifest
         if len(infos) > 1 or dropped:
-            after = manifest.next(segments=merged(folder, manifest, infos, memory_limit))
+            after = manifest.next(segments=merge_segments(folder, manifest, infos, memory_limit))
             manifests.write(folder, after)
-            deleted += swept(folder, after, keep_seconds)
+            deleted += sweep(folder, after, keep_seconds)
         before = sum(info.num_bytes for info in manifest.segments)
         bytes_after = sum(info.num_bytes for info in after.segments)
         return CompactReport(len(infos), len(after.segments), before, bytes_after, dropped, deleted)
 
 
-def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manifest, int]:
+def merge_tiers(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manifest, int]:
     """Merge segments of similar size where there are many.
 
     Returns
@@ -146,7 +146,7 @@ def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manif
         many = next((some for _, some in sorted(of_size.items()) if len(some) >= _TIER), None)
         if many is None:
             return replace(manifest, segments=tuple(infos)), count
-        made = merged(folder, manifest, many, memory_limit)
+        made = merge_segments(folder, manifest, many, memory_limit)
         names = {info.name for info in many}
         if len(made) >= len(many):  # their units do not fit into fewer
             return replace(manifest, segments=tuple(infos)), count
@@ -154,7 +154,7 @@ def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manif
         count += len(many)
 
 
-def merged(
+def merge_segments(
     folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int
 ) -> tuple[SegmentInfo, ...]:
     """Merge segments, without removed files, into one, or into several if it would have too many units.
@@ -175,10 +175,10 @@ def merged(
             units = 0
         groups[-1].append(info)
         units += info.num_units
-    return tuple(_merged(folder, manifest, group, memory_limit) for group in groups if group)
+    return tuple(_merge_group(folder, manifest, group, memory_limit) for group in groups if group)
 
 
-def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int) -> SegmentInfo:
+def _merge_group(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int) -> SegmentInfo:
     if len(infos) == 1 and not len(infos[0].removed):
         return infos[0]
     segments = [Segment(folder, manifest, info) for info in infos]
@@ -230,7 +230,7 @@ def restamp(
     return found
 
 
-def swept(
+def sweep(
     folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECONDS, before: Manifest | None = None
 ) -> int:
     """Delete old manifests, and files to which only those refer, once no reader can need them.
@@ -247,7 +247,7 @@ def swept(
         needed, known = set(manifest.names), set(manifest.names)
         doomed = []
         numbers = [number for number in manifests.numbers_in(files) if number < manifest.number]
-        for number, names in zip(numbers, _names_of(folder, numbers, before), strict=True):
+        for number, names in zip(numbers, _read_names(folder, numbers, before), strict=True):
             known |= names
             # It was current until the next one was written.
             following = files.get(manifests.name_of(number + 1))
@@ -267,7 +267,7 @@ def swept(
     return 0
 
 
-def _names_of(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
+def _read_names(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
     """Return the names that each manifest refers to; for one that cannot be read, its own name."""
 
     def names(number: int) -> set[str]:

@@ -24,7 +24,7 @@ from ...metadata.footer import Leaf
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Source, is_local, open_source
 from ...util.threads import in_order
-from ..build.fetching import FetchedChunks, Fetching, fetched
+from ..build.fetching import FetchedChunks, Fetching, fetch_ahead
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 
@@ -126,13 +126,13 @@ def open_to_index(
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = wait_until_settled(source)
-        file = _with_its_end(source)
+        file = _open_with_tail(source)
         found: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
         missing = []
         for column in columns:
             try:
-                found[column] = covered(file, column, find)
+                found[column] = cover_column(file, column, find)
             except ParquetBloomError as error:
                 doubts[column] = error.problem
                 if isinstance(error, UnknownColumnError):
@@ -143,7 +143,7 @@ def open_to_index(
         raise
 
 
-def _with_its_end(source: Source) -> BloomFile:
+def _open_with_tail(source: Source) -> BloomFile:
     """Open the file; keep the last bytes of a remote one, as column chunks may lie in them."""
     if source.path is not None:
         return BloomFile(source, None)
@@ -155,7 +155,7 @@ def _with_its_end(source: Source) -> BloomFile:
     return file
 
 
-def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
+def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
     """Return the leaf of a file for a column.
 
     Raises
@@ -176,9 +176,9 @@ def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
     return leaf
 
 
-def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
+def cover_column(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
     """Return how a column is indexed; raise ParquetBloomError with the reason if it cannot be."""
-    leaf = leaf_of(file, column, find)
+    leaf = find_column_leaf(file, column, find)
     hashes = ColumnHashes(file, leaf)
     if not leaf.repeated and (find is not None or leaf.name == column):
         holds = ColumnShape.VALUES
@@ -187,7 +187,7 @@ def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Cover
     return Covered(leaf, hashes.column_type, holds, hashes)
 
 
-def pieces(
+def hash_files(
     entries: Sequence[Entry],
     columns: Sequence[str],
     filesystem: object | None,
@@ -225,7 +225,7 @@ def pieces(
     with (
         in_order(opened, entries, ahead) as files,
         closing(_tasks(files)) as tasks,
-        closing(fetched(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
+        closing(fetch_ahead(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
         in_order(work, _one_by_one(ready), threads) as done,
     ):
         for piece in done:

@@ -94,7 +94,7 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     return Listing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
 
 
-def roots_of(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the description of a lake for the manifest of a new index; raises as `list_lake`.
 
     Raises
@@ -118,7 +118,7 @@ def _root(path: str, filesystem: object | None) -> str:
     return glob.escape(name) if is_folder else name
 
 
-def merged(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Merge new roots into a manifest's description of the lake.
 
     Raises

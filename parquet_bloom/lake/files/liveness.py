@@ -18,8 +18,8 @@ from ...storage import Entry
 from ...util.threads import in_order
 from ..segment import Segment
 from . import listing as sources
-from .hash_files import FindLeaf, leaf_of
-from .table import NOT_COVERED, encoded
+from .hash_files import FindLeaf, find_column_leaf
+from .table import NOT_COVERED, encode_paths
 
 _OPENED_AT_A_TIME = 16
 
@@ -52,7 +52,7 @@ class PathTable:
 
     def find(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return for each name the segment and the number of the file; -1 and -1 if it is not indexed."""
-        wanted = encoded(names)
+        wanted = encode_paths(names)
         owners, numbers = np.full(len(names), -1, np.int32), np.full(len(names), -1, np.int64)
         if not len(self._hashes) or not len(names):
             return owners, numbers
@@ -128,14 +128,14 @@ class LakeState:
         return live
 
 
-def unjudged(segments: Sequence[Segment]) -> LakeState:
+def assume_live(segments: Sequence[Segment]) -> LakeState:
     """Return the state in which every indexed file counts as live."""
     live = LakeState.nothing(segments, None)
     live.alive = [segment.kept.copy() for segment in segments]
     return live
 
 
-def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
+def match_stamps(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
     """Return which files of a segment still have the given sizes and stamps; NO_TOKEN never matches."""
     known = segment.files.stamps.take(pa.array(numbers))
     stamps = pa.array([stamp for _, stamp in found], pa.binary())
@@ -224,7 +224,7 @@ class LivenessCheck:
             found = [one or UNREADABLE for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
             asked = asked[there]
             at = numbers[asked]
-            same = same_as(segment, at, found)
+            same = match_stamps(segment, at, found)
             live.alive[number][at[same]] = True
             for where in np.flatnonzero(~same).tolist():
                 entry, (size, stamp) = entries[int(asked[where])], found[where]
@@ -276,7 +276,11 @@ class LivenessCheck:
         if stamp != NO_TOKEN and key in self._verified:
             return self._verified[key] and stamp
         same, settled = still_same(
-            entry, self._filesystem, footer, data, lambda file: [leaf_of(file, column, find) for column in columns]
+            entry,
+            self._filesystem,
+            footer,
+            data,
+            lambda file: [find_column_leaf(file, column, find) for column in columns],
         )
         if settled != NO_TOKEN and settled == stamp:
             self._verified[key] = same

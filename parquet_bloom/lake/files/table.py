@@ -82,7 +82,7 @@ class FileTable:
     def table(self) -> pa.Table:
         """One row per file: path, size, stamp, footer, data, first_unit, listed, and a part and a doubt per column."""
         assert self._pages is not None
-        return _sound(self._pages.read(), self._pages)
+        return _concat_pages(self._pages.read(), self._pages)
 
     @property
     def _in_pages(self) -> FilePages | None:
@@ -198,7 +198,7 @@ class FileTable:
     def _require_sound(self) -> None:
         """Raise ValueError unless the columns are those that `FileRows` makes, and every unit belongs to a file."""
         columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
-        wanted = _schema_of(tuple(columns))
+        wanted = _make_schema(tuple(columns))
         if self.table.schema != wanted:
             raise ValueError("it has other columns than such a table")
         for place, name in enumerate(wanted.names):
@@ -228,7 +228,7 @@ class FileTable:
     def path(self, number: int) -> str:
         if self._in_pages is not None:
             return self.paths(np.array([number], np.int64))[0]
-        return _decoded(self._paths[number].as_py())
+        return _decode_path(self._paths[number].as_py())
 
     def paths(self, numbers: NDArray[np.int64] | None = None) -> list[str]:
         """Return the paths of all files, or of some.
@@ -244,7 +244,7 @@ class FileTable:
             if some is not None:
                 return some
         chosen = self._paths if numbers is None else self._paths.take(pa.array(numbers))
-        return [_decoded(path) for path in chosen.to_pylist()]
+        return [_decode_path(path) for path in chosen.to_pylist()]
 
     def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
         """Return paths of files in a few pages, reading those that are not cached; None if there are too many."""
@@ -257,18 +257,18 @@ class FileTable:
         if missing:
             tables = pages.read(missing)
             known = known if len(known) + len(missing) <= _PAGES_KEPT else {}
-            known = known | {page: _whole(table["path"]) for page, table in zip(missing, tables, strict=True)}
+            known = known | {page: _combine_chunks(table["path"]) for page, table in zip(missing, tables, strict=True)}
             if any(page not in known for page in wanted):
                 return None
             self._page_paths = known
         return [
-            _decoded(known[page][number - pages.first_of(page)].as_py())
+            _decode_path(known[page][number - pages.first_of(page)].as_py())
             for page, number in zip(of_page.tolist(), numbers.tolist(), strict=True)
         ]
 
     @cached_property
     def _paths(self) -> pa.LargeBinaryArray:
-        return _whole(self.table["path"])
+        return _combine_chunks(self.table["path"])
 
     @cached_property
     def path_hashes(self) -> NDArray[np.uint64]:
@@ -281,15 +281,15 @@ class FileTable:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        return np.asarray(_whole(self.table["size"]).to_numpy())
+        return np.asarray(_combine_chunks(self.table["size"]).to_numpy())
 
     @cached_property
     def stamps(self) -> pa.BinaryArray:
-        return _whole(self.table["stamp"])
+        return _combine_chunks(self.table["stamp"])
 
     @cached_property
     def listed(self) -> NDArray[np.bool_]:
-        return np.asarray(_whole(self.table["listed"]).to_numpy(zero_copy_only=False))
+        return np.asarray(_combine_chunks(self.table["listed"]).to_numpy(zero_copy_only=False))
 
     @cached_property
     def first_units(self) -> NDArray[np.int64]:
@@ -297,7 +297,7 @@ class FileTable:
         pages = self._in_pages
         if pages is not None and pages.units_a_file:
             return np.arange(pages.num_files + 1, dtype=np.int64) * pages.units_a_file
-        return np.append(_whole(self.table["first_unit"]).to_numpy(), self.num_units)
+        return np.append(_combine_chunks(self.table["first_unit"]).to_numpy(), self.num_units)
 
     def fingerprints(self, number: int) -> tuple[int, int]:
         """Return the fingerprints of the footer and of the data."""
@@ -312,7 +312,7 @@ class FileTable:
         pages = self._in_pages
         if pages is not None and _part(column) in pages.constants:
             return np.full(pages.num_files, pages.constants[_part(column)], np.int16)
-        return np.asarray(_whole(self.table[_part(column)]).to_numpy())
+        return np.asarray(_combine_chunks(self.table[_part(column)]).to_numpy())
 
     def doubt(self, column: str, number: int) -> str | None:
         """Return the reason why a column of a file is not covered."""
@@ -359,7 +359,7 @@ class FileTable:
             )
             for place, name in enumerate(found.schema.names):
                 if name.startswith("part "):
-                    found = found.set_column(place, name, pa.array(renumbered[_whole(found[name]).to_numpy()]))
+                    found = found.set_column(place, name, pa.array(renumbered[_combine_chunks(found[name]).to_numpy()]))
             chosen.append(found.filter(pa.array(kept)))
             done += int(of_unit.sum())
         whole = pa.concat_tables(chosen).unify_dictionaries()
@@ -403,7 +403,7 @@ class FileRows:
         first = self._num_units + np.cumsum(units) - units
         self._num_units += int(units.sum())
         found: dict[str, Any] = {
-            "path": encoded([record.path for record in records]),
+            "path": encode_paths([record.path for record in records]),
             "size": pa.array([record.size for record in records], pa.int64()),
             "stamp": pa.array([record.stamp for record in records], pa.binary()),
             "footer": pa.array([record.footer for record in records], pa.uint64()),
@@ -420,7 +420,7 @@ class FileRows:
 
 
 @lru_cache(maxsize=64)
-def _schema_of(columns: tuple[str, ...]) -> pa.Schema:
+def _make_schema(columns: tuple[str, ...]) -> pa.Schema:
     """Return the schema of a file table for these columns."""
     return FileRows(columns).table().table.schema
 
@@ -433,23 +433,23 @@ def _doubt(column: str) -> str:
     return f"doubt {column}"
 
 
-def _encoded(path: str) -> bytes:
+def _encode_path(path: str) -> bytes:
     try:
         return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
     except UnicodeEncodeError:
         raise StorageError("the path holds characters that no file's name can", path=path, errno=EINVAL) from None
 
 
-def _decoded(path: bytes) -> str:
+def _decode_path(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-def encoded(paths: Sequence[str]) -> pa.LargeBinaryArray:
+def encode_paths(paths: Sequence[str]) -> pa.LargeBinaryArray:
     """Return paths as the table stores them."""
-    return pa.array([_encoded(path) for path in paths], pa.large_binary())
+    return pa.array([_encode_path(path) for path in paths], pa.large_binary())
 
 
-def _sound(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
+def _concat_pages(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
     """Concatenate pages to a table and validate it; raise BrokenIndexError if it is invalid."""
     try:
         found = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
@@ -461,5 +461,5 @@ def _sound(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
     return found.table
 
 
-def _whole(column: pa.ChunkedArray) -> Any:
+def _combine_chunks(column: pa.ChunkedArray) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
