@@ -17,7 +17,7 @@ def type_to_json(column_type: ColumnType) -> dict[str, Any]:
     return {**asdict(column_type), "kind": column_type.kind.value}
 
 
-def type_from_json(told: Mapping[str, Any]) -> ColumnType:
+def type_from_json(data: Mapping[str, Any]) -> ColumnType:
     """Read a column type back from JSON; reject types that no Parquet column can have.
 
     Raises
@@ -25,23 +25,25 @@ def type_from_json(told: Mapping[str, Any]) -> ColumnType:
     ValueError, TypeError, KeyError
         No column has such a type.
     """
-    found = ColumnType(**{**told, "kind": Kind(told["kind"])})
-    numbers = (found.length, found.bits, found.precision, found.scale)
-    if not isinstance(found.physical, str) or not all(number is None or type(number) is int for number in numbers):
+    column_type = ColumnType(**{**data, "kind": Kind(data["kind"])})
+    numbers = (column_type.length, column_type.bits, column_type.precision, column_type.scale)
+    if not isinstance(column_type.physical, str) or not all(
+        number is None or type(number) is int for number in numbers
+    ):
         raise ValueError("type")
-    length = found.length if found.physical == "FIXED_LEN_BYTE_ARRAY" else None
-    for logical in (None, *_annotations(found)):
-        known = from_parquet(found.physical, length, logical=logical)
-        if known == found and known.name == found.name and type(found.signed) is bool:
-            return known
+    length = column_type.length if column_type.physical == "FIXED_LEN_BYTE_ARRAY" else None
+    for logical in (None, *_annotations(column_type)):
+        valid = from_parquet(column_type.physical, length, logical=logical)
+        if valid == column_type and valid.name == column_type.name and type(column_type.signed) is bool:
+            return valid
     raise ValueError("type")
 
 
-def _annotations(told: ColumnType) -> Iterator[dict[int, Any]]:
+def _annotations(data: ColumnType) -> Iterator[dict[int, Any]]:
     """Yield the LogicalTypes that the type may have come from."""
     yield from ({member: {}} for member in _ALONE)
-    yield {5: {1: told.scale, 2: told.precision}}
-    if isinstance(told.unit, str) and told.unit in _UNITS:
-        yield from ({member: {1: told.utc, 2: {_UNITS[told.unit]: {}}}} for member in (7, 8))
-    yield {10: {1: told.bits, 2: told.signed}}
+    yield {5: {1: data.scale, 2: data.precision}}
+    if isinstance(data.unit, str) and data.unit in _UNITS:
+        yield from ({member: {1: data.utc, 2: {_UNITS[data.unit]: {}}}} for member in (7, 8))
+    yield {10: {1: data.bits, 2: data.signed}}
     yield {-1: {}}

@@ -508,7 +508,7 @@ class LakeIndex:
         from .check import check
 
         if type(sample) is not int or sample < 0:
-            raise ParquetBloomError("sample is a whole number, and not less than 0")
+            raise ParquetBloomError(f"sample must be an integer of at least 0, got {sample!r}")
         return check(self._state, self._lake_filesystem, sample, progress)
 
     def snapshot(self) -> IndexSnapshot:
@@ -546,4 +546,4 @@ def _require(**numbers: Any) -> None:
     """Raise ParquetBloomError unless all arguments are integers of at least 1."""
     for name, number in numbers.items():
         if type(number) is not int or number < 1:
-            raise ParquetBloomError(f"{name} is a whole number, and not less than 1")
+            raise ParquetBloomError(f"{name} must be an integer of at least 1, got {number!r}")

@@ -74,7 +74,7 @@ def parse_literals(values: Any, column: str) -> list[Any]:
         problem = error.problem.replace("'in' takes", "values are")
         raise PredicateError(problem, column=column) from None
     except (TypeError, ValueError, pa.ArrowException) as error:
-        raise PredicateError(f"values are no literals: {error}", column=column) from None
+        raise PredicateError(f"values are not literals: {error}", column=column) from None
     if None in found:
         raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
     return found

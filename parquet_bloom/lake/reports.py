@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
+from ..util.wording import count
 
 
 class Candidate(NamedTuple):
@@ -70,15 +71,15 @@ class AppendReport:
         return self.added + self.replaced
 
     def __str__(self) -> str:
-        told = [f"{self.added:,} file{'' if self.added == 1 else 's'} added"]
-        for count, what in (
+        counts = [f"{count(self.added, 'file')} added"]
+        for number, what in (
             (self.replaced, "indexed again"),
             (self.unchanged, "unchanged"),
             (len(self.failed), "failed"),
         ):
-            if count:
-                told.append(f"{count:,} {what}")
-        return ", ".join(told) + f"; {self.entries:,} values"
+            if number:
+                counts.append(f"{number:,} {what}")
+        return ", ".join(counts) + f"; {self.entries:,} values"
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def _resolve_hint(content: bytes, hint: str) -> str:
     """Return the name of the metadata file for a hint: its number, or its name with or without the suffix."""
     text = content.decode("utf-8").strip()
     if not text or "/" in text or "\0" in text:
-        raise ParquetBloomError(f"it names {text[:100]!r}, which is no file beside it", path=hint)
+        raise ParquetBloomError(f"it names {text[:100]!r}, which is not a file in its folder", path=hint)
     if text.endswith(METADATA_SUFFIX):
         return text
     return f"v{text}{METADATA_SUFFIX}" if text.isnumeric() else f"{text}{METADATA_SUFFIX}"

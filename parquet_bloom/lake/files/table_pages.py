@@ -104,7 +104,7 @@ class FilePages:
         try:
             return dict(json.loads(data))
         except (ValueError, TypeError, RecursionError) as error:
-            raise BrokenIndexError("its directory is no JSON", path=source.name) from error
+            raise BrokenIndexError("its directory is not valid JSON", path=source.name) from error
 
     def pages_of(self, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the pages of files, by their numbers."""

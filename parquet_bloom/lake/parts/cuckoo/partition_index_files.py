@@ -84,7 +84,7 @@ class PartitionIndexFile:
         self.num_buckets, num_slots, count = _HEADER.unpack_from(data)
         found = _partitions(data, count, num_slots)
         if found is None or not 1 <= self.num_buckets < 1 << 63:
-            raise BrokenIndexError("it is no list of partitions as that program writes it", path=path)
+            raise BrokenIndexError("it is not a list of partitions in the format of that program", path=path)
         self.partitions: list[SeedPartition] = found
         self._first_slots = np.zeros(count + 1, np.int64)
         np.cumsum([partition.slots for partition in found], out=self._first_slots[1:])
